@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ops.review.assembly import ResourceChange
 from ops.review.cloudformation.kinds import KINDS, Holds, Kind, title
-from ops.review.cloudformation.protection import RETAINED
+from ops.review.cloudformation.risks.protection import RETAINED
 from ops.review.cloudformation.schema import Update, schema
 from ops.review.cloudformation.sides import Key, Sides, referred
 from ops.review.cloudformation.values import Leaf, leaves, listed, mapping, same, short, stable

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 from ops.review.assembly import Pair, ResourceChange
@@ -10,17 +11,29 @@ from ops.review.cloudformation import stacks
 from ops.review.cloudformation.effects import Outcome, outcome, replacement
 from ops.review.cloudformation.kinds import KINDS, Holds, title
 from ops.review.cloudformation.moves import renames, replacements
-from ops.review.cloudformation.network import opened_ports, public_endpoints
-from ops.review.cloudformation.policies import wider_permissions
-from ops.review.cloudformation.programs import other_programs, version_skips
-from ops.review.cloudformation.protection import lower_protection
+from ops.review.cloudformation.risks.network import opened_ports, public_endpoints
+from ops.review.cloudformation.risks.policies import wider_permissions
+from ops.review.cloudformation.risks.programs import other_programs, version_skips
+from ops.review.cloudformation.risks.protection import lower_protection
+from ops.review.cloudformation.risks.references import other_references
+from ops.review.cloudformation.risks.routes import new_ways
 from ops.review.cloudformation.sides import Key, Risk, Side, Sides
 from ops.review.cloudformation.values import listed, stable
 from ops.review.model import Change, Danger, Effect
 
-_FINDERS: Final = (wider_permissions, opened_ports, public_endpoints, lower_protection, other_programs, version_skips)
+_FINDERS: Final = (
+    wider_permissions,
+    opened_ports,
+    public_endpoints,
+    new_ways,
+    lower_protection,
+    other_programs,
+    other_references,
+    version_skips,
+)
 
 
+@lru_cache(maxsize=4)
 def compared(pair: Pair) -> Sides:
     """Return both sides of a pair, with the renames between them."""
     base, head = Side(pair.base), Side(pair.head)

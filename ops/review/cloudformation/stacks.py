@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ops.review.assembly import Pair, Stack
-from ops.review.cloudformation.protection import PROTECT, protect_lifted
+from ops.review.cloudformation.risks.protection import PROTECT, protect_lifted
 from ops.review.cloudformation.sides import Sides, renamed
 from ops.review.cloudformation.values import leaves, listed, same, short
 from ops.review.model import Change, Danger, Effect

@@ -67,6 +67,27 @@ def mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def is_off(value: object) -> bool:
+    """Return whether a switch is off for certain; what an expression resolves to is unknown."""
+    return value is None or str(value).lower() in ("false", "disabled", "suspended", "none", "optional", "mutable")
+
+
+def is_on(value: object) -> bool:
+    """Return whether a switch is on for certain."""
+    shown = str(value)
+    return shown.lower() in ("true", "required", "alias", "all") or shown.upper().startswith(("ENABLED", "IMMUTABLE"))
+
+
+def number(value: object, default: float, *, unknown: float) -> float:
+    """Return a value as a number; `default` for none, `unknown` for what is no number, such as an expression."""
+    if value is None:
+        return default
+    try:
+        return float(str(value))
+    except ValueError:
+        return unknown
+
+
 def listed(parts: list[str], shown: int = 3) -> str:
     """Join parts for one line, the first ones of many."""
     more = len(parts) - shown

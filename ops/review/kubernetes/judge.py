@@ -31,7 +31,7 @@ def changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]
     Raises ReviewError if a manifest, values or a chart of the project's own cannot be read.
     """
     both = sides(pair)
-    context = Context(pair.environment, both.before.all, both.after.all)
+    context = Context(pair.environment, both.before.all, both.after.all, both.accounts)
     told: set[tuple[str, str]] = set()
     jobs = both.replaced_jobs()
     gone = {old.key for old in jobs.values() if course(old, None, both).fate is Fate.DELETED}

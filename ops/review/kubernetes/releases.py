@@ -37,25 +37,25 @@ def judge_release(address: Address, both: Sides) -> Iterator[Consequence]:
     """Yield what the change of a release does, its objects aside."""
     before, after = both.before.releases.get(address), both.after.releases.get(address)
     if before and after:
-        yield from _updated(before, after)
+        yield from _updated(before, after, both)
     elif before:
         yield _removed(before, both)
     elif after:
         yield from _invalid(after)
         if other := _exists(after.source, both.before.sources):
-            yield from judge_values(both.before.releases[other.address].values, after.values)
+            yield from judge_values(both.before.releases[other.address].values, after.values, both.accounts)
             return
         yield Consequence(f"installed: {_chart(after)}", Effect.CREATED)
         if not both.new and after.objects is None:
             yield unknown("its chart was not rendered", "Nobody knows its objects. Install Helm, then review again.")
 
 
-def _updated(before: Release, after: Release) -> Iterator[Consequence]:
+def _updated(before: Release, after: Release, both: Sides) -> Iterator[Consequence]:
     old, new = before.source.name, after.source.name
     if old != new:
         dangers = _REMOVED.get(_name(before.source), ("", Effect.DELETED, {Danger.LOWER_PROTECTION}))[2]
         yield Consequence(f"{old} → {new}", Effect.REFUSED, _ORPHANS, dangers=frozenset(dangers))
-    yield from judge_values(before.values, after.values)
+    yield from judge_values(before.values, after.values, both.accounts)
     changed = before.chart and after.chart and before.chart.name != after.chart.name
     if (before.chart is None) != (after.chart is None) or (after.chart is None and not before.objects):
         yield unknown("chart", "The assembly lacks the chart.")

@@ -1,16 +1,18 @@
 """The objects of both sides: what differs, where each object was and is, and what becomes of the live one."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
-from ops.review.assembly import Pair, ResourceChange, resource_changes
+from ops.review.assembly import Assembly, Pair, ResourceChange, resource_changes
 from ops.review.kubernetes.charts import Release, helm_program, release
 from ops.review.kubernetes.objects import MANIFEST, RELEASE, Key, KubernetesObject, Source, applied, sources
 
 TYPES: Final = frozenset({MANIFEST, RELEASE})
 Address = tuple[str, str]
+_ACCOUNT: Final = re.compile(r"aws://(\d{12})/")
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class Sides:
     after: Side
     new: bool
     """The environment is new: nothing is compared."""
+    accounts: frozenset[str] = frozenset()
+    """The AWS accounts in which the base's stacks are; the head's, if the environment is new."""
 
     def pairs(self) -> Iterator[tuple[KubernetesObject | None, KubernetesObject | None]]:
         """Yield each object of a resource that differs, as it was and as it is."""
@@ -77,7 +81,12 @@ def sides(pair: Pair) -> Sides:
                 if assembly and source.is_release and address in addresses
             }
             found.append(_side(own, releases, addresses))
-    return Sides(found[0], found[1], pair.base is None)
+    return Sides(found[0], found[1], pair.base is None, _accounts(pair.base or pair.head))
+
+
+def _accounts(assembly: Assembly) -> frozenset[str]:
+    places = (_ACCOUNT.match(str(stack.settings.get("environment"))) for stack in assembly.stacks.values())
+    return frozenset(each[1] for each in places if each)
 
 
 def _renders(changed: Iterable[ResourceChange]) -> bool:

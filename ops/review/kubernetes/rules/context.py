@@ -15,6 +15,8 @@ class Context:
     environment: str
     before: Mapping[Key, KubernetesObject]
     after: Mapping[Key, KubernetesObject]
+    accounts: frozenset[str] = frozenset()
+    """The AWS accounts of the environment's stacks."""
 
     def of_kind(self, kind: str, *, after: bool) -> Iterator[KubernetesObject]:
         """Yield the objects of a kind on one side."""

@@ -1,6 +1,6 @@
 """Judge custom resource definitions and admission rules."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ops.review.kubernetes.consequences import Consequence, at, deltas, endangers, summary, unknown
@@ -9,6 +9,14 @@ from ops.review.kubernetes.rules.context import Context
 from ops.review.model import Danger, Effect
 
 _RAY: Final = "ray.io"
+_OPEN: Final = "x-kubernetes-preserve-unknown-fields"
+# Of these, each element is a condition; of other lists, each is a choice.
+_ALL_OF: Final = frozenset({"required", "x-kubernetes-validations", "allOf"})
+_CHECKS: Final = (
+    *("required", "x-kubernetes-validations", "allOf", "enum", "oneOf", "anyOf", "not", "pattern", "format"),
+    *("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
+    *("exclusiveMinimum", "exclusiveMaximum", "multipleOf", "uniqueItems"),
+)
 _UNCOUNTED: Final = ("additionalPrinterColumns", "description")
 
 
@@ -32,6 +40,7 @@ def judge_definition(before: Body | None, after: Body | None, _context: Context)
         if old.get(name, {}).get("served") and not new[name].get("served"):
             yield endangers(Danger.LOWER_PROTECTION, f"version {name} is no longer served", "Its clients fail.")
         yield from _fields(name, old.get(name), new[name])
+    yield from _stored(old, new)
     fixed = [
         each for key in ("group", "scope") for each in deltas(at(before, "spec", key), at(after, "spec", key), (key,))
     ]
@@ -39,6 +48,10 @@ def judge_definition(before: Body | None, after: Body | None, _context: Context)
         yield Consequence(summary(fixed), Effect.REFUSED, "These fields of a definition are immutable.")
     if changed := list(deltas(at(before, "spec", "conversion"), at(after, "spec", "conversion"), ("conversion",))):
         yield unknown(summary(changed), "A conversion rewrites all objects of the kind.")
+    if changed := list(deltas(_served_names(before), _served_names(after), ("names",))):
+        yield unknown(summary(changed), "Existing objects are served under other names, or not at all.")
+    if at(before, "spec", "preserveUnknownFields") and not at(after, "spec", "preserveUnknownFields"):
+        yield _loses("preserveUnknownFields true → false", "Objects lose the fields that the schema lacks.")
 
 
 def judge_admission(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
@@ -67,27 +80,85 @@ def _fields(version: str, before: Any, after: Any) -> Iterator[Consequence]:
     if before is None:
         yield Consequence(f"version {version} added", Effect.IN_PLACE)
         return
-    old, new = (set(_paths(at(side, "schema", "openAPIV3Schema"))) for side in (before, after))
-    gone, added = sorted(old - new), sorted(new - old)
+    old, new = (dict(_schemas(at(side, "schema", "openAPIV3Schema"))) for side in (before, after))
+    gone, added = _lost(old, new), sorted(new.keys() - old.keys())
     if gone:
-        why = "Objects lose their values in these fields."
-        yield Consequence(
-            f"{version}: {len(gone)} fields removed: {summary(gone)}", Effect.IN_PLACE, why, "ops kuberay crds"
-        )
+        what = f"{version}: {len(gone)} fields removed: {summary(gone)}"
+        yield _loses(what, "Objects lose their values in these fields.")
+    if looser := [path for path in sorted(old.keys() & new.keys()) if _checks_less(old[path], new[path])]:
+        what = f"{version}: fewer checks of {summary(path or 'the object' for path in looser)}"
+        yield endangers(Danger.LOOSER_ISOLATION, what, "The API server accepts what it refused.")
     if added:
         yield Consequence(f"{version}: {len(added)} fields added", Effect.IN_PLACE)
-    if not gone and not added and _counted(before) != _counted(after):
+    if at(before, "subresources", "status") is not None and at(after, "subresources", "status") is None:
+        what = f"{version}: subresource status removed"
+        yield endangers(Danger.LOOSER_ISOLATION, what, "Who may update objects may write their status too.")
+    if not gone and not added and not looser and _counted(before) != _counted(after):
         yield Consequence(f"{version}: schema", Effect.IN_PLACE)
+
+
+def _loses(what: str, why: str) -> Consequence:
+    return Consequence(what, Effect.DATA_LOST, why, "ops kuberay crds", frozenset({Danger.DATA_LOSS}))
+
+
+def _stored(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Consequence]:
+    """Yield fields that the version in which objects are newly stored lacks."""
+    old, new = (next((name for name, each in side.items() if each.get("storage")), "") for side in (before, after))
+    if not old or not new or old == new:
+        return
+    was, now = (dict(_schemas(at(each, "schema", "openAPIV3Schema"))) for each in (before[old], after[new]))
+    if gone := _lost(was, now):
+        what = f"objects are stored in {new} instead of {old}, without {len(gone)} fields: {summary(gone)}"
+        yield _loses(what, "Objects lose their values in these fields.")
+
+
+def _lost(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Return the fields that the API server removes from objects, or whose type is another one."""
+    gone = [path for path in old if path not in new and not _kept_open(path, new)]
+    common = old.keys() & new.keys()
+    pruned = [path for path in common if old[path].get(_OPEN) and not new[path].get(_OPEN)]
+    typed = [path for path in common if old[path].get("type") not in (None, new[path].get("type"))]
+    return sorted({*gone, *(f"{path or 'the object'}: all that the schema lacks" for path in pruned), *typed})
+
+
+def _kept_open(path: str, schemas: Mapping[str, Any]) -> bool:
+    """Return whether a level above keeps fields that the schema lacks."""
+    parts = path.split(".")
+    return any(schemas.get(".".join(parts[:depth]), {}).get(_OPEN) for depth in range(len(parts)))
+
+
+def _checks_less(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Return whether a field's schema may accept a value that it refused."""
+    for name in _CHECKS:
+        old, new = before.get(name), after.get(name)
+        if old is None or old == new:
+            continue
+        if isinstance(old, list) and isinstance(new, list):
+            kept = [each in (new if name in _ALL_OF else old) for each in (old if name in _ALL_OF else new)]
+            if all(kept):
+                continue
+        if name.startswith(("min", "max")) and new is not None and (new > old) is name.startswith("min"):
+            continue
+        return True
+    return bool(after.get("nullable")) and not before.get("nullable")
 
 
 def _counted(version: Any) -> dict[str, Any]:
     return {key: value for key, value in version.items() if key not in _UNCOUNTED}
 
 
-def _paths(schema: Any, path: str = "") -> Iterator[str]:
-    for name, inside in (at(schema, "properties") or {}).items():
-        yield f"{path}.{name}".lstrip(".")
-        yield from _paths(inside, f"{path}.{name}")
+def _served_names(body: Body) -> dict[str, Any]:
+    names = at(body, "spec", "names") or {}
+    return {key: value for key, value in names.items() if key in ("kind", "plural", "singular", "listKind")}
+
+
+def _schemas(schema: Any, path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the schema of each field by its path; items of lists and of mappings are `[]`."""
+    if not isinstance(schema, Mapping):
+        return
+    yield path, schema
+    for name, inside in (schema.get("properties") or {}).items():
+        yield from _schemas(inside, f"{path}.{name}".lstrip("."))
     for key in ("items", "additionalProperties"):
-        if isinstance(at(schema, key), dict):
-            yield from _paths(at(schema, key), path)
+        if isinstance(schema.get(key), Mapping):
+            yield from _schemas(schema[key], f"{path}[]")

@@ -7,7 +7,7 @@ from typing import Any, Final
 from ops.review.kubernetes.consequences import Consequence, Delta, at, deltas, endangers, refused, summary, unknown
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import Context
-from ops.review.kubernetes.rules.pods import selector_keys
+from ops.review.kubernetes.rules.pods.template import selector_keys
 from ops.review.model import Danger, Effect
 from ops.review.steps import author
 

@@ -8,8 +8,8 @@ from config.labels import INSTANCE_GROUP_LABEL, TEMPLATE_LABEL
 from ops.review.kubernetes.consequences import Consequence, Delta, at, deltas, endangers, summary, unknown
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import Context
-from ops.review.kubernetes.rules.pod_words import in_words
-from ops.review.kubernetes.rules.pods import judge_pod
+from ops.review.kubernetes.rules.pods.template import judge_pod
+from ops.review.kubernetes.rules.pods.words import in_words
 from ops.review.model import Danger, Effect
 from ops.review.scripts import dangerous_lines
 from ops.review.steps import operator_after, operator_before, steps

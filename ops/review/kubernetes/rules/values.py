@@ -3,11 +3,12 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from ops.review.kubernetes.consequences import Consequence, Delta, deltas, endangers, summary, unknown
 from ops.review.kubernetes.objects import is_placeholder
-from ops.review.kubernetes.rules.pods import foreign_registry, unpinned
+from ops.review.kubernetes.rules.pods.images import foreign, registry, unpinned
 from ops.review.model import Danger, Effect
 from ops.review.scripts import dangerous_lines
 
@@ -32,12 +33,14 @@ _ACCOUNT: Final = re.compile(
 )
 
 
-def judge_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Consequence]:
-    """Yield a consequence for each dangerous value, and one for all others."""
+def judge_values(
+    before: Mapping[str, Any], after: Mapping[str, Any], accounts: frozenset[str] = frozenset()
+) -> Iterator[Consequence]:
+    """Yield a consequence for each dangerous value, and one for all others. `accounts`: the environment's own."""
     changed = list(deltas(_parsed(before), _parsed(after)))
     ordinary: list[Delta] = []
     for each in changed:
-        if found := _judged(each):
+        if found := _judged(each, accounts):
             yield found
         else:
             ordinary.append(each)
@@ -45,9 +48,9 @@ def judge_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterato
         yield Consequence(summary(ordinary), Effect.IN_PLACE, "Helm upgrades the release.")
 
 
-def _judged(each: Delta) -> Consequence | None:
+def _judged(each: Delta, accounts: frozenset[str]) -> Consequence | None:
     path = ".".join(each.path)
-    for rule in (_security, _access, _exposure, _images, _switches, _texts):
+    for rule in (_security, _access, _exposure, partial(_images, accounts=accounts), _switches, _texts):
         found, known = rule(each, path)
         if known:
             return found
@@ -102,7 +105,7 @@ def _exposure(each: Delta, path: str) -> Answer:
     return None, False
 
 
-def _images(each: Delta, path: str) -> Answer:
+def _images(each: Delta, path: str, accounts: frozenset[str]) -> Answer:
     if not _IMAGE.search(path) or isinstance(each.after, Mapping):
         return None, False
     before, after = (str(value or "") for value in (each.before, each.after))
@@ -117,7 +120,7 @@ def _images(each: Delta, path: str) -> Answer:
         return (
             endangers(Danger.LOWER_PROTECTION, str(each), "The image is no longer fixed.") if not after else None
         ), True
-    if before and foreign_registry(before, after):
+    if before and foreign(after, {registry(before)}, accounts):
         return endangers(Danger.RUNS_CODE, str(each), "The image comes from another registry."), True
     if key.lower().endswith("image") and key != "repository" and unpinned(after) and not unpinned(before):
         return endangers(Danger.LOWER_PROTECTION, str(each), "The tag is not fixed."), True

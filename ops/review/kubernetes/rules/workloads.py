@@ -6,7 +6,8 @@ from typing import Any, Final
 from ops.review.kubernetes.consequences import Consequence, at, deltas, endangers, refused, summary
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import Context
-from ops.review.kubernetes.rules.pods import judge_pod
+from ops.review.kubernetes.rules.pods.reach import judge_variables
+from ops.review.kubernetes.rules.pods.template import judge_pod
 from ops.review.model import Danger, Effect
 from ops.review.steps import author
 
@@ -14,6 +15,7 @@ CODE_ANNOTATION: Final = "ray-on-hyperpod/code"
 """A pod template's hash of the controller code in its ConfigMap (ADR 42)."""
 
 _SELECTED: Final = frozenset({"Deployment", "DaemonSet", "StatefulSet", "ReplicaSet"})
+_CONTROLLERS: Final = _SELECTED | {"CronJob"}
 _ROLLED: Final = "Kubernetes replaces the object's pods one after another."
 _EFFECTS: Final = {
     "CronJob": "It holds from the next run on.",
@@ -36,6 +38,8 @@ def judge_workload(before: Body | None, after: Body | None, context: Context) ->
     if kind == "Job" and _fixed_part(before) != _fixed_part(after):
         yield refused("pod template", "The template of a Job is immutable.", author("rename the Job"))
         return
+    if kind in _CONTROLLERS:
+        yield from judge_variables(at(old, "spec"), at(new, "spec"))
     yield from _in_place(before, after, kind)
 
 

@@ -10,6 +10,7 @@ from ops.review.kubernetes.judge import changes
 from ops.review.kubernetes.objects import MANIFEST, RELEASE
 from ops.review.model import Change, Danger, Effect
 
+AWS_ACCOUNT: Final = "111122223333"
 PRUNE: Final = "aws.cdk.eks/prune-c8"
 Body = dict[str, Any]
 
@@ -56,7 +57,9 @@ class Environment:
         for part, resources in stacks.items():
             file = f"rayhp-dev-{part}.template.json"
             (directory / file).write_text(json.dumps({"Resources": resources}))
-            artifacts[part] = {"type": "aws:cloudformation:stack", "properties": {"templateFile": file}}
+            properties = {"templateFile": file}
+            where = {"environment": f"aws://{AWS_ACCOUNT}/us-west-2"}
+            artifacts[part] = {"type": "aws:cloudformation:stack", "properties": properties, **where}
         (directory / "manifest.json").write_text(json.dumps({"artifacts": artifacts}))
         return Assembly(directory)
 

@@ -7,7 +7,8 @@ import pytest
 from ops.review.kubernetes.objects import KubernetesObject, Source
 from ops.review.kubernetes.rules.context import Context
 from ops.review.kubernetes.rules.definitions import judge_admission
-from ops.review.kubernetes.rules.pods import foreign_registry
+from ops.review.kubernetes.rules.pods.images import foreign as foreign_image
+from ops.review.kubernetes.rules.pods.images import registry
 from ops.review.kubernetes.rules.ray_clusters import judge_ray_cluster
 from ops.review.kubernetes.sides import _is_hook
 from ops.review.model import Danger
@@ -23,11 +24,12 @@ CONTEXT = Context("dev", {}, {})
         ("rayproject/ray:2", "1.dkr.ecr.somebody.example/ray:2", True),
         ("rayproject/ray:2", "rayproject/ray-ml:3", False),
         ("rayproject/ray:2", "111122223333.dkr.ecr.us-west-2.amazonaws.com/ray:2", False),
+        ("rayproject/ray:2", "999999999999.dkr.ecr.us-west-2.amazonaws.com/ray:2", True),
         ("rayproject/ray:2", "<Ref AWS::AccountId>.dkr.ecr.us-west-2.<Ref AWS::URLSuffix>/ray:2", False),
     ],
 )
 def test_in_a_public_registry_the_owner_counts(before: str, after: str, foreign: bool) -> None:
-    assert foreign_registry(before, after) is foreign
+    assert foreign_image(after, {registry(before)}, {"111122223333"}) is foreign
 
 
 @pytest.mark.parametrize(("hook", "only_test"), [("test", True), ("test-success", True), ("test,pre-install", False)])

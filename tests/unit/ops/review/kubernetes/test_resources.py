@@ -130,8 +130,13 @@ VALUES: list[tuple[dict[str, Any], dict[str, Any], set[Danger]]] = [
     ({"image": {"tag": "v1.2.0"}}, {"image": {"tag": "v1.2.2"}}, set()),
     (
         {"image": {"repository": "quay.io/a/b"}},
-        {"image": {"repository": "1.dkr.ecr.us-west-2.amazonaws.com/a/b"}},
+        {"image": {"repository": "111122223333.dkr.ecr.us-west-2.amazonaws.com/a/b"}},
         set(),
+    ),
+    (
+        {"image": {"repository": "quay.io/a/b"}},
+        {"image": {"repository": "999999999999.dkr.ecr.us-west-2.amazonaws.com/a/b"}},
+        {Danger.RUNS_CODE},
     ),
     ({"securityContext": {}}, {"securityContext": {"runAsNonRoot": True}}, set()),
     ({"image": {"tag": "v1.2.0"}}, {"image": {"tag": "latest"}}, {Danger.LOWER_PROTECTION}),

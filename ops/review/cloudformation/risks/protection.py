@@ -4,8 +4,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from ops.review.cloudformation.risks.expiry import earlier_deletions
 from ops.review.cloudformation.sides import Key, Risk, Sides, referred
-from ops.review.cloudformation.values import elements, mapping, nested, same, short, text
+from ops.review.cloudformation.values import elements, is_off, is_on, nested, number, same, short, text
 from ops.review.model import Danger
 
 Lowered = Callable[[object, object], bool]
@@ -17,48 +18,54 @@ _KEY_ID: Final = re.compile(r'"KMSMasterKeyID": ("[^"]*")')
 
 
 def _off(before: object, after: object) -> bool:
-    return before is not None and _is_on(before) and not _is_on(after)
+    return not is_off(before) and not is_on(after)
 
 
 def _on(before: object, after: object) -> bool:
-    return _is_on(after) and not _is_on(before)
+    return not is_off(after) and not is_on(before)
 
 
 def _removed(before: object, after: object) -> bool:
     return bool(before) and not same(before, after)
 
 
-def _added(before: object, after: object) -> bool:
-    return bool(after) and not same(before, after)
+def _gone(before: object, after: object) -> bool:
+    return bool(before) and not after
 
 
-def _is_on(value: object) -> bool:
-    return str(value).lower() in ("true", "enabled", "required", "alias", "all") or str(value).startswith("IMMUTABLE")
+def _another(before: object, after: object) -> bool:
+    return not same(before, after)
+
+
+def _never(_: object, after: object) -> bool:
+    """Return whether a function may run zero times at once."""
+    return number(after, 1, unknown=0) <= 0
+
+
+def _narrower(before: object, after: object) -> bool:
+    """Return whether a pattern may match fewer events: each key is a condition, each element of a list a choice."""
+    old, new = (nested(each) or each if isinstance(each, str) else each for each in (before, after))
+    if new is None or same(old, new):
+        return False
+    if isinstance(new, Mapping) and isinstance(old, Mapping):
+        return any(name not in old or _narrower(old[name], each) for name, each in new.items())
+    return not isinstance(old, list) or not isinstance(new, list) or _fewer(old, new)
 
 
 def _lower(default: float) -> Lowered:
     """Return a rule: the number may not become smaller. `default`: what a missing one means."""
 
     def lowered(before: object, after: object) -> bool:
-        return _number(after, default, unknown=-1) < _number(before, default, unknown=float("inf"))
+        return number(after, default, unknown=-1) < number(before, default, unknown=float("inf"))
 
     return lowered
 
 
 def _higher(default: float) -> Lowered:
     def raised(before: object, after: object) -> bool:
-        return _number(after, default, unknown=float("inf")) > _number(before, default, unknown=-1)
+        return number(after, default, unknown=float("inf")) > number(before, default, unknown=-1)
 
     return raised
-
-
-def _number(value: object, default: float, *, unknown: float) -> float:
-    if value is None:
-        return default
-    try:
-        return float(str(value))
-    except ValueError:
-        return unknown
 
 
 def _fewer(before: object, after: object) -> bool:
@@ -75,7 +82,7 @@ def _weaker_encryption(before: object, after: object) -> bool:
 
 def _switched_off(before: object, after: object) -> bool:
     """Return whether what is on by default is switched off."""
-    return str(after).lower() in ("false", "disabled") and not same(before, after)
+    return after is not None and not is_on(after) and (before is None or not is_off(before))
 
 
 def _starts(before: object, after: object) -> bool:
@@ -90,14 +97,14 @@ def _another_bucket(before: object, after: object) -> bool:
 
 _FOREVER: Final = float("inf")
 _KMS_WAIT_DAYS: Final = 30
-_RULES: Final[Mapping[str, Mapping[str, Lowered]]] = {
+RULES: Final[Mapping[str, Mapping[str, Lowered]]] = {
     "AWS::S3::Bucket": {
         "VersioningConfiguration.Status": _off,
         "BucketEncryption": _weaker_encryption,
         "ObjectLockEnabled": _off,
         "ObjectLockConfiguration": _removed,
         # A new copy elsewhere is no lower protection, but somebody else may read it.
-        "ReplicationConfiguration": lambda before, after: not same(before, after),
+        "ReplicationConfiguration": _another,
         "LoggingConfiguration": _removed,
         "OwnershipControls": _removed,
     },
@@ -137,11 +144,20 @@ _RULES: Final[Mapping[str, Mapping[str, Lowered]]] = {
     "AWS::EC2::FlowLog": {"TrafficType": _off, "LogDestinationType": _removed, "MaxAggregationInterval": _higher(600)},
     "AWS::SNS::Topic": {"KmsMasterKeyId": _removed},
     "AWS::SSM::Parameter": {"Type": lambda before, _: before == "SecureString"},
-    "AWS::Lambda::Function": {"KmsKeyArn": _removed, "CodeSigningConfigArn": _removed, "VpcConfig": _removed},
+    "AWS::Lambda::Function": {
+        "KmsKeyArn": _removed,
+        "CodeSigningConfigArn": _removed,
+        "VpcConfig": _gone,
+        "ReservedConcurrentExecutions": _never,
+    },
     "AWS::CloudWatch::Alarm": {"ActionsEnabled": _switched_off, "AlarmActions": _fewer},
-    "AWS::Events::Rule": {"State": _switched_off},
+    "AWS::Events::Rule": {"State": _switched_off, "EventPattern": _narrower},
+    "AWS::SNS::Subscription": {"FilterPolicy": _narrower, "FilterPolicyScope": _another},
     "AWS::EC2::LaunchTemplate": {
-        "LaunchTemplateData.MetadataOptions.HttpTokens": _off,
+        # A node's image may ask for tokens of itself, so that nothing written is no "optional".
+        "LaunchTemplateData.MetadataOptions.HttpTokens": lambda before, after: (
+            _off(before, after) or (after is not None and not is_on(after))
+        ),
         "LaunchTemplateData.MetadataOptions.HttpPutResponseHopLimit": _higher(1),
         "LaunchTemplateData.BlockDeviceMappings.Ebs.Encrypted": _off,
     },
@@ -166,13 +182,13 @@ def lower_protection(sides: Sides) -> Iterator[Risk]:
         yield from _retention(key, sides, confirmed)
         if same(before, after):
             continue
-        for path, lowered in _RULES.get(kind, {}).items():
+        for path, lowered in RULES.get(kind, {}).items():
             old, new = _at(before, path), _at(after, path)
             if not same(old, new) and lowered(old, new):
                 what = f"{path} {short(old)} → {short(new)}"
                 by = confirmed if path == "EmptyOnDelete" else ""
                 yield Risk(key, Danger.LOWER_PROTECTION, what, "A protection is lowered.", by)
-        yield from _expiry(key, kind, before, after)
+        yield from earlier_deletions(key, kind, before, after)
         yield from _isolation(key, kind, before, after)
     yield from _auto_delete(sides, confirmed)
 
@@ -200,57 +216,6 @@ def _retention(key: Key, sides: Sides, confirmed: str) -> Iterator[Risk]:
 
 def _keeps(policy: str) -> int:
     return 2 if policy in RETAINED else 1 if policy == "Snapshot" else 0
-
-
-def _expiry(key: Key, kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Risk]:
-    """Yield rules of buckets and image repositories that delete more, or earlier."""
-    if kind == "AWS::S3::Bucket":
-        old, new = (_bucket_rules(side.get("LifecycleConfiguration")) for side in (before, after))
-    elif kind == "AWS::ECR::Repository":
-        old, new = (_image_rules(side.get("LifecyclePolicy")) for side in (before, after))
-    else:
-        return
-    for what, days in new.items():
-        if what not in old or days < old[what]:
-            shown = f"{what} after {days:g}" + (f" instead of {old[what]:g}" if what in old else "")
-            yield Risk(key, Danger.LOWER_PROTECTION, f"expiry: {short(shown)}", "It deletes more data, or earlier.")
-
-
-def _bucket_rules(configuration: object) -> dict[str, float]:
-    """Return the days until each rule of a bucket deletes objects or versions; 0 for what is no number."""
-    if configuration is not None and not isinstance(configuration, Mapping):
-        return {text(configuration): 0}
-    found: dict[str, float] = {}
-    for rule in elements(mapping(configuration).get("Rules")):
-        if not isinstance(rule, Mapping) or rule.get("Status") != "Enabled":
-            continue
-        scope = {name: rule[name] for name in ("Prefix", "TagFilters", "ObjectSizeGreaterThan") if name in rule}
-        for name, value in rule.items():
-            if name in ("ExpirationInDays", "ExpirationDate", "Expiration", "NoncurrentVersionExpirationInDays"):
-                found[f"{name} {_scope(scope)}"] = _number(value, 0, unknown=0)
-            elif name == "NoncurrentVersionExpiration" and isinstance(value, Mapping):
-                found[f"noncurrent versions {_scope(scope)}"] = _number(value.get("NoncurrentDays"), 0, unknown=0)
-    return found
-
-
-def _scope(scope: Mapping[str, Any]) -> str:
-    return text(scope) if len(scope) > 1 else f"of {next(iter(scope.values()))}" if scope else "of all objects"
-
-
-def _image_rules(policy: object) -> dict[str, float]:
-    """Return the days or number of images that each rule of a repository keeps."""
-    document = policy.get("LifecyclePolicyText") if isinstance(policy, Mapping) else policy
-    if document is None:
-        return {}
-    parsed = nested(str(document))
-    if not isinstance(parsed, Mapping):
-        return {text(document): 0}
-    found: dict[str, float] = {}
-    for rule in elements(parsed.get("rules")):
-        selection = dict(mapping(mapping(rule).get("selection")))
-        kept = _number(selection.pop("countNumber", None), 0, unknown=0)
-        found[f"images {', '.join(short(each) for _, each in sorted(selection.items()))}"] = kept
-    return found
 
 
 def _isolation(key: Key, kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Risk]:
@@ -311,4 +276,4 @@ def _released(key: Key, sides: Sides, emptied: set[Key | None]) -> bool:
         return False
     if resource["Type"] == "AWS::S3::Bucket":
         return key in emptied
-    return resource["Type"] != "AWS::ECR::Repository" or _is_on(sides.head.properties(key).get("EmptyOnDelete"))
+    return resource["Type"] != "AWS::ECR::Repository" or is_on(sides.head.properties(key).get("EmptyOnDelete"))

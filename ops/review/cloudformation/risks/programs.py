@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from ops.review.assembly import Assembly
+from ops.review.cloudformation.risks.references import single
 from ops.review.cloudformation.sides import Key, Risk, Sides
-from ops.review.cloudformation.values import leaves, mapping, same, short, text
+from ops.review.cloudformation.values import is_off, mapping, same, short, text
 from ops.review.model import Danger
 from ops.review.scripts import dangerous_lines
 
@@ -16,13 +17,10 @@ _FUNCTION: Final = "AWS::Lambda::Function"
 _LAYER: Final = "AWS::Lambda::LayerVersion"
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _READ: Final = (".py", ".sh", ".js", ".mjs")
-# What decides which program a node runs, and as whom.
-_OF_NODES: Final = {
-    "UserData": (Danger.RUNS_CODE, "Nodes run it as root."),
-    "ImageId": (Danger.RUNS_CODE, "Nodes run another machine image."),
-    "KeyName": (Danger.WIDER_PERMISSIONS, "Who has the key may log in to the nodes."),
-    "IamInstanceProfile": (Danger.WIDER_PERMISSIONS, "The nodes act with another role."),
-}
+# What says only how much is written, or how long something takes.
+_TELLS: Final = re.compile(
+    r"\w*LOG_?LEVEL|\w*VERBOS\w*|TZ|LANG|LC_\w+|POWERTOOLS_\w+|PYTHON(UNBUFFERED|UTF8|HASHSEED)|AWS_STS_REGIONAL_ENDPOINTS"
+)
 
 
 def other_programs(sides: Sides) -> Iterator[Risk]:
@@ -31,12 +29,8 @@ def other_programs(sides: Sides) -> Iterator[Risk]:
         return
     for key, after in sides.head.of_type("AWS::EC2::LaunchTemplate"):
         before = sides.before(key)
-        for path, _, new in leaves(before, after):
-            found = next((each for each in path if each in _OF_NODES), "")
-            if found and new:
-                danger, reason = _OF_NODES[found]
-                yield Risk(key, danger, f"{'.'.join(path[1:])} → {short(new)}", reason)
-            elif path[-1] == "AssociatePublicIpAddress" and str(new).lower() != "false" and new is not None:
+        for path, _, new in single(before, after):
+            if path[-1] == "AssociatePublicIpAddress" and not is_off(new):
                 yield Risk(key, Danger.PUBLIC_ENDPOINT, f"{path[-1]} on", "Nodes get public addresses.")
     for key, after in sides.head.of_type("AWS::EKS::Nodegroup"):
         before = sides.before(key)
@@ -49,9 +43,8 @@ def other_programs(sides: Sides) -> Iterator[Risk]:
 
 def _function(key: Key, after: Mapping[str, Any], sides: Sides) -> Iterator[Risk]:
     before = sides.before(key)
-    if before and not same(before.get("Role"), after.get("Role")):
-        what = f"Role {short(before.get('Role'))} → {short(after.get('Role'))}"
-        yield Risk(key, Danger.WIDER_PERMISSIONS, what, "The function acts with another role.")
+    if before:
+        yield from _environment(key, before, after)
     name = "Content" if "Content" in after else "Code"
     old, new = mapping(before.get(name)), mapping(after.get(name))
     if same(old, new):
@@ -69,6 +62,14 @@ def _function(key: Key, after: Mapping[str, Any], sides: Sides) -> Iterator[Risk
     elif dangerous := dangerous_lines(lines, _lines(new, sides.head.assembly)):
         what = f"{len(dangerous)} dangerous lines: {short(dangerous[0])}"
         yield Risk(key, Danger.RUNS_CODE, what, "The function's code can delete, open or fetch more.")
+
+
+def _environment(key: Key, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Risk]:
+    """Yield variables that may decide what a function loads, or on what it acts."""
+    for path, old, new in single(before.get("Environment"), after.get("Environment"), ("Environment",)):
+        if not _TELLS.fullmatch(path[-1]):
+            what = f"{'.'.join(path)} {short(old)} → {short(new)}"
+            yield Risk(key, Danger.RUNS_CODE, what, "The function loads other code, or acts on something else.")
 
 
 def _asset(code: Mapping[str, Any], assembly: Assembly | None) -> Path | None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ops.review.cloudformation.grants import Grant, covered, grants
-from ops.review.cloudformation.protection import PROTECT, protect_lifted
+from ops.review.cloudformation.risks.grants import Grant, covered, grants
+from ops.review.cloudformation.risks.protection import PROTECT, protect_lifted
 from ops.review.cloudformation.sides import Key, Risk, Side, Sides, renamed
 from ops.review.cloudformation.values import REFERENCE, elements, listed, mapping, readable, same, short, text
 from ops.review.model import Danger
@@ -138,10 +138,17 @@ def differences(sides: Sides) -> Iterator[Difference]:
         if key[0] and key not in sides.head.resources:
             continue
         old, new = before.get(each, []), after.get(each, [])
-        more = [one for one in new if not covered(one.grant, [other.grant for other in old])]
-        fewer = [one for one in old if not covered(one.grant, [other.grant for other in new])]
+        more, fewer = _beyond(new, old), _beyond(old, new)
         if more or fewer:
             yield Difference(each, not key[0] or sides.existed(key), more, fewer)
+
+
+def _beyond(many: list[Held], others: list[Held]) -> list[Held]:
+    """Return what the others do not cover."""
+    grants_of_others = [each.grant for each in others]
+    # Most are equal, and patterns are slow.
+    equal = set(grants_of_others)
+    return [each for each in many if each.grant not in equal and not covered(each.grant, grants_of_others)]
 
 
 def renamed_grant(grant: Grant, sides: Sides) -> Grant:

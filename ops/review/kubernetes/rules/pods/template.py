@@ -1,12 +1,13 @@
-"""Judge what pods may do: privileges, accounts, images and the texts that they run."""
+"""Judge what pods may do: privileges, labels and the texts that they run."""
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ops.review.kubernetes.consequences import Consequence, at, deltas, endangers, summary, unknown
 from ops.review.kubernetes.objects import is_placeholder
 from ops.review.kubernetes.rules.context import Context
+from ops.review.kubernetes.rules.pods.images import judge_images
+from ops.review.kubernetes.rules.pods.reach import containers, judge_reach
 from ops.review.model import Danger
 from ops.review.scripts import dangerous_lines
 
@@ -69,11 +70,7 @@ _CONTAINER_FIELDS: Final = frozenset(
     }
 )
 _BESIDE: Final = ("env", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
-_PRIVATE: Final = re.compile(r"(\d+|<[^>]*>)\.dkr\.ecr\.([\w-]+|<[^>]*>)\.(amazonaws\.com(\.cn)?|<[^>]*>)")
-# Everybody may publish there: who owns an image is the first part of its path.
-_PUBLIC: Final = frozenset({"docker.io", "ghcr.io", "quay.io", "public.ecr.aws", "gcr.io", "registry.gitlab.com"})
 _HOST: Final = ("hostNetwork", "hostPID", "hostIPC")
-_MOVING: Final = frozenset({"", "latest", "nightly", "master", "main", "stable", "edge"})
 
 
 def judge_pod(before: Any, after: Any, context: Context, *, namespace: str) -> Iterator[Consequence]:
@@ -90,7 +87,8 @@ def judge_pod(before: Any, after: Any, context: Context, *, namespace: str) -> I
         )
     if lines := dangerous_lines(texts(old), texts(new)):
         yield endangers(Danger.RUNS_CODE, f"runs: {summary(lines)}")
-    yield from _images(old, new)
+    yield from judge_images(old, new, context)
+    yield from judge_reach(old, new, context, namespace)
     strange = [str(each) for each in deltas(_unknown_fields(old), _unknown_fields(new))]
     if strange:
         yield unknown(summary(strange), "No rule knows these fields of a pod.")
@@ -111,15 +109,6 @@ def severe(spec: Any) -> list[str]:
     return [*_severe_of_pod(spec), *(each for container in containers(spec) for each in _severe(container, spec))]
 
 
-def containers(spec: Any) -> list[Mapping[str, Any]]:
-    """Return the containers of all sorts; the only container of its sort has the name of the sort."""
-    found: list[Mapping[str, Any]] = []
-    for sort in ("initContainers", "containers", "ephemeralContainers"):
-        items = [item for item in at(spec, sort) or [] if isinstance(item, Mapping)]
-        found += [{**item, "name": sort if len(items) == 1 else item.get("name", "")} for item in items]
-    return found
-
-
 def texts(spec: Any) -> str:
     """Return the texts that a pod's containers run, one per line."""
     return "\n".join(
@@ -131,42 +120,6 @@ def texts(spec: Any) -> str:
             *_lines([container.get(field) for field in _BESIDE]),
         )
     )
-
-
-def unpinned(image: str) -> bool:
-    """Return whether an image's name can stand for other content tomorrow."""
-    name, at_sign, _ = image.partition("@")
-    tag = name.rpartition("/")[2].partition(":")[2]
-    return not at_sign and tag in _MOVING
-
-
-def registry(image: str) -> str:
-    """Return the registry of an image with, in a public one, its owner; Docker's if it names none."""
-    host, _, path = image.partition("/")
-    if not path or not ("." in host or ":" in host or host == "localhost"):
-        host, path = "docker.io", image if path else f"library/{image}"
-    return f"{host}/{path.partition('/')[0]}" if host in _PUBLIC else host
-
-
-def foreign_registry(before: str, after: str) -> bool:
-    """Return whether an image now comes from another registry that is no private one of ECR."""
-    return registry(before) != registry(after) and not _PRIVATE.fullmatch(registry(after))
-
-
-def _images(old: Any, new: Any) -> Iterator[Consequence]:
-    before = {str(each["name"]): str(each.get("image", "")) for each in containers(old)}
-    known = {registry(image) for image in before.values()}
-    for container in containers(new):
-        image = str(container.get("image", ""))
-        was = before.get(str(container["name"]))
-        if was == image:
-            continue
-        if unpinned(image) and not (was and unpinned(was)):
-            yield endangers(
-                Danger.LOWER_PROTECTION, f"image {image} has no fixed tag", "Its content can change unseen."
-            )
-        if known and registry(image) not in known and not _PRIVATE.fullmatch(registry(image)):
-            yield endangers(Danger.RUNS_CODE, f"image from another registry: {registry(image)}")
 
 
 def _severe_of_pod(spec: Any) -> Iterator[str]:
@@ -187,10 +140,6 @@ def _mild_of_pod(spec: Any) -> Iterator[str]:
         yield "use the node's user ids"
     if at(spec, "automountServiceAccountToken") is not False:
         yield "read its service account's token"
-    for volume in at(spec, "volumes") or []:
-        sources = at(volume, "projected", "sources") or []
-        if any(isinstance(each, Mapping) and "serviceAccountToken" in each for each in sources):
-            yield "mount a service account's token"
 
 
 def _severe(container: Mapping[str, Any], spec: Any) -> Iterator[str]:

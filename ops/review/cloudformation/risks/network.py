@@ -2,13 +2,12 @@
 
 import ipaddress
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ops.review.cloudformation.sides import Key, Risk, Side, Sides, referred, renamed
-from ops.review.cloudformation.values import elements, leaves, mapping, readable, same, short, text
+from ops.review.cloudformation.values import elements, is_off, is_on, mapping, same, short, text
 from ops.review.model import Danger
 
 _INLINE: Final = {"SecurityGroupIngress": "in", "SecurityGroupEgress": "out"}
@@ -30,7 +29,16 @@ _REACHABLE: Final = re.compile(
     r"|GlobalAccelerator::\w+|EC2::(VPCPeeringConnection|TransitGateway\w*|VPN\w*|ClientVpn\w*|VPCEndpointService\w*"
     r"|Instance|EIPAssociation)|Lightsail::\w+|AppSync::\w+|Transfer::\w+)"
 )
-_GROUPS: Final = ("SecurityGroupIds", "SecurityGroups", "GroupSet", "SecurityGroup")
+# What describes a thing, and lets nobody in.
+_DESCRIBING: Final = frozenset({"Tags", "Description", "Name"})
+_CLOSED: Final = (
+    "None",
+    "Private",
+    "LogDeliveryWrite",
+    "AwsExecRead",
+    "BucketOwnerRead",
+    "BucketOwnerFullControl",
+)
 
 
 @dataclass(frozen=True)
@@ -151,8 +159,6 @@ def opened_ports(sides: Sides) -> Iterator[Risk]:
             continue
         what = f"{short(each.group)}: + {each.words()}"
         yield Risk(key, Danger.OPENED_PORT, what, f"The security group lets more {each.direction}.")
-    yield from _joined_groups(sides)
-    yield from _network_acls(sides)
 
 
 def _outside(peer: str) -> bool:
@@ -163,51 +169,20 @@ def _outside(peer: str) -> bool:
         return not re.fullmatch(r"\$\{[^}]*\}", peer)
 
 
-def _joined_groups(sides: Sides) -> Iterator[Risk]:
-    """Yield security groups that an existing resource joins: their rules then hold for it too."""
-    for key in sides.head.resources:
-        if key not in sides.base.resources:
-            continue
-        old, new = renamed(sides.base.properties(key), sides.renames), sides.head.properties(key)
-        for path, before, after in leaves(old, new) if old != new else ():
-            if path and path[-1] in _GROUPS:
-                known = {text(each) for each in elements(before)}
-                if added := [each for each in elements(after) if text(each) not in known]:
-                    what = f"{path[-1]}: + {short(added)}"
-                    yield Risk(key, Danger.OPENED_PORT, what, "The rules of the added group hold for it too.")
-
-
-def _network_acls(sides: Sides) -> Iterator[Risk]:
-    old, new = (
-        {text(renamed(each, sides.renames)): (key, each) for key, each in side.of_type("AWS::EC2::NetworkAclEntry")}
-        for side in (sides.base, sides.head)
-    )
-    reason = "The network ACL lets more through."
-    existing = {text(each) for _, (_, entry) in old.items() for each in [entry.get("NetworkAclId")]}
-    for entry, (key, each) in new.items():
-        if entry not in old and each.get("RuleAction") != "deny" and text(each.get("NetworkAclId")) in existing:
-            yield Risk(key, Danger.OPENED_PORT, f"+ allow {short(each.get('CidrBlock'))}", reason)
-    for entry, (key, each) in old.items():
-        if entry not in new and each.get("RuleAction") != "allow":
-            yield Risk(key, Danger.OPENED_PORT, f"- deny {short(each.get('CidrBlock'))}", reason)
-    for key, before in sides.base.of_type("AWS::EC2::SubnetNetworkAclAssociation"):
-        after = sides.head.properties(key)
-        if not same(renamed(before, sides.renames), after):
-            what = f"NetworkAclId {short(before.get('NetworkAclId'))} → {short(after.get('NetworkAclId'))}"
-            yield Risk(key, Danger.OPENED_PORT, what, "Another network ACL filters the subnet, or none.")
-
-
 def public_endpoints(sides: Sides) -> Iterator[Risk]:
     """Yield what becomes reachable from more of the Internet."""
     yield from _eks_endpoints(sides)
     yield from _buckets_and_subnets(sides)
-    yield from _routes(sides)
     for key, resource in sides.head.resources.items():
         kind = str(resource.get("Type"))
         after = sides.head.properties(key)
-        differs = not sides.existed(key) or not same(sides.before(key), after)
+        differs = not sides.existed(key) or not same(_acting(sides.before(key)), _acting(after))
         if _REACHABLE.fullmatch(kind) and differs and after.get("Scheme") != "internal":
             yield Risk(key, Danger.PUBLIC_ENDPOINT, f"{kind} is new or differs", "It is reachable from outside.")
+
+
+def _acting(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in properties.items() if name not in _DESCRIBING}
 
 
 def _eks_endpoints(sides: Sides) -> Iterator[Risk]:
@@ -237,45 +212,30 @@ def _buckets_and_subnets(sides: Sides) -> Iterator[Risk]:
     for key, after in sides.head.of_type("AWS::S3::Bucket"):
         before = sides.before(key) if sides.existed(key) else {}
         old, new = (side.get("PublicAccessBlockConfiguration") for side in (before, after))
-        if off := [name for name, on in _flags(old).items() if on and not _flags(new).get(name)]:
+        if off := [
+            name
+            for name, old_value in _flags(old).items()
+            if not is_off(old_value) and not is_on(_flags(new).get(name))
+        ]:
             what = f"PublicAccessBlockConfiguration: {', '.join(off)} off"
             yield Risk(key, Danger.PUBLIC_ENDPOINT, short(what), "The bucket can be made public.")
-        public = after.get("WebsiteConfiguration") or str(after.get("AccessControl", "")).startswith("Public")
-        if public and not same(before, after):
+        if any(new and not same(old, new) for old, new in zip(_public(before), _public(after), strict=True)):
             yield Risk(key, Danger.PUBLIC_ENDPOINT, "website or public ACL", "The bucket is public.")
     for key, after in sides.head.of_type("AWS::EC2::Subnet"):
         before = sides.before(key) if sides.existed(key) else after
-        if _on(after.get("MapPublicIpOnLaunch")) and not _on(before.get("MapPublicIpOnLaunch")):
-            yield Risk(key, Danger.PUBLIC_ENDPOINT, "MapPublicIpOnLaunch off → on", "New interfaces get public IPs.")
+        old, new = (side.get("MapPublicIpOnLaunch") for side in (before, after))
+        if not is_off(new) and not is_on(old):
+            what = f"MapPublicIpOnLaunch {short(old)} → {short(new)}"
+            yield Risk(key, Danger.PUBLIC_ENDPOINT, what, "New interfaces get public IPs.")
 
 
-def _flags(config: object) -> dict[str, bool]:
-    return {str(name): _on(value) for name, value in mapping(config).items()}
+def _public(bucket: Mapping[str, Any]) -> tuple[object, object]:
+    """Return what makes a bucket public by itself: a website, and an ACL that is open or unknown."""
+    acl = bucket.get("AccessControl")
+    return bucket.get("WebsiteConfiguration"), None if str(acl) in _CLOSED else acl
 
 
-def _on(value: object) -> bool:
-    return str(value).lower() == "true"
-
-
-def _routes(sides: Sides) -> Iterator[Risk]:
-    """Yield subnets that get a route to an internet gateway."""
-    before, after = (_public_subnets(side) for side in (sides.base, sides.head))
-    known = {str(renamed(subnet, sides.renames)) for subnet in before}
-    for subnet, key in after.items():
-        existed = not referred(subnet) or any(sides.existed(each) for each in referred(subnet))
-        if subnet not in known and existed:
-            what = f"{readable(subnet)}: + route to an internet gateway"
-            yield Risk(key, Danger.PUBLIC_ENDPOINT, what, "The subnet becomes a public one.")
-
-
-def _public_subnets(side: Side) -> dict[str, Key]:
-    gateways: dict[str, Key] = {}
-    for key, route in side.of_type("AWS::EC2::Route"):
-        gateway = str(route.get("GatewayId", ""))
-        if side.type_of(gateway) == "AWS::EC2::InternetGateway" or gateway.startswith("igw-"):
-            gateways[str(route.get("RouteTableId"))] = key
-    found = {table: key for table, key in gateways.items() if side.type_of(table) != "AWS::EC2::RouteTable"}
-    tables: dict[str, list[str]] = defaultdict(list)
-    for _, association in side.of_type("AWS::EC2::SubnetRouteTableAssociation"):
-        tables[str(association.get("RouteTableId"))].append(str(association.get("SubnetId")))
-    return found | {subnet: key for table, key in gateways.items() for subnet in tables[table]}
+def _flags(config: object) -> Mapping[str, Any]:
+    """Return switches by name; a configuration that is an expression may switch everything on."""
+    names = ("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets")
+    return dict.fromkeys(names, config) if isinstance(config, str) else mapping(config)

@@ -1,0 +1,1 @@
+"""Find what is dangerous about changed resources of CloudFormation, one sort of danger in each module."""
