@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from config import Environment
-from ops.policy import administering, deploying, operating, reading
+from ops.policy import administering, deploying, moving, operating, reading
 from ops.policy.arns import Arns
 from ops.policy.role import Role
 from ops.policy.statement import Statement
@@ -16,8 +16,9 @@ COMMANDS: Final[Mapping[str, Role]] = {
     **dict.fromkeys(("update-software", "node list", "node shell", "node drain", "node reboot"), Role.OPERATOR),
     **dict.fromkeys(("node replace", "node check"), Role.OPERATOR),
     **dict.fromkeys(("dashboard", "job submit", "job list", "job logs", "job stop"), Role.SCIENTIST),
-    **dict.fromkeys(("kubeconfig", "logs"), Role.SCIENTIST),
-    "sweep": Role.ADMIN,
+    **dict.fromkeys(("data get", "data ls", "data put", "kubeconfig", "logs", "smoke"), Role.SCIENTIST),
+    "support-bundle": Role.OPERATOR,
+    **dict.fromkeys(("mirror", "sweep"), Role.ADMIN),
 }
 """The role with the fewest rights that may run a command. The other commands call no AWS service."""
 
@@ -44,7 +45,12 @@ def statements(role: Role, environment: Environment) -> list[Statement]:
 
 
 def _scientist(arns: Arns) -> list[Statement]:
-    return [reading.find_kubernetes(arns), reading.find_hyperpod(arns), reading.read_node_logs(arns)]
+    return [
+        reading.find_kubernetes(arns),
+        reading.find_hyperpod(arns),
+        reading.read_node_logs(arns),
+        *moving.move_data(arns),
+    ]
 
 
 def _state(arns: Arns) -> list[Statement]:
@@ -77,6 +83,7 @@ def _admin(arns: Arns) -> list[Statement]:
     return [
         *_deployer(arns),
         *_operator(arns),
+        *moving.copy_images(arns),
         *administering.bootstrap(arns),
         *administering.prepare_account(arns),
         *administering.find_leftovers(arns),

@@ -21,7 +21,7 @@ from tests.rehearsal.run import readme
 from tests.rehearsal.run.checkout import Checkout, assert_one_clear_message
 from tests.rehearsal.run.terminal import at_a_terminal
 
-pytestmark = pytest.mark.readme
+pytestmark = [pytest.mark.readme, pytest.mark.product]
 
 
 class User:
