@@ -65,6 +65,7 @@ def _request(environment: Environment, cluster: str, timeout: float) -> Request:
         package=started.package,
         max_attempts=1,
         max_stalled=1,
+        give_up_after=timeout,
     )
 
 

@@ -144,7 +144,11 @@ OTHER_SERVICES = ("service-quotas", "ssm", "sts")
 NOT_GRANTED = {"get_caller_identity": "STS asks for no permission", "list_exports": "`ops preflight` expects a refusal"}
 NOT_GRANTED["list_commands"] = "a method of click's groups"
 NOT_GRANTED |= dict.fromkeys(("list_buckets", "describe_parameters"), NOT_GRANTED["list_exports"])
-ACTIONS = {"head_bucket": {"s3:ListBucket"}}
+ACTIONS = {
+    "head_bucket": {"s3:ListBucket"},
+    "head_object": {"s3:GetObject"},
+    "list_objects_v2": {"s3:ListBucket"},
+}
 
 
 def test_every_operation_that_ops_names_is_in_a_policy() -> None:
@@ -156,9 +160,8 @@ def test_every_operation_that_ops_names_is_in_a_policy() -> None:
         prefix = "cloudwatch" if service == "cloudwatch" else model.signing_name
         for name in model.operation_names:
             operations.setdefault(xform_name(name), set()).add(f"{prefix}:{name}")
-    allowed = {action for role in Role for action, _ in granted("existing-eks", role)}
-    allowed |= {action for role in Role for action, _ in granted("existing-vpc", role)}
-    allowed |= {action for role in Role for action, _ in granted("dev", role)} | {"sagemaker:DescribeTrainingPlan"}
+    allowed = {action for name in ENVIRONMENTS for role in Role for action, _ in granted(name, role)}
+    allowed |= {"sagemaker:DescribeTrainingPlan"}
     missing = {
         f"{file.relative_to(REPOSITORY)}: {word}"
         for file in (REPOSITORY / "ops").rglob("*.py")
