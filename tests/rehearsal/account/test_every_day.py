@@ -3,7 +3,9 @@
 The head is a RayCluster's own, but its container runs a small web server instead of Ray; the workers are simulated.
 """
 
+import dataclasses
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -24,6 +26,7 @@ from config import labels, load, naming
 from config.facts.versions import PYTHON_IMAGE
 from config.load import DIRECTORY, DIRECTORY_VARIABLE
 from embedded_account.context import Account
+from embedded_account.hyperpod import simulator_of
 from embedded_account.hyperpod.bench import EXECUTION_POLICY
 from embedded_account.kubernetes.building import binaries as programs
 from embedded_account.kubernetes.control_plane import ControlPlane
@@ -54,6 +57,12 @@ CLUSTER = naming.eks_cluster(SMALL)
 HYPERPOD = SMALL.hyperpod.cluster_name
 HEAD_GROUP, WORKERS = (group.name for group in SMALL.hyperpod.instance_groups)
 ROLES = (Role.OPERATOR, Role.SCIENTIST)
+VISITOR = "Visitor"
+IN_KUBERNETES = (
+    *("dashboard", "image build", "isolation-check", "job list", "job logs run-1", "logs head", "node list", "pause"),
+    *("resume", "rollout", "scale worker-group-1 0", "wait"),
+)
+"""Commands that ask the Kubernetes API, each with its arguments."""
 REFUSED: list[str] = []
 """What the tests expect to be refused, in order. Commands must be refused nothing."""
 ADMIN_POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
@@ -88,6 +97,7 @@ class EveryDay:
             role: people.credentials(clients, f"arn:aws:iam::{account.account_id}:role/{people.role_name(role)}")
             for role in ROLES
         }
+        self._visitor = people.credentials(clients, f"arn:aws:iam::{account.account_id}:role/{VISITOR}")
 
     def environment(self, *words: str) -> dict[str, str]:
         """Return the variables of a command, with credentials of the role that it is for."""
@@ -102,6 +112,11 @@ class EveryDay:
     def ops(self, *words: str) -> Result:
         """Run a command of `ops` in this process."""
         return CliRunner(env=self.environment(*words)).invoke(app, [*words, "--env", "small"])
+
+    def as_visitor(self, words: str) -> Result:
+        """Run a command as a person with an operator's policies, and without access to the cluster."""
+        variables = self.environment("status") | self._visitor
+        return CliRunner(env=variables).invoke(app, [*words.split(), "--env", "small"])
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start `ops` as a process, which Ctrl-C can end."""
@@ -237,6 +252,7 @@ def install_dependencies(kubectl: Kubectl) -> None:
 def give_access(clients: Clients) -> None:
     """Create the roles of people, whose policies let them use the account, and their access to the cluster."""
     eks = clients("eks")
+    people.make_role(clients, SMALL, Role.OPERATOR, VISITOR)
     for role in ROLES:
         arn = people.make_role(clients, SMALL, role)
         eks.create_access_entry(clusterName=CLUSTER, principalArn=arn)
@@ -435,6 +451,31 @@ def test_kubeconfig_names_the_cluster(every_day: EveryDay) -> None:
     assert printed["clusters"][0]["cluster"]["server"] == plane.endpoint
 
 
+def test_what_runs_is_priced_and_no_job_is_listed(every_day: EveryDay) -> None:
+    priced = json.loads(every_day.ops("cost", "--live", "-o", "json").stdout)
+    assert {(item["item"], item["amount"]) for item in priced["live"]["items"]} >= {
+        (group.name, f"{group.count} x {group.instance_type}") for group in SMALL.hyperpod.instance_groups
+    }
+    listed = every_day.ops("job", "list", "-o", "json")
+    assert (listed.exit_code, json.loads(listed.stdout)) == (0, []), listed.output
+
+
+def test_shell_on_a_node_takes_the_target_that_session_manager_knows(every_day: EveryDay) -> None:
+    node = every_day.node_of("worker")
+    printed = every_day.ops("node", "shell", f"hyperpod-{node}", "--print")
+    assert printed.exit_code == 0, printed.output
+    assert re.search(rf"--target sagemaker-cluster:[a-z0-9]+_{WORKERS}-{node}\b", printed.stdout)
+
+
+@pytest.mark.parametrize("words", IN_KUBERNETES)
+def test_a_role_without_access_to_kubernetes_is_refused_in_one_message(every_day: EveryDay, words: str) -> None:
+    result = every_day.as_visitor(words)
+    assert result.exit_code == 2, result.output
+    assert isinstance(result.exception, SystemExit)
+    [said] = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert re.search(r"(401|Unauthorized).* Fix: ", said), said
+
+
 def test_reboot_is_followed_until_the_worker_is_back(every_day: EveryDay) -> None:
     node = every_day.node_of("worker")
     result = every_day.ops("node", "reboot", node, "--yes")
@@ -452,6 +493,17 @@ def test_drained_node_loses_its_worker_to_the_other_one(every_day: EveryDay) -> 
     assert every_day.node_of("worker") != node
     assert every_day.nodes()[node]["hindrance"] == "cordoned"
     every_day.kubectl("uncordon", f"hyperpod-{node}")
+
+
+def test_new_software_is_started_and_the_worker_comes_back(
+    every_day: EveryDay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = simulator_of(every_day.account).world
+    monkeypatch.setattr(world, "minutes", dataclasses.replace(world.minutes, software=1))
+    result = every_day.ops("update-software", "--group", WORKERS, "--yes")
+    assert result.exit_code == 0, result.output
+    wait_until(lambda: {node["status"] for node in every_day.nodes().values()} == {"Running"}, "the updated nodes")
+    wait_until(lambda: every_day.pods("worker"), "the worker")
 
 
 def remove_pods_of_lost(every_day: EveryDay, node: str) -> None:
