@@ -1,12 +1,14 @@
 """Fake AWS and Kubernetes APIs on localhost, which serve the answers that a test puts into `Apis`."""
 
 import json
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qsl
 
 Answer = Mapping[str, Any]
 
@@ -75,7 +77,7 @@ def serve() -> Iterator[Apis]:
                 operation = self.headers.get("x-amz-target", "").rpartition(".")[2] or body.split("&")[0][7:]
                 if not operation.startswith(("Describe", "List", "Get")):
                     apis.changes.append((operation, json.loads(body)))
-                self._aws(operation)
+                self._aws(operation, dict(parse_qsl(body)))
 
         def _body(self) -> str:
             return self.rfile.read(int(self.headers.get("content-length", 0))).decode()
@@ -90,9 +92,12 @@ def serve() -> Iterator[Apis]:
                 answer = 400, {"kind": "Status", "message": "error decoding patch"}
             self._send(answer, "application/json")
 
-        def _aws(self, operation: str) -> None:
+        def _aws(self, operation: str, parameters: Mapping[str, str] | None = None) -> None:
             unknown = aws_error("ResourceNotFound", f"{operation} has no answer")
-            self._send(_next(apis.aws, operation, unknown), "application/x-amz-json-1.1")
+            answer = _next(apis.aws, operation, unknown)
+            if parameters and (stack := parameters.get("StackName")) and operation == "DescribeStacks":
+                answer = _of_stack(stack, answer)
+            self._send(answer, "application/x-amz-json-1.1")
 
         def _send(self, answer: tuple[int, Any], content_type: str) -> None:
             status, content = answer
@@ -120,6 +125,19 @@ def serve() -> Iterator[Apis]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def _of_stack(name: str, answer: tuple[int, Any]) -> tuple[int, Any]:
+    """Return CloudFormation's answer for one stack, taken from its answer for all."""
+    status, text = answer
+    if status != 200:
+        return answer
+    members = re.findall(r"<member>.*?</member>", text)
+    own = [member for member in members if f"<StackName>{name}</StackName>" in member]
+    if own:
+        return status, text.replace("".join(members), own[0])
+    error = f"<Error><Code>ValidationError</Code><Message>Stack with id {name} does not exist</Message></Error>"
+    return 400, f"<ErrorResponse>{error}<RequestId>1</RequestId></ErrorResponse>"
 
 
 def _next(answers: dict[str, Any], key: str, otherwise: tuple[int, Any]) -> tuple[int, Any]:

@@ -87,7 +87,8 @@ def make_ready(apis: Apis) -> None:
 def stacks(*parts: str, state: str = "CREATE_COMPLETE") -> str:
     """Return DescribeStacks's answer for these parts of `dev`, all in the same state."""
     members = "".join(
-        f"<member><StackName>rayhp-dev-{part}</StackName><StackStatus>{state}</StackStatus>"
+        f"<member><StackName>rayhp-dev-{part}</StackName><StackId>arn:rayhp-dev-{part}</StackId>"
+        f"<StackStatus>{state}</StackStatus>"
         "<CreationTime>2026-11-01T10:00:00Z</CreationTime></member>"
         for part in parts
     )
