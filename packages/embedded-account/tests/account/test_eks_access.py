@@ -47,14 +47,10 @@ def token_of(eks: Eks, role_arn: str, *, cluster: str = "c", endpoint: str | Non
     """Return a token like `aws eks get-token`: a presigned GetCallerIdentity request that names the cluster."""
     keys = eks.clients("sts").assume_role(RoleArn=role_arn, RoleSessionName="anna")["Credentials"]
     credentials = Credentials(keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"])
-    signer = RequestSigner(
-        ServiceId("STS"),
-        "us-west-2",
-        "sts",
-        "v4",
-        credentials,
-        get_session().get_component("event_emitter"),
-    )
+    # The signer only borrows the events of the session, which must live until the request is signed.
+    session = get_session()
+    events = session.get_component("event_emitter")
+    signer = RequestSigner(ServiceId("STS"), "us-west-2", "sts", "v4", credentials, events)
     url = signer.generate_presigned_url(
         {
             "method": "GET",
