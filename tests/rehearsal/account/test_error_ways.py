@@ -23,7 +23,10 @@ Typed = Callable[[str], Result]
 ARGUMENTS: Final = {
     "cost": ["--live"],
     "scale": ["worker-group-1", "0"],
+    "data get": ["/fsx/run-1", "run-1"],
+    "data put": [__file__, "/fsx/run-1"],
     "logs": ["head"],
+    "support-bundle": ["--dry-run"],
     "policy": ["admin"],
     "job submit": ["--", "python", "-c", "pass"],
     "job logs": ["run-1"],
@@ -48,11 +51,15 @@ def commands(command: Any, words: str = "") -> Iterator[str]:
 COMMANDS: Final = sorted(commands(typer.main.get_command(app)))
 
 
-WITHOUT_ACCOUNT: Final = {"images", "kuberay crds", "plan", "policy"}
+WITHOUT_ACCOUNT: Final = {"images", "kuberay crds", "mirror", "plan", "policy"}
 """What they ask of the account comes after what they read on this machine, if they ask at all."""
 FINE_WITHOUT_STACKS: Final = {"cost": 0, "destroy": 0, "drift": 0, "events": 0, "preflight": 1, "sweep": 0}
 """Commands that have an answer where nothing is deployed, with their exit codes."""
-ASKING: Final = [words for words in COMMANDS if words not in WITHOUT_ACCOUNT]
+UNLINKED: Final = {"data get": 1, "data ls": 1, "data put": 1}
+"""Commands that this environment has no use for: its file system has no data repository."""
+NEVER_FAILING: Final = {"support-bundle"}
+"""What a bundle cannot read, it names in itself."""
+ASKING: Final = [words for words in COMMANDS if words not in WITHOUT_ACCOUNT | NEVER_FAILING]
 
 
 @pytest.fixture
@@ -84,8 +91,10 @@ def test_where_nothing_is_deployed_a_command_says_what_to_deploy_or_that_there_i
     since = len(account.journal.entries())
     result = ops(words)
     assert people.refusals(account, since) == []
-    assert result.exit_code == FINE_WITHOUT_STACKS.get(words, 2), result.output
-    if words not in FINE_WITHOUT_STACKS:
+    assert result.exit_code == (FINE_WITHOUT_STACKS | UNLINKED).get(words, 2), result.output
+    if words in UNLINKED:
+        assert "Fix: add fsx.data_repositories" in message(result)
+    elif words not in FINE_WITHOUT_STACKS:
         assert "there is no EKS cluster yet" in message(result)
 
 
@@ -107,6 +116,14 @@ def test_credentials_of_another_account_change_nothing(
     monkeypatch.setattr(config, "examine", lambda name: examine(name, tmp_path))
     result = ops(words)
     assert (result.exit_code, "belong to account 111122223333" in message(result)) == (2, True), result.output
+
+
+def test_a_bundle_names_what_it_could_not_read(ops: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    result = ops("support-bundle")
+    assert result.exit_code == 0, result.output
+    assert "AWS does not answer" in result.stdout
 
 
 @pytest.mark.parametrize("words", COMMANDS)

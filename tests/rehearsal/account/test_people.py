@@ -75,8 +75,10 @@ def test_operator_reads_this_environments_stacks_and_deploys_none(
     refused("sts:AssumeRole", operator("sts").assume_role, **role)
 
 
-def test_scientist_finds_the_cluster_and_reads_no_bucket(person: Callable[[Role], Clients], clients: Clients) -> None:
-    bucket = naming.data_bucket(DEV)
+def test_scientist_finds_the_cluster_and_reads_no_other_bucket(
+    person: Callable[[Role], Clients], clients: Clients
+) -> None:
+    bucket = naming.lifecycle_bucket(DEV)
     clients("s3").create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": DEV.region})
     scientist = person(Role.SCIENTIST)
     with pytest.raises(ClientError, match="No cluster found"):

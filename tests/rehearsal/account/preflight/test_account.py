@@ -36,7 +36,7 @@ def replaced(environment: Environment, part: str, **changes: Any) -> Environment
 def test_credentials_name_the_caller(preflight: Preflight) -> None:
     [row] = preflight("credentials").values()
     assert row.verdict is PASS
-    assert row.found.endswith("in account 111122223333")
+    assert row.found.endswith("of account 111122223333")
 
 
 def test_a_region_that_is_not_enabled_fails(preflight: Preflight, monkeypatch: pytest.MonkeyPatch) -> None:

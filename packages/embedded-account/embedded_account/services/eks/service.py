@@ -84,6 +84,8 @@ class EksService:
             if request["name"] in self.records.backend.clusters:
                 raise in_use(f"Cluster already exists with name: {request['name']}")
             checks.check_cluster(self.account, request)
+            # A reset of moto's records forgets a cluster without its deletion.
+            self._forget(request["name"])
             cluster = self._record(request, identity)
         self._pending[cluster.name] = self._workers.submit(self._bring_up, cluster, request, creator_arn, identity)
         return cluster
@@ -188,12 +190,15 @@ class EksService:
             raise ResourceError(f"The control plane of EKS cluster {cluster.name} did not start: {error}") from error
 
     def _tear_down(self, cluster: Any) -> None:
-        self.entries.close(cluster.name)
-        self.addons.forget(cluster.name)
-        self.pod_identities.forget(cluster.name)
+        self._forget(cluster.name)
         self.account.clusters.stop(cluster.name)
         self.account.background.drop_all(cluster.arn)
         self.records.backend.delete_cluster(cluster.name)
+
+    def _forget(self, cluster_name: str) -> None:
+        self.entries.close(cluster_name)
+        self.addons.forget(cluster_name)
+        self.pod_identities.forget(cluster_name)
 
     def _make_network(self, cluster: Any, group_id: str | None) -> None:
         """Create the cluster's security group and the control plane's network interfaces."""
