@@ -14,10 +14,12 @@ from ops.policy.role import Role
 from ops.policy.roles import COMMANDS
 
 Client = Callable[[str], Any]
+PERSON = "Rehearsal"
+"""With this begin the names of people's roles; other roles are those of services."""
 
 
 def role_name(role: Role) -> str:
-    return f"Rehearsal{role.title()}"
+    return f"{PERSON}{role.title()}"
 
 
 def make_role(client: Client, environment: Environment, role: Role, name: str = "") -> str:
@@ -76,6 +78,6 @@ def refusals(account: Account, since: int = 0) -> list[str]:
     evaluated = [
         f"{e['action']} on {e['resource']}" for e in entries if e["kind"] == "iam" and e["decision"] != "ALLOW"
     ]
-    of_person = re.compile(r"assumed-role/Rehearsal.* is not authorized")
+    of_person = re.compile(rf"assumed-role/{PERSON}.* is not authorized")
     hyperpod = [e["refused"] for e in entries if e["kind"] == "api" and of_person.search(e.get("refused", ""))]
     return [each for each in (*evaluated, *hyperpod) if not each.startswith(EXPECTED)]

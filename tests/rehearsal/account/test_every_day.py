@@ -57,7 +57,7 @@ CLUSTER = naming.eks_cluster(SMALL)
 HYPERPOD = SMALL.hyperpod.cluster_name
 HEAD_GROUP, WORKERS = (group.name for group in SMALL.hyperpod.instance_groups)
 ROLES = (Role.OPERATOR, Role.SCIENTIST)
-VISITOR = "Visitor"
+VISITOR = "RehearsalVisitor"
 IN_KUBERNETES = (
     *("dashboard", "image build", "isolation-check", "job list", "job logs run-1", "logs head", "node list", "pause"),
     *("resume", "rollout", "scale worker-group-1 0", "wait"),
@@ -572,7 +572,10 @@ def test_neither_a_scientist_nor_another_environments_operator_changes_the_clust
     node = every_day.node_of("worker")
     arn = every_day.clients("sagemaker").describe_cluster(ClusterName=HYPERPOD)["ClusterArn"]
     other = SMALL.model_copy(update={"name": "other"})
-    for environment, role, name in ((SMALL, Role.SCIENTIST, "Scientist2"), (other, Role.OPERATOR, "OtherOperator")):
+    for environment, role, name in (
+        (SMALL, Role.SCIENTIST, "RehearsalScientist2"),
+        (other, Role.OPERATOR, "RehearsalOtherOperator"),
+    ):
         keys = people.credentials(every_day.clients, people.make_role(every_day.clients, environment, role, name))
         sagemaker = people.client_of(boto3, every_day.account.endpoint, keys)("sagemaker")
         assert sagemaker.describe_cluster(ClusterName=HYPERPOD)["ClusterArn"] == arn
