@@ -115,6 +115,18 @@ def test_a_restartable_program_is_restarted_a_limited_number_of_times(tmp_path: 
     assert list((tmp_path / "run").iterdir()) == []
 
 
+def test_who_reads_a_pid_file_during_a_restart_finds_a_whole_pid(tmp_path: Path) -> None:
+    supervisor = Supervisor(tmp_path)
+    supervisor.watch(lambda _: None, restarted=["kwok"])
+    child = supervisor.start("kwok", SLEEP, ENV)
+    pid = child.pid
+    with (tmp_path / "run" / "kwok.pid").open() as opened_before:
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: child.restarts == 1 and child.returncode is None, "its restart")
+        assert opened_before.read() == f"{pid}\n"
+    supervisor.stop_all()
+
+
 def test_processes_of_a_child_end_with_it(tmp_path: Path) -> None:
     script = (
         "import subprocess, sys; print(subprocess.Popen(sys.argv[1:]).pid, flush=True); import time; time.sleep(60)"

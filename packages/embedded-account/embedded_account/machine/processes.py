@@ -177,7 +177,7 @@ class Supervisor:
                     start_new_session=True,  # Ctrl-C reaches only the rehearsal, which ends its children in order
                     preexec_fn=None if survives_parent else end_with_parent,
                 ).result()
-            (self.run / f"{name}.pid").write_text(f"{popen.pid}\n")
+            _record(self.run / f"{name}.pid", popen.pid)
             return popen
 
         try:
@@ -233,6 +233,13 @@ class Supervisor:
                 late = f"{child.name} was not ready in {timeout:.0f} s; its log: {child.log}"
                 raise ProcessError(f"{late}\n{child.tail()}")
             time.sleep(0.05)
+
+
+def _record(pid_file: Path, pid: int) -> None:
+    """Write a pid file atomically: who reads it while its program restarts finds the old pid or the new one."""
+    new = pid_file.with_suffix(".new")
+    new.write_text(f"{pid}\n")
+    new.replace(pid_file)
 
 
 def stop_recorded(run: Path, *, grace: float = 10.0) -> list[str]:
