@@ -11,6 +11,7 @@ from embedded_account.context import Account
 from embedded_account.errors import ResourceError
 from embedded_account.machine.processes import ProcessError
 from embedded_account.services.eks.host import ClusterHost
+from embedded_account.services.eks.service import service_of
 from embedded_account.services.shared.refusal import Refusal
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.eks_setup import Eks, set_up
@@ -225,6 +226,16 @@ def test_addon_creates_and_deletes_its_stand_in(eks: Eks) -> None:
     assert [container["name"] for container in containers] == ["aws-node", "aws-eks-nodeagent"]
     eks.api.delete_addon(clusterName="c", addonName="vpc-cni")
     assert eks.kubernetes.names("daemonsets") == []
+
+
+def test_addons_of_a_forgotten_cluster_are_not_those_of_a_new_one(eks: Eks) -> None:
+    eks.create()
+    eks.api.create_addon(clusterName="c", addonName="coredns")
+    # A reset of moto's records forgets a cluster without its deletion.
+    del service_of(eks.account).records.backend.clusters["c"]
+    eks.create()
+    assert eks.api.list_addons(clusterName="c")["addons"] == []
+    assert eks.api.create_addon(clusterName="c", addonName="coredns")["addon"]["addonName"] == "coredns"
 
 
 @pytest.mark.parametrize(
