@@ -93,7 +93,9 @@ def _eks(environment: Environment) -> Iterator[str]:
     yield from _box(886, 66, 262, 50, "box", f"EKS cluster {name}", detail, "eks AWS::EKS::Cluster")
     cidrs = ", ".join(str(cidr) for cidr in environment.eks.public_access_cidrs)
     yield from _box(886, 126, 262, 50, "sub", "public endpoint", f"from {cidrs} only")
-    yield from _box(886, 186, 262, 50, "sub", "access entries", "admins, submitters", "eks AWS::EKS::AccessEntry")
+    yield from _box(
+        886, 186, 262, 50, "sub", "access entries", "admins, submitters, viewers", "eks AWS::EKS::AccessEntry"
+    )
     detail = f"{environment.kuberay.version} in {environment.kuberay.namespace}, on the system nodes"
     yield from _box(886, 246, 262, 50, "ray", "KubeRay operator", detail, "platform Custom::AWSCDK-EKS-HelmChart")
     detail = f"RayCluster {environment.ray.clusters[0].name}, network policies"

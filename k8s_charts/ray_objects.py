@@ -20,6 +20,7 @@ from k8s_charts.image_build.job import ImageBuild, ImageBuildChart
 from k8s_charts.ray.cluster import RayClusterChart
 from k8s_charts.ray.from_environment import priority_class, ray_cluster
 from k8s_charts.ray.priority_class import PriorityClassChart
+from k8s_charts.ray.viewers import ViewersChart
 from k8s_charts.shared import names
 from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.shared.flows import allowed, ends, ray_flows
@@ -71,6 +72,7 @@ class RayObjects:
     controller_code: ProjectChart
     reaper: ProjectChart
     job_supervisor: ProjectChart
+    viewers: ProjectChart | None
     cluster_policies: dict[str, ProjectChart]
     priorities: dict[str, ProjectChart]
     clusters: dict[str, ProjectChart]
@@ -98,6 +100,7 @@ def ray_objects(environment: Environment, facts: RayFacts) -> RayObjects:
         controller_code=_controller_code(app, environment),
         reaper=ReaperChart(app, "reaper", reaper=_reaper(environment)),
         job_supervisor=JobSupervisorChart(app, "job-supervisor", supervisor=_job_supervisor(environment)),
+        viewers=_viewers(app, environment) if environment.access.viewers else None,
         cluster_policies={
             cluster.name: RayClusterPoliciesChart(
                 app, f"policies-{cluster.name}", namespace=namespace, cluster=cluster.name
@@ -158,6 +161,13 @@ def _image_builder_account(app: cdk8s.App, role_arn: str) -> ProjectChart:
 
 def _image_build(app: cdk8s.App, environment: Environment, context: str) -> ProjectChart:
     return ImageBuildChart(app, "image-build", build=image_build(environment, context=context))
+
+
+def _viewers(app: cdk8s.App, environment: Environment) -> ProjectChart:
+    ray = environment.ray.namespace
+    own = [ray, environment.kuberay.namespace, naming.volume_namespace(environment)]
+    build = [names.IMAGE_BUILD_NAMESPACE] if environment.image.built else []
+    return ViewersChart(app, "viewers", ray_namespace=ray, namespaces=list(dict.fromkeys([*own, *build])))
 
 
 def _ray_namespace(environment: Environment) -> Namespace:

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 import urllib3
@@ -66,6 +67,10 @@ def in_plain_words(access: str = "access.admins") -> Iterator[None]:
             f"the Kubernetes API does not answer ({_innermost(error)}). "
             "Fix: connect from the VPC, or add your address to eks.public_access_cidrs of the environment"
         ) from error
+
+
+as_viewer: Final = partial(in_plain_words, "access.viewers")
+"""`in_plain_words` for requests that `access.viewers` allows."""
 
 
 def _aws_refusal(error: ClientError) -> UnreachableError:

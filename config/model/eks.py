@@ -130,3 +130,6 @@ class Access(Model):
 
     admins: tuple[RoleArn, ...] = Field(default=(), description="Roles that may do everything everywhere.")
     submitters: tuple[RoleArn, ...] = Field(default=(), description="Roles that may run Ray jobs in Ray's namespace.")
+    viewers: tuple[RoleArn, ...] = Field(
+        default=(), description="Roles that may read the environment's namespaces and the nodes, but no secrets."
+    )

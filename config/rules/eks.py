@@ -207,13 +207,12 @@ def roles(environment: Environment) -> Iterator[Violation]:
     Example: access.submitters: ["arn:aws:iam::111122223333:role/PlatformAdmin"]
     """
     access = environment.access
-    places = [f"access.admins.{n}" for n in range(len(access.admins))]
-    places += [f"access.submitters.{n}" for n in range(len(access.submitters))]
-    for numbers in repeated([*access.admins, *access.submitters]).values():
+    lists = {"admins": access.admins, "submitters": access.submitters, "viewers": access.viewers}
+    places = [f"access.{key}.{n}" for key, listed in lists.items() for n in range(len(listed))]
+    for numbers in repeated([role for listed in lists.values() for role in listed]).values():
         first, second = (places[n] for n in numbers[:2])
-        yield Violation(
-            second, f"{first} is the same role", "each role once, in admins or submitters", "delete one of the two"
-        )
+        allowed = "each role once, in admins, submitters or viewers"
+        yield Violation(second, f"{first} is the same role", allowed, "delete one of the two")
 
 
 @error("V34")

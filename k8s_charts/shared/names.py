@@ -66,3 +66,8 @@ RUN_STATE: Final = "ray-on-hyperpod/state"
 def submitters_group(namespace: str) -> str:
     """Return the Kubernetes group whose members may submit jobs to the RayClusters of a namespace."""
     return f"{namespace}-submitters"
+
+
+def viewers_group(namespace: str) -> str:
+    """Return the Kubernetes group whose members may read the environment with this Ray namespace."""
+    return f"{namespace}-viewers"

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from http import HTTPStatus
 from typing import Any, Final
 
 import kubernetes
+from kubernetes.client import ApiException
 
 from config import Environment
 from config.labels import DEEP_HEALTH_LABEL, INSTANCE_GROUP_LABEL, NODE_HEALTH_LABEL
@@ -28,7 +30,7 @@ class Node:
         deep_check: HyperPod's label deep-health-check-status; "" without deep health checks.
         hindrance: Why pods cannot run on it, or "".
         software: ImageVersionStatus of the node or its group; "" if SageMaker does not say it.
-        pods: Its Ray pods, as NAMESPACE/NAME.
+        pods: Its Ray pods that the caller may list, as NAMESPACE/NAME.
     """
 
     instance: str
@@ -70,17 +72,31 @@ def nodes(environment: Environment, clients: Clients) -> list[Node]:
     listed = core.list_node(label_selector=INSTANCE_GROUP_LABEL, _request_timeout=REQUEST_TIMEOUT).items
     in_kubernetes = {node.metadata.name: node for node in listed}
     pods: dict[str, list[str]] = {}
-    for pod in ray_pods(clients.kubernetes):
+    for pod in _visible_ray_pods(environment, clients.kubernetes):
         pods.setdefault(pod.spec.node_name or "", []).append(f"{pod.metadata.namespace}/{pod.metadata.name}")
     found = [_node(each, in_kubernetes, software, pods) for each in list_nodes(clients.sagemaker, name)]
     return sorted(found, key=lambda node: (node.group, node.instance))
 
 
-def ray_pods(api: kubernetes.client.ApiClient) -> list[Any]:
-    """Return Ray's pods of all namespaces that are not terminating."""
+def ray_pods(api: kubernetes.client.ApiClient, namespace: str | None = None) -> list[Any]:
+    """Return Ray's pods of a namespace, or of all namespaces, that are not terminating."""
     core = kubernetes.client.CoreV1Api(api)
-    listed = core.list_pod_for_all_namespaces(label_selector=_RAY_PODS, _request_timeout=REQUEST_TIMEOUT).items
+    options: dict[str, Any] = {"label_selector": _RAY_PODS, "_request_timeout": REQUEST_TIMEOUT}
+    if namespace is None:
+        listed = core.list_pod_for_all_namespaces(**options).items
+    else:
+        listed = core.list_namespaced_pod(namespace, **options).items
     return [pod for pod in listed if not pod.metadata.deletion_timestamp]
+
+
+def _visible_ray_pods(environment: Environment, api: kubernetes.client.ApiClient) -> list[Any]:
+    """Return Ray's pods of all namespaces, or of Ray's own if the API server shows the caller no more."""
+    try:
+        return ray_pods(api)
+    except ApiException as error:
+        if error.status != HTTPStatus.FORBIDDEN:
+            raise
+    return ray_pods(api, environment.ray.namespace)
 
 
 def _node(

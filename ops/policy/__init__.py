@@ -1,1 +1,1 @@
-"""Least-privilege IAM policies of the people who deploy, operate, use and administer one environment."""
+"""Least-privilege IAM policies of the people who deploy, operate, use, watch and administer one environment."""

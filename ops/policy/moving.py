@@ -12,20 +12,25 @@ _COPY_IMAGES = (
 )
 
 
-def move_data(arns: Arns) -> Iterator[Statement]:
-    """Yield the rights to move files between this machine, the data bucket and the file system."""
-    bucket = f"arn:aws:s3:::{naming.data_bucket(arns.environment)}"
+def list_data(arns: Arns) -> Iterator[Statement]:
+    """Yield the rights to list the data bucket's files and the file system's tasks, and to read no file."""
     storage = naming.stack(arns.environment, "storage")
     yield Statement(
         "FindFileSystem",
         actions("cloudformation", "DescribeStackResources"),
         arns.of("cloudformation", f"stack/{storage}/*"),
     )
-    yield Statement("ListData", actions("s3", "ListBucket"), (bucket,))
-    yield Statement("MoveData", actions("s3", "AbortMultipartUpload GetObject PutObject"), (f"{bucket}/*",))
-    yield Statement("StartTasks", actions("fsx", "CreateDataRepositoryTask"), arns.of("fsx", "file-system/*", "task/*"))
+    yield Statement("ListData", actions("s3", "ListBucket"), (_data_bucket(arns),))
     followed = "DescribeDataRepositoryAssociations DescribeDataRepositoryTasks"
     yield Statement("FollowTasks", actions("fsx", followed), EVERYTHING)
+
+
+def move_data(arns: Arns) -> Iterator[Statement]:
+    """Yield the rights to move files between this machine, the data bucket and the file system."""
+    yield from list_data(arns)
+    files = f"{_data_bucket(arns)}/*"
+    yield Statement("MoveData", actions("s3", "AbortMultipartUpload GetObject PutObject"), (files,))
+    yield Statement("StartTasks", actions("fsx", "CreateDataRepositoryTask"), arns.of("fsx", "file-system/*", "task/*"))
 
 
 def copy_images(arns: Arns) -> Iterator[Statement]:
@@ -33,3 +38,7 @@ def copy_images(arns: Arns) -> Iterator[Statement]:
     if arns.environment.image_registry:
         yield Statement("LogInToRegistry", actions("ecr", "GetAuthorizationToken"), EVERYTHING)
         yield Statement("CopyImages", actions("ecr", _COPY_IMAGES), arns.of("ecr", "repository/*"))
+
+
+def _data_bucket(arns: Arns) -> str:
+    return f"arn:aws:s3:::{naming.data_bucket(arns.environment)}"

@@ -9,4 +9,5 @@ class Role(StrEnum):
     DEPLOYER = "deployer"
     OPERATOR = "operator"
     SCIENTIST = "scientist"
+    VIEWER = "viewer"
     ADMIN = "admin"

@@ -9,23 +9,26 @@ from ops.policy.arns import Arns
 from ops.policy.role import Role
 from ops.policy.statement import Statement
 
-COMMANDS: Final[Mapping[str, Role]] = {
-    **dict.fromkeys(("plan", "preflight", "destroy"), Role.DEPLOYER),
-    **dict.fromkeys(("cost", "drift", "events", "status", "wait", "isolation-check"), Role.OPERATOR),
-    **dict.fromkeys(("image build", "kuberay crds", "pause", "resume", "rollout", "scale"), Role.OPERATOR),
-    **dict.fromkeys(("update-software", "node list", "node shell", "node drain", "node reboot"), Role.OPERATOR),
-    **dict.fromkeys(("node replace", "node check"), Role.OPERATOR),
-    **dict.fromkeys(("dashboard", "job submit", "job list", "job logs", "job stop"), Role.SCIENTIST),
-    **dict.fromkeys(("data get", "data ls", "data put", "kubeconfig", "logs", "smoke"), Role.SCIENTIST),
-    "support-bundle": Role.OPERATOR,
-    **dict.fromkeys(("mirror", "sweep"), Role.ADMIN),
+COMMANDS: Final[Mapping[str, tuple[Role, ...]]] = {
+    "plan": (Role.DEPLOYER, Role.VIEWER),
+    **dict.fromkeys(("preflight", "destroy"), (Role.DEPLOYER,)),
+    **dict.fromkeys(("cost", "events", "node list", "status", "wait"), (Role.OPERATOR, Role.VIEWER)),
+    **dict.fromkeys(("drift", "isolation-check", "support-bundle"), (Role.OPERATOR,)),
+    **dict.fromkeys(("image build", "kuberay crds", "pause", "resume", "rollout", "scale"), (Role.OPERATOR,)),
+    **dict.fromkeys(("update-software", "node shell", "node drain", "node reboot"), (Role.OPERATOR,)),
+    **dict.fromkeys(("node replace", "node check"), (Role.OPERATOR,)),
+    **dict.fromkeys(("data ls", "job list", "job logs", "kubeconfig", "logs"), (Role.SCIENTIST, Role.VIEWER)),
+    **dict.fromkeys(("dashboard", "data get", "data put", "job submit", "job stop", "smoke"), (Role.SCIENTIST,)),
+    **dict.fromkeys(("mirror", "sweep"), (Role.ADMIN,)),
 }
-"""The role with the fewest rights that may run a command. The other commands call no AWS service."""
+"""The roles with the fewest rights that may run a command: of two, neither has all rights of the other. The other
+commands call no AWS service."""
 
 ACCESS: Final = {
     Role.DEPLOYER: "admins",
     Role.OPERATOR: "admins",
     Role.SCIENTIST: "submitters",
+    Role.VIEWER: "viewers",
     Role.ADMIN: "admins",
 }
 """The key of `access`, in the environment file, for a role that uses the Kubernetes API."""
@@ -38,6 +41,7 @@ def statements(role: Role, environment: Environment) -> list[Statement]:
         Role.DEPLOYER: _deployer,
         Role.OPERATOR: _operator,
         Role.SCIENTIST: _scientist,
+        Role.VIEWER: _viewer,
         Role.ADMIN: _admin,
     }
     found = {each.sid: each for each in of_role[role](arns) if each.resources and each.actions}
@@ -67,12 +71,23 @@ def _deployer(arns: Arns) -> list[Statement]:
     return [deploying.assume_bootstrap_roles(arns), *_state(arns), *deploying.preflight(arns)]
 
 
-def _operator(arns: Arns) -> list[Statement]:
+def _watch(arns: Arns) -> list[Statement]:
+    """Return what the reading commands read, beside the data bucket."""
     return [
         *_state(arns),
         reading.read_node_logs(arns),
         reading.read_node_groups(arns),
         reading.read_file_systems(),
+    ]
+
+
+def _viewer(arns: Arns) -> list[Statement]:
+    return [*_watch(arns), *moving.list_data(arns)]
+
+
+def _operator(arns: Arns) -> list[Statement]:
+    return [
+        *_watch(arns),
         *operating.change_hyperpod(arns),
         *operating.open_shells(),
         *operating.detect_drift(arns),

@@ -5,7 +5,7 @@ CloudFormation does not wait for nodes, deep health checks, capacity or the imag
 
 from config import Environment
 from ops.clients import Clients
-from ops.errors import in_plain_words
+from ops.errors import as_viewer
 from ops.readiness.item import Item, Require
 from ops.readiness.nodes import hyperpod, kubernetes_nodes
 from ops.readiness.one_off_jobs import directory, image
@@ -18,7 +18,7 @@ def observe(environment: Environment, clients: Clients, require: Require = Requi
     `require` says what an item needs to be ready; NONE means the same as ALL here. Raises UnreachableError if an API
     refuses a request, and NoAnswerError if a retry may help.
     """
-    with in_plain_words():
+    with as_viewer():
         return [
             *hyperpod(environment, clients.sagemaker, require),
             *kubernetes_nodes(environment, clients.kubernetes, require),

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from config import Environment, naming
 from ops.clients import REQUEST_TIMEOUT, Account, Clients
-from ops.errors import UnreachableError, in_plain_words
+from ops.errors import UnreachableError, as_viewer
 from ops.readiness.events import failure
 
 _PAGE: Final = 100
@@ -73,7 +73,7 @@ def look(environment: Environment, account: Account, clients: Callable[[], Clien
     unseen: dict[str, str] = {}
     for name, read in sources.items():
         try:
-            with in_plain_words():
+            with as_viewer():
                 events += read()
         except UnreachableError as error:
             unseen[name] = str(error)

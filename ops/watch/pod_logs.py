@@ -11,7 +11,7 @@ import urllib3
 from kubernetes.client import ApiException
 
 from ops.clients import REQUEST_TIMEOUT
-from ops.errors import NoAnswerError, in_plain_words
+from ops.errors import NoAnswerError, as_viewer
 from ops.jobs.follow import lines_of
 from ops.readiness.simulated import said_of
 from ops.watch.logs import NoLogsError, Pods, Say
@@ -58,7 +58,7 @@ class PodLogs:
         """Print what has been logged and what will be, of present and future pods; only an exception ends it."""
         while not self._refusals:
             try:
-                with in_plain_words():
+                with as_viewer():
                     for pod, container, runs in self._containers():
                         self._start(pod, container, runs=runs)
             except NoAnswerError as error:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from config import Environment
 from config.estimates.costs import estimate
 from ops.clients import Account, Clients, connect
-from ops.errors import UnreachableError, in_plain_words
+from ops.errors import UnreachableError, as_viewer
 from ops.nodes.listing import nodes
 from ops.readiness.item import Item, State
 from ops.readiness.observe import observe
@@ -93,7 +93,7 @@ def _in_cluster(
 
 def _see(read: Callable[[], Section]) -> Section:
     try:
-        with in_plain_words():
+        with as_viewer():
             return read()
     except UnreachableError as error:
         return {UNSEEN: str(error)}

@@ -11,6 +11,7 @@ from config import Environment
 from embedded_account.running import EmbeddedAccount
 from ops.policy.documents import documents
 from ops.policy.role import Role
+from ops.policy.roles import ACCESS
 
 _ADMINISTRATOR: Final = "arn:aws:iam::aws:policy/AdministratorAccess"
 _NAMES: Final = {Role.DEPLOYER: "Deployer", Role.ADMIN: "Administrator"}
@@ -65,16 +66,14 @@ def made(environment: Environment) -> set[str]:
 
 def role_names(environment: Environment) -> set[str]:
     """Return the names of people's roles, which belong to the account's owner."""
-    in_kubernetes = (*environment.access.admins, *environment.access.submitters)
+    access = environment.access
+    in_kubernetes = (*access.admins, *access.submitters, *access.viewers)
     return {arn.rsplit("/", 1)[1] for arn in in_kubernetes} | set(_NAMES.values())
 
 
 def name_of(environment: Environment, role: Role) -> str:
     """Return the name of a person's role: the environment's first admin operates it."""
-    if role in _NAMES:
-        return _NAMES[role]
-    roles = environment.access.admins if role is Role.OPERATOR else environment.access.submitters
-    return roles[0].rsplit("/", 1)[1]
+    return _NAMES.get(role) or _listed(environment, role)[0].rsplit("/", 1)[1]
 
 
 def _policy(environment: Environment, name: str) -> str:
@@ -82,4 +81,10 @@ def _policy(environment: Environment, name: str) -> str:
 
 
 def _people(environment: Environment) -> list[Role]:
-    return [role for role in Role if role is not Role.SCIENTIST or environment.access.submitters]
+    return [role for role in Role if role in _NAMES or _listed(environment, role)]
+
+
+def _listed(environment: Environment, role: Role) -> tuple[str, ...]:
+    """Return the ARNs under the key of `access` for a person's role."""
+    listed: tuple[str, ...] = getattr(environment.access, ACCESS[role])
+    return listed

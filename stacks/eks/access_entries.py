@@ -6,7 +6,7 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from config.model import Access
-from k8s_charts.shared.names import submitters_group
+from k8s_charts.shared.names import submitters_group, viewers_group
 
 _POLICY: Final = "arn:aws:eks::aws:cluster-access-policy/{}"
 ADMIN_POLICY: Final = _POLICY.format("AmazonEKSClusterAdminPolicy")
@@ -18,19 +18,18 @@ EVERYWHERE: Final = eks.CfnAccessEntry.AccessScopeProperty(type="cluster")
 
 
 class AccessEntries(Construct):
-    """Access entries: admins administer the whole cluster, submitters run Ray in `submitters_namespace`."""
+    """Access entries: admins administer the cluster, submitters run Ray in `ray_namespace`, viewers change nothing."""
 
-    def __init__(
-        self, scope: Construct, id: str, *, cluster: eks.ICluster, access: Access, submitters_namespace: str
-    ) -> None:
+    def __init__(self, scope: Construct, id: str, *, cluster: eks.ICluster, access: Access, ray_namespace: str) -> None:
         super().__init__(scope, id)
-        in_namespace = eks.CfnAccessEntry.AccessScopeProperty(type="namespace", namespaces=[submitters_namespace])
-        # The ray stack binds this group to a Role with the other rights that `ops job` needs
-        # (k8s_charts/controllers/job_supervisor.py).
-        group = [submitters_group(submitters_namespace)]
-        for kind, roles, policy, access_scope, groups in (
-            ("Admin", access.admins, ADMIN_POLICY, EVERYWHERE, None),
-            ("Submitter", access.submitters, _SUBMITTER_POLICY, in_namespace, group),
+        in_namespace = eks.CfnAccessEntry.AccessScopeProperty(type="namespace", namespaces=[ray_namespace])
+        # The ray stack binds these groups to Roles: submitters get the other rights that `ops job` needs
+        # (k8s_charts/controllers/job_supervisor.py), viewers all that they have (k8s_charts/ray/viewers.py).
+        submitters, viewers = [submitters_group(ray_namespace)], [viewers_group(ray_namespace)]
+        for kind, roles, policies, groups in (
+            ("Admin", access.admins, [_associated(ADMIN_POLICY, EVERYWHERE)], None),
+            ("Submitter", access.submitters, [_associated(_SUBMITTER_POLICY, in_namespace)], submitters),
+            ("Viewer", access.viewers, None, viewers),
         ):
             for role in roles:
                 eks.CfnAccessEntry(
@@ -39,7 +38,9 @@ class AccessEntries(Construct):
                     cluster_name=cluster.cluster_name,
                     principal_arn=role,
                     kubernetes_groups=groups,
-                    access_policies=[
-                        eks.CfnAccessEntry.AccessPolicyProperty(policy_arn=policy, access_scope=access_scope)
-                    ],
+                    access_policies=policies,
                 )
+
+
+def _associated(policy: str, scope: eks.CfnAccessEntry.AccessScopeProperty) -> eks.CfnAccessEntry.AccessPolicyProperty:
+    return eks.CfnAccessEntry.AccessPolicyProperty(policy_arn=policy, access_scope=scope)

@@ -56,7 +56,7 @@ class EksStack(EnvironmentStack):
             "Access",
             cluster=self.cluster,
             access=environment.access,
-            submitters_namespace=environment.ray.namespace,
+            ray_namespace=environment.ray.namespace,
         )
         node_group = SystemNodes(
             self,

@@ -64,6 +64,9 @@ class RayStack(EnvironmentStack):
         ]
         # Do not prune: Jobs of runs mount the ConfigMap that earlier deployments created here (docs/adr/0042).
         manifest(self, "JobSupervisor", cluster=cluster, chart=objects.job_supervisor, after=reaper, prune=False)
+        if objects.viewers:
+            # After the last namespace that it has Roles in.
+            manifest(self, "Viewers", cluster=cluster, chart=objects.viewers, after=before)
         for wanted in environment.ray.clusters:
             ray_cluster = manifest(
                 self, f"RayCluster-{wanted.name}", cluster=cluster, chart=objects.clusters[wanted.name]

@@ -25,6 +25,12 @@ def knows(action: str) -> bool:
     return name in _definition()[service]["privileges"]
 
 
+def access_level(action: str) -> str:
+    """Return what the action does: List, Read, Tagging, Write, or Permissions management."""
+    service, _, name = action.partition(":")
+    return str(_definition()[service]["privileges"][name]["access_level"])
+
+
 def resource_types(action: str) -> dict[str, str]:
     """Return the ARN of each resource type that the action supports, by the type's name; empty if it supports none."""
     service, _, name = action.partition(":")

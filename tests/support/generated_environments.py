@@ -107,8 +107,8 @@ def _network(draw: st.DrawFn, zones: list[str]) -> Document:
 @st.composite
 def _access(draw: st.DrawFn) -> Document:
     roles = [f"arn:aws:iam::{ACCOUNT}:role/{name}" for name in draw(st.lists(names, unique=True, max_size=4))]
-    cut = draw(st.integers(0, len(roles)))
-    return {"admins": roles[:cut], "submitters": roles[cut:]}
+    first, second = sorted(draw(st.tuples(st.integers(0, len(roles)), st.integers(0, len(roles)))))
+    return {"admins": roles[:first], "submitters": roles[first:second], "viewers": roles[second:]}
 
 
 @st.composite

@@ -55,8 +55,8 @@ def client_of(session: Any, endpoint: str, keys: Mapping[str, str]) -> Client:
     return lambda service: session.client(service, endpoint_url=endpoint, region_name=REGION, **own)
 
 
-def role_of(words: tuple[str, ...]) -> Role:
-    """Return the role that a command line of `ops` is for."""
+def roles_of(words: tuple[str, ...]) -> tuple[Role, ...]:
+    """Return the roles that a command line of `ops` is for."""
     return COMMANDS.get(" ".join(words[:2])) or COMMANDS[words[0]]
 
 

@@ -14,7 +14,7 @@ from ops.policy.role import Role
 
 @app.command()
 def policy(
-    role: Annotated[Role, typer.Argument(metavar="ROLE", help="deployer, operator, scientist or admin.")],
+    role: Annotated[Role, typer.Argument(metavar="ROLE", help="deployer, operator, scientist, viewer or admin.")],
     env: EnvName,
     *,
     out: Annotated[
@@ -22,7 +22,7 @@ def policy(
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Print the least-privilege IAM policies of a person who deploys, operates, submits jobs or administers.
+    """Print the least-privilege IAM policies of a person: who deploys, operates, submits jobs, watches or administers.
 
     They name the environment's own resources. What exceeds the size of one
     managed policy is split into several: attach all of them to the role. With
@@ -50,7 +50,7 @@ def policy(
 
     made = documents(role, load(env))
     policies = [{"name": each.name, "characters": each.characters, "document": each.document} for each in made]
-    commands = [words for words, needed in COMMANDS.items() if needed is role]
+    commands = [words for words, needed in COMMANDS.items() if role in needed]
 
     def table() -> Table:
         drawn = Table("policy", "characters", "statements", box=None, pad_edge=False)

@@ -50,7 +50,7 @@ def logs(
     - `ops logs lifecycle --env dev --since 2h`
     """
     from ops.clients import Account, connect  # noqa: PLC0415 - the AWS SDK would double the time of `ops check`
-    from ops.errors import UnreachableError, in_plain_words  # noqa: PLC0415
+    from ops.errors import UnreachableError, as_viewer  # noqa: PLC0415
     from ops.watch import logs as places  # noqa: PLC0415
     from ops.watch.node_logs import NodeLogs  # noqa: PLC0415
     from ops.watch.pod_logs import PodLogs  # noqa: PLC0415
@@ -62,7 +62,7 @@ def logs(
     seconds = since.seconds if since else None
     try:
         account = Account(environment)
-        with in_plain_words():
+        with as_viewer():
             if source in places.STREAMS:
                 found = account.client("sagemaker").describe_cluster(ClusterName=environment.hyperpod.cluster_name)
                 group = places.log_group(found)

@@ -49,10 +49,11 @@ def list_nodes(env: EnvName, output: Output = Format.TABLE) -> None:
      "pods": ["ray/rayml-workers-worker-x7k2p"]}]
     ```
     """
-    from ops.nodes.listing import nodes  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
+    from ops.errors import as_viewer  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
+    from ops.nodes.listing import nodes  # noqa: PLC0415
 
     environment = load(env)
-    with _connected(environment) as clients:
+    with _connected(environment) as clients, as_viewer():
         found = nodes(environment, clients)
     emit([node.as_data() for node in found], lambda: _table(found), output)
 

@@ -20,7 +20,10 @@ from embedded_account.services.fsx.tasks import DataRepositoryTasks
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.stacks import Stacks
 from ops.__main__ import app
+from ops.policy.role import Role
+from ops.policy.roles import COMMANDS
 from rehearsal import paths
+from tests.support import people
 from tests.support.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.product
@@ -178,8 +181,9 @@ def test_get_exports_what_is_not_exported_automatically_and_resumes(data: Data, 
     assert f"{long[1:]}: PathSizeTooLong" in failed
 
 
+@pytest.mark.parametrize("role", COMMANDS["data ls"])
 def test_ls_shows_links_tasks_and_files_as_documented(
-    data: Data, images: Path, account: Account, monkeypatch: pytest.MonkeyPatch
+    data: Data, images: Path, account: Account, clients: Clients, *, monkeypatch: pytest.MonkeyPatch, role: Role
 ) -> None:
     data.ops("put", str(images), "/fsx/datasets/images")
     monkeypatch.setattr(account.clock, "scale", 1.0)
@@ -187,7 +191,8 @@ def test_ls_shows_links_tasks_and_files_as_documented(
     data.fsx.create_data_repository_task(
         FileSystemId=data.file_system, Type="IMPORT_METADATA_FROM_REPOSITORY", Report=report
     )
-    shown = json.loads(data.ops("ls", "/fsx/datasets/images", "-o", "json").stdout)
+    keys = people.credentials(clients, people.make_role(clients, PROD, role))
+    shown = json.loads(data.ops("ls", "/fsx/datasets/images", "-o", "json", **keys).stdout)
     assert list(shown) == ["links", "tasks", "files"]
     assert [file["name"] for file in shown["files"]] == ["train/", "labels.csv"]
     assert [link["automatic"] for link in shown["links"]] == [["import", "export"]]

@@ -14,6 +14,7 @@ from config.load import DIRECTORY
 from embedded_account.context import Account
 from embedded_account.testing.clients import Clients
 from ops.__main__ import app
+from ops.policy.role import Role
 from tests.support import people
 
 pytestmark = pytest.mark.product
@@ -80,13 +81,15 @@ def message(result: Result) -> str:
     return errors[0]
 
 
-@pytest.mark.parametrize("words", ASKING)
+@pytest.mark.parametrize(
+    ("words", "role"), [(words, role) for words in ASKING for role in people.roles_of(tuple(words.split()))]
+)
 def test_where_nothing_is_deployed_a_command_says_what_to_deploy_or_that_there_is_nothing(
-    ops: Typed, words: str, account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch
+    ops: Typed, words: str, role: Role, *, account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Type it with credentials of the role that it is for: `ops policy` must allow each call of each command."""
-    role = people.make_role(clients, config.load("small"), people.role_of(tuple(words.split())))
-    for name, value in people.credentials(clients, role).items():
+    """Type it with credentials of each role that it is for: `ops policy` must allow each call of each command."""
+    arn = people.make_role(clients, config.load("small"), role)
+    for name, value in people.credentials(clients, arn).items():
         monkeypatch.setenv(name, value)
     since = len(account.journal.entries())
     result = ops(words)

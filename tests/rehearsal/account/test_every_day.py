@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import cdk8s
 import pytest
 import urllib3
 import yaml
@@ -37,7 +38,8 @@ from embedded_account.services.eks.service import service_of
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.cluster import Kubectl, Object
 from embedded_account.testing.eks_setup import set_up
-from k8s_charts.shared.names import REAPER
+from k8s_charts.ray.viewers import ViewersChart
+from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE, REAPER, RUN_LABEL, RUN_STOP, viewers_group
 from ops.__main__ import app
 from ops.policy.role import Role
 from rehearsal import paths
@@ -57,7 +59,24 @@ CLUSTER = naming.eks_cluster(SMALL)
 HYPERPOD = SMALL.hyperpod.cluster_name
 HEAD_GROUP, WORKERS = (group.name for group in SMALL.hyperpod.instance_groups)
 ROLES = (Role.OPERATOR, Role.SCIENTIST)
+VIEWER = people.role_name(Role.VIEWER)
 VISITOR = "RehearsalVisitor"
+CONFINED = "RehearsalConfined"
+"""A role with a viewer's policies that administers Kubernetes."""
+VOLUME_NAMESPACE = naming.volume_namespace(SMALL)
+READING = {
+    **dict.fromkeys(("cost --live", "events", "job list", "kubeconfig", "logs head", "logs lifecycle"), 0),
+    **dict.fromkeys(("logs reaper", "node list"), 0),
+    **dict.fromkeys(("job logs none", "wait --timeout 0s"), 1),
+}
+"""A viewer's commands, each with its arguments and exit code; `data ls`, `plan` and `status` have their own tests."""
+MAY_VIEW = {
+    **dict.fromkeys(("get pods/log", "list pods", "watch rayclusters.ray.io", "list jobs.batch"), True),
+    **dict.fromkeys(("get secrets", "list secrets", "get configmaps", "create pods", "delete pods"), False),
+    **dict.fromkeys(("get pods/exec", "create pods/exec", "get pods/portforward", "create pods/portforward"), False),
+    **dict.fromkeys(("get pods/proxy", "get services/proxy", "patch rayclusters.ray.io", "create jobs.batch"), False),
+}
+"""What the viewers' group may do in Ray's namespace: verb and resource with its API group."""
 IN_KUBERNETES = (
     *("dashboard", "image build", "isolation-check", "job list", "job logs run-1", "logs head", "node list", "pause"),
     *("resume", "rollout", "scale worker-group-1 0", "wait"),
@@ -94,29 +113,24 @@ class EveryDay:
         assert isinstance(plane, ControlPlane)
         self.kubectl = Kubectl(plane)
         self._keys = {
-            role: people.credentials(clients, f"arn:aws:iam::{account.account_id}:role/{people.role_name(role)}")
-            for role in ROLES
+            name: people.credentials(clients, f"arn:aws:iam::{account.account_id}:role/{name}")
+            for name in (*map(people.role_name, ROLES), VIEWER, VISITOR, CONFINED)
         }
-        self._visitor = people.credentials(clients, f"arn:aws:iam::{account.account_id}:role/{VISITOR}")
 
-    def environment(self, *words: str) -> dict[str, str]:
-        """Return the variables of a command, with credentials of the role that it is for."""
+    def environment(self, *words: str, name: str = "") -> dict[str, str]:
+        """Return the variables of a command, with credentials of the role `name`, by default the one it is for."""
         return isolation.child_environment(
             self._directory,
             endpoint=self.account.endpoint,
             region=SMALL.region,
             account_id=SMALL.account,
-            extra=self._keys[people.role_of(words)] | {DIRECTORY_VARIABLE: str(DIRECTORY)},
+            extra=self._keys[name or people.role_name(people.roles_of(words)[0])]
+            | {DIRECTORY_VARIABLE: str(DIRECTORY)},
         )
 
-    def ops(self, *words: str) -> Result:
-        """Run a command of `ops` in this process."""
-        return CliRunner(env=self.environment(*words)).invoke(app, [*words, "--env", "small"])
-
-    def as_visitor(self, words: str) -> Result:
-        """Run a command as a person with an operator's policies, and without access to the cluster."""
-        variables = self.environment("status") | self._visitor
-        return CliRunner(env=variables).invoke(app, [*words.split(), "--env", "small"])
+    def ops(self, *words: str, name: str = "") -> Result:
+        """Run a command of `ops` in this process, as `environment` says."""
+        return CliRunner(env=self.environment(*words, name=name)).invoke(app, [*words, "--env", "small"])
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start `ops` as a process, which Ctrl-C can end."""
@@ -184,6 +198,12 @@ def reaper_pod() -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
 
 
+def viewers_objects() -> list[Object]:
+    namespaces = (SMALL.ray.namespace, OPERATOR_NAMESPACE, VOLUME_NAMESPACE, IMAGE_BUILD_NAMESPACE)
+    chart = ViewersChart(cdk8s.App(), "viewers", ray_namespace=SMALL.ray.namespace, namespaces=namespaces)
+    return list(chart.to_json())
+
+
 REAPING = "import sys, time; print('watching', flush=True); time.sleep(3600)"
 
 
@@ -224,7 +244,7 @@ def create_hyperpod(clients: Clients, cluster_arn: str, vpc: str, subnet: str) -
 
 def install_dependencies(kubectl: Kubectl) -> None:
     """Create what HyperPod requires of its dependencies chart, and the namespaces of Ray and KubeRay."""
-    for name in ("aws-hyperpod", SMALL.ray.namespace, OPERATOR_NAMESPACE):
+    for name in ("aws-hyperpod", SMALL.ray.namespace, OPERATOR_NAMESPACE, VOLUME_NAMESPACE, IMAGE_BUILD_NAMESPACE):
         kubectl("create", "namespace", name)
     own = {"app": "health-monitoring-agent"}
     template = {
@@ -253,8 +273,11 @@ def give_access(clients: Clients) -> None:
     """Create the roles of people, whose policies let them use the account, and their access to the cluster."""
     eks = clients("eks")
     people.make_role(clients, SMALL, Role.OPERATOR, VISITOR)
-    for role in ROLES:
-        arn = people.make_role(clients, SMALL, role)
+    viewer = people.make_role(clients, SMALL, Role.VIEWER)
+    group = viewers_group(SMALL.ray.namespace)
+    eks.create_access_entry(clusterName=CLUSTER, principalArn=viewer, kubernetesGroups=[group])
+    admins = [people.make_role(clients, SMALL, role) for role in ROLES]
+    for arn in (*admins, people.make_role(clients, SMALL, Role.VIEWER, CONFINED)):
         eks.create_access_entry(clusterName=CLUSTER, principalArn=arn)
         eks.associate_access_policy(
             clusterName=CLUSTER, principalArn=arn, policyArn=ADMIN_POLICY, accessScope={"type": "cluster"}
@@ -287,7 +310,7 @@ def every_day(account_server: AccountServer, tmp_path_factory: pytest.TempPathFa
             account.clusters.get(CLUSTER).nodes.add(
                 "system-1", labels=group, capacity=SYSTEM_NODE, allocatable=SYSTEM_NODE
             )
-            made.kubectl.apply(*operator_objects(built), reaper_pod())
+            made.kubectl.apply(*operator_objects(built), reaper_pod(), *viewers_objects())
             made.kubectl.apply(cluster_object())
             wait_until(lambda: made.pods("head") and made.pods("worker"), "the RayCluster")
             since = len(account.journal.entries())
@@ -469,11 +492,70 @@ def test_shell_on_a_node_takes_the_target_that_session_manager_knows(every_day: 
 
 @pytest.mark.parametrize("words", IN_KUBERNETES)
 def test_a_role_without_access_to_kubernetes_is_refused_in_one_message(every_day: EveryDay, words: str) -> None:
-    result = every_day.as_visitor(words)
+    result = every_day.ops(*words.split(), name=VISITOR)
     assert result.exit_code == 2, result.output
     assert isinstance(result.exception, SystemExit)
     [said] = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
     assert re.search(r"(401|Unauthorized).* Fix: ", said), said
+
+
+@pytest.mark.parametrize("words", READING)
+def test_a_viewer_is_refused_nothing_that_reads(every_day: EveryDay, words: str) -> None:
+    before = len(every_day.account.journal.entries())
+    result = every_day.ops(*words.split(), name=VIEWER)
+    assert result.exit_code == READING[words], result.output
+    # An event's own words are on standard output.
+    assert not re.search("403|forbidden|not authorized|cannot be read", result.stderr)
+    assert people.refusals(every_day.account, before) == []
+
+
+def test_a_viewer_sees_what_an_operator_sees_but_no_jobs_of_the_head(every_day: EveryDay) -> None:
+    listed = every_day.ops("node", "list", "-o", "json", name=VIEWER)
+    assert json.loads(listed.stdout) == list(every_day.nodes().values())
+    as_viewer, as_operator = (
+        json.loads(every_day.ops("status", "-o", "json", name=name).stdout) for name in (VIEWER, "")
+    )
+    [jobs] = as_viewer.pop("jobs")
+    assert re.search(r"unknown: the head ray/rayml-head-\w+ does not say which jobs run: .*403", jobs["state"])
+    del as_operator["jobs"], as_operator["time"], as_viewer["time"]
+    assert as_viewer == as_operator
+
+
+def test_the_viewers_group_reads_and_runs_nothing(every_day: EveryDay) -> None:
+    user = {"user": "somebody", "groups": [viewers_group(SMALL.ray.namespace)]}
+    for words, may in MAY_VIEW.items():
+        verb, _, what = words.partition(" ")
+        resource, _, group = what.partition(".")
+        name, _, part = resource.partition("/")
+        attributes = {"namespace": SMALL.ray.namespace, "verb": verb, "resource": name, "subresource": part}
+        spec = user | {"resourceAttributes": attributes | {"group": group}}
+        asked = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+        answer = every_day.kubectl("create", "-o", "jsonpath={.status.allowed}", "-f", "-", stdin=json.dumps(asked))
+        assert (answer == "true") is may, words
+
+
+def test_kubernetes_refuses_a_viewers_change(every_day: EveryDay) -> None:
+    run = {"name": "run-1", "namespace": SMALL.ray.namespace, "labels": {RUN_LABEL: "run-1"}}
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "run", "image": PYTHON_IMAGE}]}}
+    spec = {"suspend": True, "template": template}
+    every_day.kubectl.apply({"apiVersion": "batch/v1", "kind": "Job", "metadata": run, "spec": spec})
+    result = every_day.ops("job", "stop", "run-1", name=VIEWER)
+    assert result.exit_code == 2, result.output
+    assert re.search(r"\(403\): jobs.batch \"run-1\" is forbidden: .* cannot patch", result.stderr)
+    job = every_day.kubectl.get("-n", SMALL.ray.namespace, "job", "run-1")
+    assert RUN_STOP not in job["metadata"].get("annotations", {})
+    every_day.kubectl("-n", SMALL.ray.namespace, "delete", "job", "run-1", KUBECTL_PATIENCE)
+
+
+def test_aws_refuses_a_viewers_change_even_to_an_admin_of_kubernetes(every_day: EveryDay) -> None:
+    node, before = every_day.node_of("worker"), len(every_day.account.journal.entries())
+    result = every_day.ops("node", "reboot", node, "--yes", "--force", name=CONFINED)
+    assert result.exit_code == 2, result.output
+    assert "AWS refuses BatchRebootClusterNodes (AccessDeniedException)" in result.stderr
+    [refused] = people.refusals(every_day.account, before)
+    assert "sagemaker:BatchRebootClusterNodes" in refused
+    REFUSED.append(refused)
+    assert every_day.nodes()[node]["status"] == "Running"
 
 
 def test_reboot_is_followed_until_the_worker_is_back(every_day: EveryDay) -> None:

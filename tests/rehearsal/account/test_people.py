@@ -87,6 +87,19 @@ def test_scientist_finds_the_cluster_and_reads_no_other_bucket(
     refused("s3:ListBucket", scientist("s3").list_objects_v2, Bucket=bucket)
 
 
+def test_viewer_lists_data_and_neither_reads_nor_changes_it(
+    person: Callable[[Role], Clients], clients: Clients
+) -> None:
+    bucket, key = naming.data_bucket(DEV), "results/model.bin"
+    clients("s3").create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": DEV.region})
+    clients("s3").put_object(Bucket=bucket, Key=key, Body=b"weights")
+    viewer = person(Role.VIEWER)("s3")
+    assert [each["Key"] for each in viewer.list_objects_v2(Bucket=bucket)["Contents"]] == [key]
+    refused("s3:GetObject", viewer.get_object, Bucket=bucket, Key=key)
+    refused("s3:PutObject", viewer.put_object, Bucket=bucket, Key=key, Body=b"")
+    refused("s3:DeleteObject", viewer.delete_object, Bucket=bucket, Key=key)
+
+
 def test_admin_creates_the_bootstraps_roles_and_no_others(person: Callable[[Role], Clients]) -> None:
     iam = person(Role.ADMIN)("iam")
     refused("iam:CreateRole", iam.create_role, RoleName="Mine", AssumeRolePolicyDocument="{}")

@@ -14,7 +14,7 @@ from config import naming
 from embedded_account.testing.stacks import Stacks, Template, repository, topic
 from ops import clients as ops_clients
 from ops.__main__ import app
-from ops.policy.role import Role
+from ops.policy.roles import COMMANDS
 from ops.stacks import PARTS
 from tests.rehearsal.conftest import AsPerson
 
@@ -40,11 +40,13 @@ def assembly(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def plan(as_person: AsPerson, assembly: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """Return the command `ops plan --env dev --app …` with more arguments, as the deployer."""
-    deployer = as_person(DEV, Role.DEPLOYER)
-    monkeypatch.setattr(ops_clients, "Account", lambda _: Account(deployer))
+@pytest.fixture(params=COMMANDS["plan"])
+def plan(
+    request: pytest.FixtureRequest, as_person: AsPerson, assembly: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Result]:
+    """Return the command `ops plan --env dev --app …` with more arguments, as each person whom it is for."""
+    person = as_person(DEV, request.param)
+    monkeypatch.setattr(ops_clients, "Account", lambda _: Account(person))
     return lambda *arguments: CliRunner().invoke(app, ["plan", "--env", "dev", "--app", str(assembly), *arguments])
 
 

@@ -288,6 +288,31 @@ def _(edit: Edit) -> None:
     statements.append(denied | {"Condition": {"NumericLessThan": {"s3:TlsVersion": "1.2"}}})
 
 
+@destructive(
+    "another role may view the environment",
+    Category.PERMISSIONS,
+    expect("AWS::EKS::AccessEntry AccessViewerOther", Effect.CREATED, dangers=WIDER, words=("role/Other",)),
+)
+def _(edit: Edit) -> None:
+    entry = edit.properties("eks", "AWS::EKS::AccessEntry", "AccessViewerRayViewer")
+    role = "arn:aws:iam::111122223333:role/Other"
+    edit.add("eks", "AccessViewerOther", "AWS::EKS::AccessEntry", **entry | {"PrincipalArn": role})
+
+
+@destructive(
+    "the viewers become submitters",
+    Category.PERMISSIONS,
+    expect("AWS::EKS::AccessEntry AccessViewer", Effect.IN_PLACE, dangers=WIDER, words=("ray-submitters",)),
+)
+def _(edit: Edit) -> None:
+    edit.properties("eks", "AWS::EKS::AccessEntry", "AccessViewerRayViewer")["KubernetesGroups"] = ["ray-submitters"]
+
+
+@harmless("the access of the viewers is removed", Category.PERMISSIONS, worst=Effect.DELETED)
+def _(edit: Edit) -> None:
+    edit.delete("eks", "AWS::EKS::AccessEntry", "AccessViewerRayViewer")
+
+
 @harmless("the access of the submitters is removed", Category.PERMISSIONS, worst=Effect.DELETED)
 def _(edit: Edit) -> None:
     edit.delete("eks", "AWS::EKS::AccessEntry", "AccessSubmitterRaySubmitter")

@@ -135,6 +135,18 @@ def _(edit: Edit) -> None:
         binding["subjects"].append(group)
 
 
+@harmless(
+    "the viewers may no longer read logs",
+    Category.PERMISSIONS,
+    expect("Role ray/ray-viewers", Effect.IN_PLACE, words=("pods/log",)),
+    worst=Effect.IN_PLACE,
+)
+def _(edit: Edit) -> None:
+    with edit.object("ray", "Role", "ray/ray-viewers") as role:
+        [rule] = [each for each in role["rules"] if "pods/log" in each["resources"]]
+        rule["resources"].remove("pods/log")
+
+
 @harmless("the verbs of a Role are in another order", Category.PERMISSIONS, worst=Effect.NOTHING)
 def _(edit: Edit) -> None:
     with edit.object("ray", "Role", "ray/submitters") as role:

@@ -11,7 +11,7 @@ from config import available, load, naming
 from config.facts import versions
 from config.labels import SYSTEM_NODE_LABEL
 from config.model import AddOn
-from k8s_charts.shared.names import submitters_group
+from k8s_charts.shared.names import submitters_group, viewers_group
 from tests.synth.support.synthesis import REPOSITORY, Assemblies, Assembly, synthesise
 
 CHART = "Custom::AWSCDK-EKS-HelmChart"
@@ -63,12 +63,16 @@ def test_nobody_has_access_without_an_access_entry(dev: Assembly) -> None:
     }
 
 
-def test_admins_may_do_everything_submitters_run_ray_in_its_namespace(dev: Assembly) -> None:
+def test_admins_may_do_everything_submitters_run_ray_in_its_namespace_viewers_have_no_policy(dev: Assembly) -> None:
     access, entries = dev.environment.access, dev.templates["eks"].properties("AWS::EKS::AccessEntry")
     policies = {
-        entry["PrincipalArn"]: entry["AccessPolicies"] for entry in entries if isinstance(entry["PrincipalArn"], str)
+        entry["PrincipalArn"]: entry.get("AccessPolicies")
+        for entry in entries
+        if isinstance(entry["PrincipalArn"], str)
     }
-    assert set(policies) == {*access.admins, *access.submitters}
+    assert set(policies) == {*access.admins, *access.submitters, *access.viewers}
+    assert access.viewers
+    assert all(policies[viewer] is None for viewer in access.viewers)
     for admin in access.admins:
         assert policies[admin] == [
             {"PolicyArn": f"{POLICIES}/AmazonEKSClusterAdminPolicy", "AccessScope": {"Type": "cluster"}}
@@ -81,7 +85,11 @@ def test_admins_may_do_everything_submitters_run_ray_in_its_namespace(dev: Assem
             }
         ]
     groups = {entry["PrincipalArn"]: entry["KubernetesGroups"] for entry in entries if "KubernetesGroups" in entry}
-    assert groups == {role: [submitters_group(dev.environment.ray.namespace)] for role in access.submitters}
+    namespace = dev.environment.ray.namespace
+    assert groups == {
+        **{role: [submitters_group(namespace)] for role in access.submitters},
+        **{role: [viewers_group(namespace)] for role in access.viewers},
+    }
 
 
 def test_only_the_deployments_own_role_is_a_further_admin(dev: Assembly) -> None:

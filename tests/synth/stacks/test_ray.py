@@ -68,6 +68,12 @@ def test_reaper_frees_the_claim_of_stuck_pods_while_the_volume_goes(ray: Templat
     assert needs(ray, reaper, id_of(ray, "Namespace", "ray"))
 
 
+def test_viewers_get_their_roles_once_all_namespaces_exist(ray: Template) -> None:
+    viewers = id_of(ray, "ClusterRole", "ray-viewers")
+    for namespace in ("ray", "ray-volume"):
+        assert needs(ray, viewers, id_of(ray, "Namespace", namespace))
+
+
 def test_code_of_the_controllers_exists_before_their_pods_and_is_in_no_template(ray: Template, dev: Assembly) -> None:
     """The code is a release, of which the template has only the asset's hash."""
     code = release_id(ray, controller_code.RELEASE)

@@ -63,14 +63,14 @@ def refusal(*arguments: str) -> str:
         ),
         (
             lambda apis: apis.refuse(401, "Unauthorized"),
-            "the Kubernetes API does not recognise your IAM role (401). Fix: list it under access.admins of the "
+            "the Kubernetes API does not recognise your IAM role (401). Fix: list it under access.viewers of the "
             "environment, then deploy the eks stack",
         ),
         (
             lambda apis: apis.refuse(403, 'nodes is forbidden: User "someone" cannot list resource "nodes"'),
             "the Kubernetes API refuses this request (403): "
             'nodes is forbidden: User "someone" cannot list resource "nodes". '
-            "Fix: list your IAM role under access.admins of the environment, then deploy the eks stack",
+            "Fix: list your IAM role under access.viewers of the environment, then deploy the eks stack",
         ),
         (
             lambda apis: apis.refuse(500, "etcdserver: leader changed"),

@@ -401,7 +401,10 @@ CASES: Final[dict[str, list[Case]]] = {
         Case({"ray.namespace": "kuberay"}),
         Case({"ray.namespace": "training", "kuberay.namespace": "training-volume"}),
     ],
-    "V46": [Case({"access.submitters": ["arn:aws:iam::111122223333:role/PlatformAdmin"]})],
+    "V46": [
+        Case({"access.submitters": ["arn:aws:iam::111122223333:role/PlatformAdmin"]}),
+        Case({"access.viewers": ["arn:aws:iam::111122223333:role/RaySubmitter"]}),
+    ],
     "V47": [
         Case(
             {"fsx.capacity_gib": 2400},

@@ -98,6 +98,17 @@ def test_no_action_has_a_wildcard(role: Role) -> None:
     assert all("*" not in action for action, _ in granted("dev", role))
 
 
+@every_environment
+def test_a_viewer_only_reads(name: str) -> None:
+    """AWS's reference says of each action whether it changes something."""
+    for action, _ in granted(name, Role.VIEWER):
+        if reference.knows(action):
+            assert reference.access_level(action) in {"List", "Read"}, action
+        else:
+            assert action in NEWER
+            assert re.search(":(Describe|List)", action)
+
+
 @every_role
 @every_environment
 def test_resources_are_in_the_environments_account_and_region(name: str, role: Role) -> None:
@@ -206,6 +217,16 @@ def test_files_are_ready_for_create_policy(tmp_path: Path) -> None:
         command = f"aws iam create-policy --policy-name {each.name} --policy-document file://{file}"
         assert command in done.stdout
     assert "Kubernetes: list the role's ARN under access.admins" in done.stdout
+
+
+def test_a_command_for_two_roles_is_listed_with_both() -> None:
+    listed = {
+        role: json.loads(CliRunner().invoke(app, ["policy", role, "--env", "dev", "-o", "json"]).stdout)["commands"]
+        for role in Role
+    }
+    assert "logs" in listed[Role.SCIENTIST]
+    assert {"status", "logs", "plan"} <= set(listed[Role.VIEWER])
+    assert not {"drift", "node drain", "job submit", "dashboard"} & set(listed[Role.VIEWER])
 
 
 def test_unknown_role_is_bad_input() -> None:
