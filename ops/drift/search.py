@@ -12,7 +12,7 @@ from ops.drift.finding import Drift, Drifts
 from ops.drift.pods import pod_drifts
 from ops.drift.releases import Release, release_drifts, releases
 from ops.drift.resources import COMPARABLE, resource_drifts
-from ops.errors import in_plain_words
+from ops.errors import UnreachableError, in_plain_words
 
 Connect = Callable[[Environment], AbstractContextManager[Clients]]
 
@@ -20,13 +20,17 @@ Connect = Callable[[Environment], AbstractContextManager[Clients]]
 def search(environment: Environment, client: Callable[[str], Any], connected: Connect = connect) -> Drifts:
     """Return the drift of the environment's stacks, cluster, releases and pods.
 
-    Raises UnreachableError if AWS or the cluster refuses to show a part: no answer is not "no drift".
+    Raises UnreachableError if AWS or the cluster refuses to show a part, or no stack can be compared: no answer is not
+    "no drift".
     """
     with in_plain_words():
         cloudformation = client("cloudformation")
         existing = stacks.existing(cloudformation, environment)
         usable = [stack for stack in existing if stack.status in COMPARABLE]
         skipped = [f"stack {stack.name} is {stack.status}" for stack in existing if stack not in usable]
+        if not usable:
+            reason = "; ".join(skipped) or "none is deployed"
+            raise UnreachableError(f"no stack of {environment.name} can be compared: {reason}. Fix: deploy it")
         skipped += [
             f"stack {naming.stack(environment, part)} does not exist"
             for part in stacks.PARTS

@@ -87,7 +87,7 @@ def drift(env: EnvName, output: Output = Format.TABLE) -> None:
     Exit codes:
     - 0: no drift
     - 1: something differs from what was deployed
-    - 2: bad input or no access
+    - 2: bad input, no access, or nothing is deployed
     - 130: interrupted
 
     Examples:

@@ -17,7 +17,6 @@ from embedded_account.testing.stacks import Stacks, failing
 from ops import clients as ops_clients
 from ops.__main__ import app
 from ops.drift.cluster import RESOURCE_TYPE, cluster_drifts
-from ops.drift.search import search
 from ops.policy.role import Role
 from tests.rehearsal.conftest import AsPerson
 
@@ -25,6 +24,7 @@ pytestmark = pytest.mark.product
 
 DEV = config.load("dev")
 STACK = naming.stack(DEV, "network")
+BROKEN = naming.stack(DEV, "storage")
 TEMPLATE = {
     "Resources": {"Log": {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": "log", "RetentionInDays": 30}}}
 }
@@ -72,10 +72,23 @@ def test_changed_and_deleted_resources_are_named(
 
 
 def test_stack_that_cannot_be_compared_is_named(stacks: Stacks, drift: Callable[..., Result]) -> None:
-    stacks.deploy(STACK, {"Resources": {"Bad": failing()}})
+    stacks.deploy(STACK, TEMPLATE)
+    stacks.deploy(BROKEN, {"Resources": {"Bad": failing()}})
     result = drift()
-    assert result.exit_code == 0
-    assert f"not compared: stack {STACK} is ROLLBACK_COMPLETE" in result.stdout
+    assert result.exit_code == 0, result.output
+    assert f"not compared: stack {BROKEN} is ROLLBACK_COMPLETE" in result.stdout
+
+
+def test_an_environment_of_which_nothing_can_be_compared_is_no_answer(
+    stacks: Stacks, drift: Callable[..., Result]
+) -> None:
+    empty = drift("-o", "json")
+    assert (empty.exit_code, empty.stdout) == (2, "")
+    assert empty.stderr == "error: no stack of dev can be compared: none is deployed. Fix: deploy it\n"
+    stacks.deploy(BROKEN, {"Resources": {"Bad": failing()}})
+    broken = drift()
+    assert broken.exit_code == 2
+    assert f"no stack of dev can be compared: stack {BROKEN} is ROLLBACK_COMPLETE. Fix: " in broken.stderr
 
 
 def test_refused_detection_is_no_access_and_not_no_drift(
@@ -111,7 +124,3 @@ def test_cluster_drifts_by_an_update_that_no_stack_made() -> None:
         count = first["InstanceCount"]
         where = f"InstanceGroups[{first['InstanceGroupName']}].InstanceCount"
         assert found.detail == f"{where} is {count}, deployed {count - 1}"
-
-
-def test_nothing_deployed_is_no_drift(clients: Clients) -> None:
-    assert search(DEV, clients).found == ()
