@@ -26,7 +26,7 @@ def identified(pair: Pair, differing: Sequence[ResourceChange], changes: Iterabl
 def digest(environment: str, change: Change, values: Any) -> str:
     """Return the digest of a change with these JSON-like values.
 
-    It is not shortened: an author who may choose values must not find a second change with the digest of the first.
+    It is not shortened: nobody must be able to choose values so that a second change gets the digest of the first.
     """
     words = [environment, change.stack, change.resource, change.what, change.effect]
     return hashlib.sha256(json.dumps([words, values], sort_keys=True).encode()).hexdigest()

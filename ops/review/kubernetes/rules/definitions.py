@@ -92,7 +92,7 @@ def _fields(version: str, before: Any, after: Any) -> Iterator[Consequence]:
         yield Consequence(f"{version}: {len(added)} fields added", Effect.IN_PLACE)
     if at(before, "subresources", "status") is not None and at(after, "subresources", "status") is None:
         what = f"{version}: subresource status removed"
-        yield endangers(Danger.LOOSER_ISOLATION, what, "Who may update objects may write their status too.")
+        yield endangers(Danger.LOOSER_ISOLATION, what, "Whoever can update objects can then write their status too.")
     if not gone and not added and not looser and _counted(before) != _counted(after):
         yield Consequence(f"{version}: schema", Effect.IN_PLACE)
 
