@@ -17,12 +17,14 @@ from ops.review.cloudformation.risks.programs import other_programs, version_ski
 from ops.review.cloudformation.risks.protection import lower_protection
 from ops.review.cloudformation.risks.references import other_references
 from ops.review.cloudformation.risks.routes import new_ways
+from ops.review.cloudformation.risks.subjects import more_subjects
 from ops.review.cloudformation.sides import Key, Risk, Side, Sides
 from ops.review.cloudformation.values import listed, stable
 from ops.review.model import Change, Danger, Effect
 
 _FINDERS: Final = (
     wider_permissions,
+    more_subjects,
     opened_ports,
     public_endpoints,
     new_ways,

@@ -1,4 +1,4 @@
-"""Find wider permissions: policies of roles and resources, trust, boundaries, access to the Kubernetes API."""
+"""Find wider permissions in policies: of roles and resources, trust, managed policies, boundaries."""
 
 import re
 from collections import defaultdict
@@ -9,7 +9,7 @@ from typing import Any, Final
 from ops.review.cloudformation.risks.grants import Grant, covered, grants
 from ops.review.cloudformation.risks.protection import PROTECT, protect_lifted
 from ops.review.cloudformation.sides import Key, Risk, Side, Sides, renamed
-from ops.review.cloudformation.values import REFERENCE, elements, listed, mapping, readable, same, short, text
+from ops.review.cloudformation.values import REFERENCE, elements, listed, readable, same, short, text
 from ops.review.model import Danger
 
 _ATTACHED: Final = (
@@ -52,24 +52,6 @@ _REACHING: Final = re.compile(
     r"(delete(?!network|tags)|batchdelete|terminate|schedulekeydeletion|disablekey|put\w*policy)"
     r"|s3:(delete(bucket|objectversion)|putbucketpolicy|putlifecycle)|sts:assumerole$|iam:(?!get|list|passrole)"
 )
-# Who gets what: another value is another right.
-_SCOPES: Final = (
-    *("AccessPolicies", "KubernetesGroups", "Username", "Action"),
-    *("FunctionName", "FunctionUrlAuthType", "Namespace", "ServiceAccount", "TargetRoleArn"),
-)
-# New subjects or rights by their mere presence.
-_NEW_SUBJECTS: Final = {
-    "AWS::EKS::AccessEntry": "PrincipalArn",
-    "AWS::EKS::PodIdentityAssociation": "RoleArn",
-    "AWS::IAM::User": "UserName",
-    "AWS::IAM::AccessKey": "UserName",
-    "AWS::IAM::Group": "GroupName",
-    "AWS::IAM::UserToGroupAddition": "GroupName",
-    "AWS::IAM::SAMLProvider": "Name",
-    "AWS::RAM::ResourceShare": "Name",
-    "AWS::Lambda::Permission": "Principal",
-}
-
 Owner = tuple[str, str]
 """Who has the rights: (`policy of` or `trust of`, resolved reference or name)."""
 
@@ -168,8 +150,6 @@ def wider_permissions(sides: Sides) -> Iterator[Risk]:
     for each in differences(sides):
         yield from _wider(each, sides)
     yield from _roles(sides)
-    yield from _subjects(sides)
-    yield from _authentication(sides)
 
 
 def _wider(difference: Difference, sides: Sides) -> Iterator[Risk]:
@@ -259,69 +239,3 @@ def _roles(sides: Sides) -> Iterator[Risk]:
         if before and boundary in before and not same(before[boundary], after.get(boundary)):
             what = f"permissions boundary {short(before[boundary])} → {short(after.get(boundary))}"
             yield Risk(key, Danger.WIDER_PERMISSIONS, what, "The boundary limited what the role may do.")
-
-
-def _subjects(sides: Sides) -> Iterator[Risk]:
-    clusters = {key for key, _ in sides.head.of_type("AWS::EKS::Cluster") if sides.existed(key)}
-    for key, after in sides.head.of_type(*_NEW_SUBJECTS):
-        kind = str(sides.head.resources[key]["Type"])
-        before = sides.before(key) if sides.existed(key) else None
-        subject = _NEW_SUBJECTS[kind]
-        # The first access entries of a new cluster come with it.
-        new_cluster = kind.startswith("AWS::EKS::") and not clusters and not _literal_cluster(after)
-        service = kind == "AWS::Lambda::Permission" and str(after.get("Principal")).endswith(".amazonaws.com")
-        if (before is None and not new_cluster and not service) or (
-            before is not None and not same(before.get(subject), after.get(subject))
-        ):
-            what = f"{subject} {short((before or {}).get(subject))} → {short(after.get(subject))}"
-            yield Risk(key, Danger.WIDER_PERMISSIONS, what, "Another principal gets access.")
-        elif before is not None:
-            yield from _more_access(key, before, after)
-
-
-def _literal_cluster(properties: Mapping[str, Any]) -> bool:
-    return not REFERENCE.fullmatch(str(properties.get("ClusterName")))
-
-
-def _more_access(key: Key, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Risk]:
-    for name in (*_SCOPES, "SourceArn", "SourceAccount"):
-        old, new = ([text(each) for each in elements(side.get(name))] for side in (before, after))
-        dropped = name.startswith("Source") and old and not new
-        if dropped or (set(new) - set(old) and (old or not name.startswith("Source"))):
-            what = f"{name} {_access(before.get(name))} → {_access(after.get(name))}"
-            yield Risk(key, Danger.WIDER_PERMISSIONS, what, "The principal may do more.")
-
-
-def _access(value: object) -> str:
-    """Return access policies by name and scope, other values as they are."""
-    if isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
-        shown = [
-            f"{str(each.get('PolicyArn')).rpartition('/')[2]} ({', '.join(_scope(each.get('AccessScope')))})"
-            for each in value
-        ]
-        return short(", ".join(shown))
-    return short(value)
-
-
-def _scope(value: object) -> list[str]:
-    scope = mapping(value)
-    return [str(each) for each in elements(scope.get("Namespaces", scope.get("Type")))]
-
-
-def _authentication(sides: Sides) -> Iterator[Risk]:
-    for key, after in sides.head.of_type("AWS::EKS::Cluster"):
-        old, new = (
-            mapping(side.get("AccessConfig")).get("AuthenticationMode")
-            for side in (sides.before(key) if sides.existed(key) else after, after)
-        )
-        if old == "API" and new != "API":
-            what = f"AuthenticationMode {short(old)} → {short(new)}"
-            yield Risk(key, Danger.WIDER_PERMISSIONS, what, "A ConfigMap in the cluster can then grant access too.")
-    for key, after in sides.head.of_type("AWS::IAM::OIDCProvider"):
-        if sides.existed(key):
-            before = sides.before(key)
-            if more := {str(each) for each in elements(after.get("ClientIdList"))} - {
-                str(each) for each in elements(before.get("ClientIdList"))
-            }:
-                what = f"ClientIdList + {short(sorted(more))}"
-                yield Risk(key, Danger.WIDER_PERMISSIONS, what, "Tokens for other audiences are accepted.")
