@@ -1,6 +1,6 @@
 """Options that several commands share, so that each has one name, one default and one sentence of help."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -17,6 +17,9 @@ Interval = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")]
 Force = Annotated[bool, typer.Option("--force", help="Proceed even if a Ray job is running or its state is unknown.")]
+_CONTEXT: Final = "CDK context for {}, as KEY=VALUE."
+Context = Annotated[list[str] | None, typer.Option("--context", "-c", help=_CONTEXT.format("the synthesis"))]
+ContextOfBoth = Annotated[list[str] | None, typer.Option("--context", "-c", help=_CONTEXT.format("both syntheses"))]
 Cluster = Annotated[
     str | None,
     typer.Option(

@@ -8,12 +8,8 @@ import typer
 from rich.text import Text
 
 from ops.cli import EnvName, app, confirmed, fail, load, say
-from ops.options import DryRun, Yes
+from ops.options import Context, DryRun, Force, Yes
 from ops.output import Format, Output, emit
-
-Context = Annotated[
-    list[str] | None, typer.Option("--context", "-c", help="CDK context for the synthesis, as KEY=VALUE.")
-]
 
 
 @app.command()
@@ -22,9 +18,7 @@ def destroy(
     *,
     yes: Yes = False,
     dry_run: DryRun = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Proceed even if a Ray job is running or its state is unknown.")
-    ] = False,
+    force: Force = False,
     context: Context = None,
     app_: Annotated[
         str | None, typer.Option("--app", help="Passed to `cdk`: a folder with a finished synthesis, such as cdk.out.")
