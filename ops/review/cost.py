@@ -13,8 +13,8 @@ from typing import Any, Final
 from config.estimates.costs import HOURS_PER_MONTH, prices
 from config.facts.instance_types import GPU_RESOURCE, instance_type
 from ops.review.assembly import Assembly, Properties
+from ops.review.kubernetes.objects import MANIFEST, all_applied
 from ops.review.model import Bill
-from ops.review.objects import KUBERNETES, objects
 
 _CSI_DRIVER: Final = "fsx.csi.aws.com"
 # They cost nothing, or by use: traffic, requests, stored bytes. A Helm release's pods run on nodes that are priced.
@@ -75,7 +75,7 @@ def _resources(assembly: Assembly) -> Iterator[_Line]:
             kind, properties = str(resource.get("Type", "")), resource.get("Properties", {})
             if kind in _PRICED:
                 yield from _PRICED[kind](properties)
-            elif kind not in _WITHOUT_A_STANDING_PRICE | {KUBERNETES}:
+            elif kind not in _WITHOUT_A_STANDING_PRICE | {MANIFEST}:
                 yield _Line(_NAMES.get(kind, kind), None)
 
 
@@ -138,7 +138,7 @@ def _lustre(what: str, deployment: Any, throughput: Any, capacity: int | None) -
 
 def _claimed_file_systems(assembly: Assembly) -> Iterator[_Line]:
     """Yield a line for each file system that the CSI driver makes for a claim."""
-    found = list(objects(assembly))
+    found = [each.body for each in all_applied(assembly)]
     classes = {
         each["metadata"]["name"]: each.get("parameters") or {}
         for each in found

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from config.labels import INSTANCE_GROUP_LABEL
 from ops.review.assembly import Assembly
+from ops.review.kubernetes.objects import all_applied
 from ops.review.model import Effect
-from ops.review.objects import objects
 
 Taint = tuple[str, str, str]
 """Key, value, effect."""
@@ -66,13 +66,13 @@ def of_labels(
 
 
 def _all(assembly: Assembly) -> Iterator[RayPods]:
-    for found in objects(assembly):
-        if found.get("kind") == "RayCluster":
-            spec = found.get("spec", {})
+    for found in all_applied(assembly):
+        if found.kind == "RayCluster":
+            spec = found.body.get("spec", {})
             for part in [spec.get("headGroupSpec", {}), *spec.get("workerGroupSpecs", [])]:
                 pod = part.get("template", {}).get("spec", {})
                 selector = pod.get("nodeSelector", {})
-                name = f"{found['metadata']['name']} ({part.get('groupName', 'head')})"
+                name = f"{found.name} ({part.get('groupName', 'head')})"
                 yield RayPods(name, selector.get(INSTANCE_GROUP_LABEL, ""), selector, pod.get("tolerations", []))
 
 

@@ -107,6 +107,13 @@ def applied(source: Source) -> Iterator[KubernetesObject]:
     yield from objects_of(content if isinstance(content, list) else [content], source, where)
 
 
+def all_applied(assembly: Assembly | None) -> Iterator[KubernetesObject]:
+    """Yield the objects of all manifests. Raises ReviewError like `applied`."""
+    for source in sources(assembly):
+        if not source.is_release:
+            yield from applied(source)
+
+
 def objects_of(documents: list[Any], source: Source, where: str) -> Iterator[KubernetesObject]:
     """Yield the objects of `documents`, those inside a `List` too.
 

@@ -28,6 +28,7 @@ def kubernetes(*objects: dict[str, Any]) -> dict[str, Any]:
 
 def storage_class(**parameters: str) -> dict[str, Any]:
     return {
+        "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
         "metadata": {"name": "fsx-sc"},
         "provisioner": "fsx.csi.aws.com",
@@ -38,7 +39,7 @@ def storage_class(**parameters: str) -> dict[str, Any]:
 
 def claim(storage: str, of_class: str = "fsx-sc") -> dict[str, Any]:
     spec = {"storageClassName": of_class, "resources": {"requests": {"storage": storage}}}
-    return {"kind": "PersistentVolumeClaim", "metadata": {"name": "fsx-claim"}, "spec": spec}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "fsx-claim"}, "spec": spec}
 
 
 def test_nodes_are_priced_by_type_and_count_and_their_gpus_counted(tmp_path: Path) -> None:
@@ -120,5 +121,7 @@ def test_a_claims_file_system_of_another_class_of_disks_has_no_price(tmp_path: P
 
 @pytest.mark.parametrize("manifest", ["[{", {"Ref": "Manifest"}, None])
 def test_a_manifest_that_cannot_be_read_is_no_free_one(tmp_path: Path, manifest: Any) -> None:
-    with pytest.raises(ReviewError, match="rayhp-dev-one: the manifest of R cannot be read"):
+    with pytest.raises(
+        ReviewError, match=r"Manifest of R in stack one (is not JSON|holds a document that is no Kubernetes object)"
+    ):
         of(tmp_path, R={"Type": "Custom::AWSCDK-EKS-KubernetesResource", "Properties": {"Manifest": manifest}})

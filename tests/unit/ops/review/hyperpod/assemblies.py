@@ -133,7 +133,8 @@ def ray_cluster(instance_group: str, *tolerations: Mapping[str, Any], **selector
     """Return the manifest of a RayCluster with one head on the instance group."""
     node = {"sagemaker.amazonaws.com/instance-group-name": instance_group, **selector}
     pod = {"template": {"spec": {"nodeSelector": node, "tolerations": list(tolerations)}}}
-    text = json.dumps([{"kind": "RayCluster", "metadata": {"name": "rayml"}, "spec": {"headGroupSpec": pod}}])
+    identity = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "rayml"}}
+    text = json.dumps([identity | {"spec": {"headGroupSpec": pod}}])
     return {"Type": "Custom::AWSCDK-EKS-KubernetesResource", "Properties": {"Manifest": text}}
 
 
