@@ -39,8 +39,27 @@ class Stack:
 
 def existing(cloudformation: Any, environment: Environment) -> list[Stack]:
     """Return the environment's stacks that exist, in the order of PARTS."""
-    found = (_stack(cloudformation, part, naming.stack(environment, part)) for part in PARTS)
-    return [stack for stack in found if stack]
+    return [stack for part in PARTS if (stack := find(cloudformation, environment, part))]
+
+
+def find(cloudformation: Any, environment: Environment, part: str) -> Stack | None:
+    """Return the environment's stack of this part, or None if it does not exist."""
+    name = naming.stack(environment, part)
+    try:
+        [found] = cloudformation.describe_stacks(StackName=name)["Stacks"]
+    except ClientError as error:
+        # CloudFormation has no code of its own for a stack that does not exist.
+        if error.response["Error"]["Code"] == "ValidationError" and "does not exist" in str(error):
+            return None
+        raise
+    return Stack(
+        part,
+        name,
+        found["StackId"],
+        found["StackStatus"],
+        found.get("StackStatusReason", ""),
+        found.get("EnableTerminationProtection", False),
+    )
 
 
 def resources(cloudformation: Any, stack: Stack) -> list[Mapping[str, Any]]:
@@ -66,21 +85,3 @@ def failures(cloudformation: Any, stack: Stack) -> list[str]:
         if event["ResourceStatus"] == "DELETE_FAILED" and not of_stack:
             said.append(f"{event['LogicalResourceId']}: {event.get('ResourceStatusReason', 'no reason given')}")
     return said
-
-
-def _stack(cloudformation: Any, part: str, name: str) -> Stack | None:
-    try:
-        [found] = cloudformation.describe_stacks(StackName=name)["Stacks"]
-    except ClientError as error:
-        # CloudFormation has no code of its own for a stack that does not exist.
-        if error.response["Error"]["Code"] == "ValidationError" and "does not exist" in str(error):
-            return None
-        raise
-    return Stack(
-        part,
-        name,
-        found["StackId"],
-        found["StackStatus"],
-        found.get("StackStatusReason", ""),
-        found.get("EnableTerminationProtection", False),
-    )

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from config import Environment, naming
+from ops import stacks
 from ops.data.errors import BadPathError, RefusedError
 
 _BOTH = {"NEW", "CHANGED"}
@@ -92,17 +91,11 @@ def locate(links: Sequence[Link], path: str) -> Place:
 
 def _own_file_system(environment: Environment, cloudformation: Any) -> str:
     """Return the id of the storage stack's file system. Raises RefusedError if there is no stack."""
-    stack = naming.stack(environment, "storage")
-    try:
-        resources = cloudformation.describe_stack_resources(StackName=stack)["StackResources"]
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "ValidationError":
-            raise
-        resources = []
-    for each in resources:
+    stack = stacks.find(cloudformation, environment, "storage")
+    for each in stacks.resources(cloudformation, stack) if stack else ():
         if each["ResourceType"] == "AWS::FSx::FileSystem" and each.get("PhysicalResourceId"):
             return str(each["PhysicalResourceId"])
-    raise RefusedError(f"stack {stack} has no file system yet. Fix: deploy it")
+    raise RefusedError(f"stack {naming.stack(environment, 'storage')} has no file system yet. Fix: deploy it")
 
 
 def _associations(fsx: Any, file_system: str) -> list[Mapping[str, Any]]:

@@ -14,12 +14,6 @@ _COPY_IMAGES = (
 
 def list_data(arns: Arns) -> Iterator[Statement]:
     """Yield the rights to list the data bucket's files and the file system's tasks, and to read no file."""
-    storage = naming.stack(arns.environment, "storage")
-    yield Statement(
-        "FindFileSystem",
-        actions("cloudformation", "DescribeStackResources"),
-        arns.of("cloudformation", f"stack/{storage}/*"),
-    )
     yield Statement("ListData", actions("s3", "ListBucket"), (_data_bucket(arns),))
     followed = "DescribeDataRepositoryAssociations DescribeDataRepositoryTasks"
     yield Statement("FollowTasks", actions("fsx", followed), EVERYTHING)
@@ -27,6 +21,8 @@ def list_data(arns: Arns) -> Iterator[Statement]:
 
 def move_data(arns: Arns) -> Iterator[Statement]:
     """Yield the rights to move files between this machine, the data bucket and the file system."""
+    storage = arns.of("cloudformation", f"stack/{naming.stack(arns.environment, 'storage')}/*")
+    yield Statement("FindFileSystem", actions("cloudformation", "DescribeStacks ListStackResources"), storage)
     yield from list_data(arns)
     files = f"{_data_bucket(arns)}/*"
     yield Statement("MoveData", actions("s3", "AbortMultipartUpload GetObject PutObject"), (files,))
