@@ -1,6 +1,7 @@
 """Commands on HyperPod's nodes: list, shell, drain, reboot, replace, check."""
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 node_app = typer.Typer(no_args_is_help=True, help="HyperPod's nodes.")
 app.add_typer(node_app, name="node")
+
+Described = Callable[[], None]
+"""A function of which only the name and the docstring are used."""
 
 NodeName = Annotated[str, typer.Argument(metavar="NODE", help="Instance id, or the node's name in Kubernetes.")]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Return as soon as HyperPod has accepted the request.")]
@@ -126,17 +130,34 @@ def drain(
     _act("drain", node, env, yes=yes, dry_run=dry_run, force=force, timeout=timeout)
 
 
-@node_app.command()
-def reboot(
-    node: NodeName,
-    *,
-    env: EnvName,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-    force: Force = False,
-    no_wait: NoWait = False,
-    timeout: Timeout = "60m",  # type: ignore[assignment]  # the parser gets the text
-) -> None:
+def _followed(patience: str) -> Callable[[Described], Described]:
+    """Register a command that changes NODE and follows it, for `patience` by default.
+
+    The decorated function gives the command its name and its help.
+    """
+
+    def register(described: Described) -> Described:
+        def command(
+            node: NodeName,
+            *,
+            env: EnvName,
+            yes: Yes = False,
+            dry_run: DryRun = False,
+            force: Force = False,
+            no_wait: NoWait = False,
+            timeout: Timeout = patience,  # type: ignore[assignment]  # the parser gets the text
+        ) -> None:
+            name = described.__name__
+            _act(name, node, env, yes=yes, dry_run=dry_run, force=force, timeout=timeout, wait=not no_wait)
+
+        node_app.command(described.__name__, help=inspect.getdoc(described))(command)
+        return described
+
+    return register
+
+
+@_followed("60m")
+def reboot() -> None:
     """Reboot NODE, and follow until the Ray pods are back; the instance stays the same.
 
     Exit codes:
@@ -149,20 +170,10 @@ def reboot(
     - `ops node reboot i-0123456789abcdef0 --env dev --dry-run`
     - `ops node reboot i-0123456789abcdef0 --env dev --timeout 30m`
     """
-    _act("reboot", node, env, yes=yes, dry_run=dry_run, force=force, timeout=timeout, wait=not no_wait)
 
 
-@node_app.command()
-def replace(
-    node: NodeName,
-    *,
-    env: EnvName,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-    force: Force = False,
-    no_wait: NoWait = False,
-    timeout: Timeout = "90m",  # type: ignore[assignment]  # the parser gets the text
-) -> None:
+@_followed("90m")
+def replace() -> None:
     """Replace NODE by another instance, and follow until the Ray pods are back; NODE's disks are lost.
 
     Exit codes:
@@ -175,20 +186,10 @@ def replace(
     - `ops node replace i-0123456789abcdef0 --env dev --dry-run`
     - `ops node replace hyperpod-i-0123456789abcdef0 --env dev --yes`
     """
-    _act("replace", node, env, yes=yes, dry_run=dry_run, force=force, timeout=timeout, wait=not no_wait)
 
 
-@node_app.command()
-def check(
-    node: NodeName,
-    *,
-    env: EnvName,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-    force: Force = False,
-    no_wait: NoWait = False,
-    timeout: Timeout = "4h",  # type: ignore[assignment]  # the parser gets the text
-) -> None:
+@_followed("4h")
+def check() -> None:
     """Start deep health checks on NODE, and follow them; they take minutes to hours.
 
     The checks are those of the group's `deep_health_checks`; without any,
@@ -205,7 +206,6 @@ def check(
     - `ops node check i-0123456789abcdef0 --env dev --dry-run`
     - `ops node check i-0123456789abcdef0 --env dev --no-wait`
     """
-    _act("check", node, env, yes=yes, dry_run=dry_run, force=force, timeout=timeout, wait=not no_wait)
 
 
 def _act(
