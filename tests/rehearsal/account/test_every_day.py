@@ -24,12 +24,14 @@ from botocore.exceptions import ClientError
 from typer.testing import CliRunner, Result
 
 from config import labels, load, naming
+from config.facts import charts_lock
 from config.facts.versions import PYTHON_IMAGE
 from config.load import DIRECTORY, DIRECTORY_VARIABLE
 from embedded_account.context import Account
 from embedded_account.hyperpod import simulator_of
 from embedded_account.hyperpod.bench import EXECUTION_POLICY
 from embedded_account.kubernetes.building import binaries as programs
+from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.machine import isolation
 from embedded_account.server import AccountServer
@@ -38,6 +40,7 @@ from embedded_account.services.eks.service import service_of
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.cluster import Kubectl, Object
 from embedded_account.testing.eks_setup import set_up
+from k8s_charts.helm.kuberay import CHART
 from k8s_charts.ray.viewers import ViewersChart
 from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE, REAPER, RUN_LABEL, RUN_STOP, viewers_group
 from ops.__main__ import app
@@ -45,6 +48,7 @@ from ops.policy.role import Role
 from rehearsal import paths
 from tests.rehearsal.kubernetes.cluster import (
     OPERATOR_NAMESPACE,
+    definitions,
     install_definitions,
     operator_objects,
     ray_cluster,
@@ -105,8 +109,9 @@ http.server.ThreadingHTTPServer((host, int(port)), Handler).serve_forever()
 class EveryDay:
     """The deployed environment, and `ops` as people with the policies of `ops policy` use it."""
 
-    def __init__(self, account: Account, clients: Clients, directory: Path) -> None:
+    def __init__(self, account: Account, clients: Clients, directory: Path, binaries: Binaries) -> None:
         self.account = account
+        self.binaries = binaries
         self.clients = clients
         self._directory = directory
         plane = account.clusters.get(CLUSTER).control_plane
@@ -302,7 +307,7 @@ def every_day(account_server: AccountServer, tmp_path_factory: pytest.TempPathFa
         try:
             arn = eks.create(name=CLUSTER)["arn"]
             give_access(clients)
-            made = EveryDay(account, clients, tmp_path_factory.mktemp("every-day"))
+            made = EveryDay(account, clients, tmp_path_factory.mktemp("every-day"), built)
             install_dependencies(made.kubectl)
             create_hyperpod(clients, arn, eks.vpc_id, eks.subnets[0])
             install_definitions(made.kubectl, built)
@@ -472,6 +477,28 @@ def test_kubeconfig_names_the_cluster(every_day: EveryDay) -> None:
     printed = yaml.safe_load(every_day.ops("kubeconfig").stdout)
     plane = every_day.account.clusters.get(CLUSTER).control_plane
     assert printed["clusters"][0]["cluster"]["server"] == plane.endpoint
+
+
+def test_crds_without_an_owner_are_adopted(
+    every_day: EveryDay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cached chart holds KubeRay's own CRDs, which the fixture applied without Helm."""
+    monkeypatch.setenv(charts_lock.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(charts_lock, "verify", lambda *_: None)
+    for definition in definitions(every_day.binaries):
+        (tmp_path / f"{definition['metadata']['name']}.yaml").write_text(json.dumps(definition))
+    chart = charts_lock.find(CHART, SMALL.kuberay.version)
+    with tarfile.open(tmp_path / chart.file_name, "w:gz") as archive:
+        for file in tmp_path.glob("*.yaml"):
+            archive.add(file, f"{CHART}/crds/{file.name}")
+    refused = every_day.ops("kuberay", "crds")
+    assert refused.exit_code == 1, refused.output
+    assert "rayclusters.ray.io: the same as in KubeRay 1.2.0; without an owner" in refused.stdout
+    adopted = every_day.ops("kuberay", "crds", "--adopt", "--yes")
+    assert adopted.exit_code == 0, adopted.output
+    assert "rayclusters.ray.io: adopted" in adopted.stdout
+    found = json.loads(every_day.ops("kuberay", "crds", "-o", "json").stdout)
+    assert (found["accepted"], {each["owner"] for each in found["crds"]}) == (True, {"stack"})
 
 
 def test_what_runs_is_priced_and_no_job_is_listed(every_day: EveryDay) -> None:
