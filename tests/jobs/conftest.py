@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.jobs.support.paths import RAY_JOBS
+from tests.jobs.support.paths import MODULES
 from tests.jobs.support.ray_nodes import Nodes
 from tests.jobs.support.runs import Runs, Undisturbed
 
 # Ray's processes inherit these.
 os.environ |= {
-    "PYTHONPATH": str(RAY_JOBS),
+    "PYTHONPATH": MODULES,
     "RAY_USAGE_STATS_ENABLED": "0",
     "OMP_NUM_THREADS": "1",
     # Ray's default is niceness 15, with which workers get a thirtieth of another process's time on a busy core.

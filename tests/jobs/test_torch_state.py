@@ -12,7 +12,7 @@ from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import distribute_tensor
 
-import torch_state
+from ray_resume import torch_state
 from tests.jobs.support.together import together
 from tests.jobs.support.trainings import TRAININGS, WRAPPERS, Training, resume
 
