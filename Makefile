@@ -118,7 +118,7 @@ manifests: setup ## render manifests/ for all files of environments/
 .PHONY: bench
 bench: setup setup-jobs ## measure the cost of synth and rehearsal (as ratios), of checkpoints and of a lost node
 	@$(RUN) $(VENV)/python -m bench
-	@PYTHONPATH=ray_jobs .venv-jobs/bin/python -m bench.jobs
+	@PYTHONPATH=ray_jobs:packages/ray-resume .venv-jobs/bin/python -m bench.jobs
 
 .PHONY: lock
 lock: setup ## lock the Python dependencies of pyproject.toml and of the Ray image (requirements.txt, requirements/)

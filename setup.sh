@@ -55,7 +55,8 @@ printf 'setup: Python packages\n'
   fail "uv could not install $lock; $unreachable"
 .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
 if [ "$what" = all ]; then
-  .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable packages/embedded-account
+  .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable packages/embedded-account \
+    --editable packages/ray-resume
 fi
 
 printf 'setup: Node packages\n'

@@ -1,4 +1,4 @@
-"""The cost of checkpoints and failures on real Ray: `PYTHONPATH=ray_jobs .venv-jobs/bin/python -m bench.jobs`.
+"""The cost of checkpoints and failures on real Ray: `make bench`.
 
 Checkpoints are compared with torch.save and fsync on the same disk, in one process. For a failure, a worker node is
 killed under ray_jobs/pytorch_ddp.py, on two nodes of this machine. Its cost is the time between the last checkpoint
@@ -24,13 +24,14 @@ from typing import Final
 
 import torch
 
-import torch_state
-from checkpoints import CheckpointStore, Saved
-from run_storage import open_storage
+from ray_resume import torch_state
+from ray_resume.checkpoint_store import CheckpointStore, Saved
+from ray_resume.storage import open_storage
 from tests.jobs.support.ray_nodes import Nodes
 
 REPOSITORY: Final = Path(__file__).parents[1]
 RAY_JOBS: Final = REPOSITORY / "ray_jobs"
+LIBRARY: Final = REPOSITORY / "packages" / "ray-resume"
 HOURS_BETWEEN_FAILURES: Final = (1, 3, 24)
 _FAILURES: Final = 3
 _UNDISTURBED: Final = 6
@@ -48,7 +49,7 @@ def main() -> None:
     # PyTorch's warnings about its own deprecations would appear between the figures.
     warnings.filterwarnings("ignore", module="torch")
     # Ray's processes inherit these.
-    os.environ |= {"PYTHONPATH": str(RAY_JOBS), "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1"}
+    os.environ |= {"PYTHONPATH": f"{LIBRARY}:{RAY_JOBS}", "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory(dir=options.directory) as directory:
         _checkpoints(Path(directory), options.megabytes, options.rounds)
         _failures(Path(directory))

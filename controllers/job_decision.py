@@ -20,10 +20,10 @@ STOPPED_CODE: Final = 130
 """Exit code of a stopped run: the shell's code for an interrupted command."""
 
 PROGRESS: Final = re.compile(r"\bcheckpoint of step ([0-9]+) written\b")
-"""What a job prints once a checkpoint is safe (as ray_jobs/resume.py does): its progress, a number that grows."""
+"""What a job prints once a checkpoint is safe (as ray_resume does): its progress, a number that grows."""
 
 RESUMED: Final = re.compile(r"\bresumes from step ([0-9]+)\b")
-"""What a job prints once it has loaded a checkpoint (as ray_jobs/resume.py does)."""
+"""What a job prints once it has loaded a checkpoint (as ray_resume does)."""
 
 BAD_INPUT: Final = 2
 """Exit code of a job with invalid input; another attempt would end the same way."""

@@ -6,8 +6,8 @@ import argparse
 
 from ray.train import CheckpointConfig
 
-import resume
-from watchdog import PATIENCE
+import ray_resume
+from ray_resume.watchdog import PATIENCE
 
 
 def add_run_arguments(parser: argparse.ArgumentParser, *, batch: int, epochs: int) -> None:
@@ -39,17 +39,17 @@ def add_run_arguments(parser: argparse.ArgumentParser, *, batch: int, epochs: in
     parser.add_argument("--keep-best", action="store_true", help="keep those with the lowest loss, not the newest")
 
 
-def run_of(parser: argparse.ArgumentParser, options: argparse.Namespace, default_name: str) -> resume.Run:
+def run_of(parser: argparse.ArgumentParser, options: argparse.Namespace, default_name: str) -> ray_resume.Run:
     """Return the run that the arguments and the environment name; end the program with a message if that fails."""
     best = {"checkpoint_score_attribute": "loss", "checkpoint_score_order": "min"} if options.keep_best else {}
     keep = CheckpointConfig(num_to_keep=options.keep, **best)
     try:
-        return resume.Run.from_environment(
+        return ray_resume.Run.from_environment(
             options.name or default_name, options.storage, every=options.every, keep=keep
         )
-    except resume.InvalidInputError as error:
+    except ray_resume.InvalidInputError as error:
         parser.error(str(error))
-    except resume.RunFailedError as error:
+    except ray_resume.RunFailedError as error:
         parser.exit(1, f"{parser.prog}: {error}\n")
 
 

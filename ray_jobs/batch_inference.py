@@ -21,12 +21,12 @@ import ray
 import torch
 from ray.train import CheckpointConfig
 
-import resume
-import torch_state
+import ray_resume
 from arguments import positive
-from checkpoints import CheckpointStore, as_json, now
 from pytorch_ddp import images, network
-from run_storage import RunStorage, open_storage
+from ray_resume import torch_state
+from ray_resume.checkpoint_store import CheckpointStore, as_json, now
+from ray_resume.storage import RunStorage, open_storage
 
 BATCH = 64
 
@@ -61,7 +61,7 @@ def newest_checkpoint(trained: str) -> tuple[RunStorage, str] | None:
     return (storage, newest.folder) if newest else None
 
 
-def classify(run: resume.Run, settings: dict[str, Any], options: argparse.Namespace) -> None:
+def classify(run: ray_resume.Run, settings: dict[str, Any], options: argparse.Namespace) -> None:
     """Classify the parts that are not done.
 
     Raises:
@@ -108,18 +108,18 @@ def main() -> None:
     options = parser.parse_args()
     settings = {name: getattr(options, name) for name in ("trained", "samples", "parts", "seed")}
     try:
-        run = resume.Run.from_environment(
+        run = ray_resume.Run.from_environment(
             options.name or "batch-inference", options.storage, every=1, keep=CheckpointConfig()
         )
         if options.trained:
-            with resume.first_use(options.trained, "read"):
+            with ray_resume.first_use(options.trained, "read"):
                 trained = newest_checkpoint(options.trained)
             if not trained:
                 parser.error(f"--trained {options.trained}: the folder has no checkpoint")
         classify(run, settings, options)
-    except resume.InvalidInputError as error:
+    except ray_resume.InvalidInputError as error:
         parser.error(str(error))
-    except resume.RunFailedError as error:
+    except ray_resume.RunFailedError as error:
         parser.exit(1, f"{parser.prog}: {error}\n")
     sys.exit(0)
 

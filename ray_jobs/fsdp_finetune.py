@@ -22,9 +22,9 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import CPUOffload, FullyShardedDataParallel, MixedPrecision
 from torch.distributed.fsdp.wrap import size_based_auto_wrap_policy
 
-import resume
-import torch_state
+import ray_resume
 from arguments import add_run_arguments, run_of
+from ray_resume import torch_state
 from text_data import InvalidDataError, Sentences, made_here, read_sentences
 
 WRAP_FROM_PARAMETERS = 10_000
@@ -63,7 +63,7 @@ class LocalClassifier(nn.Module):  # type: ignore[misc]  # torch is in the jobs'
 
 def train(config: dict[str, Any]) -> None:
     """Train in one worker; Ray Train calls it in each."""
-    checkpoints = resume.Checkpoints(config["run"])
+    checkpoints = ray_resume.Checkpoints(config["run"])
     rank, world, device = dist.get_rank(), dist.get_world_size(), get_device()
     sentences = _sentences(config)
     order = checkpoints.data_order(len(sentences.labels), config["batch"], config["seed"])
@@ -131,17 +131,17 @@ def main() -> None:
         parser.error("--model needs --data: generated sentences mean nothing to a real model")
     try:
         if options.data:
-            with resume.first_use(options.data, "read"):
+            with ray_resume.first_use(options.data, "read"):
                 read_sentences(options.data, options.model)
-    except (InvalidDataError, resume.InvalidInputError) as error:
+    except (InvalidDataError, ray_resume.InvalidInputError) as error:
         parser.error(str(error))
-    except resume.RunFailedError as error:
+    except ray_resume.RunFailedError as error:
         parser.exit(1, f"{parser.prog}: {error}\n")
     run = run_of(parser, options, "fsdp-finetune")
     names = ("model", "data", "samples", "cpu_offload", "batch", "micro_batch", "epochs", "seed", "learning_rate")
     settings = {name: getattr(options, name) for name in names}
-    workers = resume.workers(options.workers, cpus=options.cpus, gpu=options.gpus)
-    resume.main(run, train, settings, workers, patience=options.patience)
+    workers = ray_resume.workers(options.workers, cpus=options.cpus, gpu=options.gpus)
+    ray_resume.main(run, train, settings, workers, patience=options.patience)
 
 
 if __name__ == "__main__":

@@ -17,9 +17,9 @@ from ray.train.torch import get_device
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-import resume
-import torch_state
+import ray_resume
 from arguments import add_run_arguments, run_of
+from ray_resume import torch_state
 
 CLASSES = 10
 
@@ -45,7 +45,7 @@ def network() -> nn.Module:
 
 def train(config: dict[str, Any]) -> None:
     """Train in one worker; Ray Train calls it in each."""
-    checkpoints = resume.Checkpoints(config["run"])
+    checkpoints = ray_resume.Checkpoints(config["run"])
     rank, world, device = dist.get_rank(), dist.get_world_size(), get_device()
     torch_state.seed_all(config["seed"])
     model = DistributedDataParallel(network().to(device), device_ids=[device] if device.type == "cuda" else None)
@@ -82,8 +82,8 @@ def main() -> None:
     run = run_of(parser, options, "pytorch-ddp")
     names = ("samples", "batch", "micro_batch", "epochs", "seed", "learning_rate")
     settings = {name: getattr(options, name) for name in names}
-    workers = resume.workers(options.workers, cpus=options.cpus, gpu=options.gpus)
-    resume.main(run, train, settings, workers, patience=options.patience)
+    workers = ray_resume.workers(options.workers, cpus=options.cpus, gpu=options.gpus)
+    ray_resume.main(run, train, settings, workers, patience=options.patience)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from run_storage import lasts
+from ray_resume.storage import lasts
 
 LONGEST = 128
 _WORDS = ("the cluster trains", "a node fails", "the run goes on", "we wait", "it resumes", "nothing is lost")

@@ -38,7 +38,7 @@ lock requirements.txt "${universal[@]}" pyproject.toml
 lock ray_image/requirements.txt "${linux[@]}" --python-version 3.10 ray_image/requirements.in
 finish # the next two must agree with these
 lock requirements/dev.txt "${universal[@]}" pyproject.toml packages/embedded-account/pyproject.toml --group dev -c "$out/requirements.txt"
-lock requirements/jobs.txt "${linux[@]}" --python-version 3.11 --group jobs -c "$out/ray_image/requirements.txt"
+lock requirements/jobs.txt "${linux[@]}" --python-version 3.11 packages/ray-resume/pyproject.toml --group jobs -c "$out/ray_image/requirements.txt"
 lock requirements/setup.txt "${universal[@]}" --group setup
 lock requirements/policies.txt "${universal[@]}" --group policies
 finish

@@ -24,7 +24,7 @@ TIERS: Final = (*PROJECT_TIERS, PACKAGE)
 # The product: a change of these paths runs the tests of tests/rehearsal that are marked `product`.
 PRODUCT: Final = (
     *("app.py", "cdk.json", "config/", "controllers/", "handlers/", "k8s_charts/"),
-    *("lifecycle_scripts/", "ops/", "ray_image/", "ray_jobs/", "stacks/"),
+    *("lifecycle_scripts/", "ops/", "packages/ray-resume/", "ray_image/", "ray_jobs/", "stacks/"),
     # Helpers that tests of the rehearsal import.
     *("tests/charts/support/facts.py", "tests/charts/support/ray_clusters.py", "tests/environments/"),
     *("tests/support/fake_ray.py", "tests/synth/support/synthesis.py"),

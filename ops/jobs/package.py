@@ -12,8 +12,12 @@ from typing import Final
 
 from config.suggest import did_you_mean
 
-JOBS: Final = Path(__file__).resolve().parents[2] / "ray_jobs"
+_REPOSITORY: Final = Path(__file__).resolve().parents[2]
+JOBS: Final = _REPOSITORY / "ray_jobs"
 """The folder of the project's own jobs."""
+
+LIBRARY: Final = _REPOSITORY / "packages" / "ray-resume" / "ray_resume"
+"""The training library. Each package carries it: jobs run with the checkout's version in any image."""
 
 LARGEST: Final = 1_000_000
 """Most bytes of a package. A ConfigMap, limited to 1 MiB by Kubernetes, carries it so that it outlives the head."""
@@ -80,14 +84,16 @@ def entry(job: str | None, words: Sequence[str], folder: Path | None, exclude: S
 
 
 def pack(folder: Path, exclude: Sequence[str], wanted: Path | None = None) -> Package:
-    """Zip a folder without the files that `exclude` matches (patterns of names or paths).
+    """Zip a folder without the files that `exclude` matches (patterns of names or paths), and the training library.
+
+    A folder's own `ray_resume` replaces the library.
 
     Raises EntryError if the package is too large, or without the file `wanted`.
     """
     buffer, largest = io.BytesIO(), (0, "")
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in _files(folder, folder, (*_NEVER, *exclude)):
-            name, before, status = path.relative_to(folder).as_posix(), buffer.tell(), path.stat()
+        for name, path in _content(folder, exclude):
+            before, status = buffer.tell(), path.stat()
             if status.st_size > _HOPELESS:
                 raise _too_large(folder, name)
             info = zipfile.ZipInfo(name, _NO_TIME)
@@ -135,6 +141,15 @@ def _script(job: str) -> Path:
         f"job {job!r} is invalid: there is no such Python file, here or in ray_jobs. "
         f"Allowed: {', '.join(own) or 'a file of your own'}. Fix: {fix}"
     )
+
+
+def _content(folder: Path, exclude: Sequence[str]) -> Iterator[tuple[str, Path]]:
+    """Yield each file of a package by its name there."""
+    for path in _files(folder, folder, (*_NEVER, *exclude)):
+        yield path.relative_to(folder).as_posix(), path
+    if not (folder / LIBRARY.name).exists() and not (folder / f"{LIBRARY.name}.py").exists():
+        for path in _files(LIBRARY, LIBRARY, _NEVER):
+            yield f"{LIBRARY.name}/{path.relative_to(LIBRARY).as_posix()}", path
 
 
 def _files(root: Path, folder: Path, exclude: Sequence[str]) -> Iterator[Path]:

@@ -25,6 +25,7 @@ _PARTS: Final = (
     "k8s_charts",
     "lifecycle_scripts",
     "ops",
+    "packages/ray-resume",
     "ray_image",
     "ray_jobs",
     "stacks",

@@ -24,7 +24,7 @@ GENERIC: Final = "tests/charts/test_users_environments.py"
 FRESHNESS: Final = f"{GENERIC}::test_manifests_are_fresh"
 _COPIED: Final = (
     *("config", "controllers", "handlers", "k8s_charts", "lifecycle_scripts", "ops", "pyproject.toml", "ray_image"),
-    *("ray_jobs", "rehearsal", "tests"),
+    *("packages/ray-resume", "ray_jobs", "rehearsal", "tests"),
 )
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow.fs
 import pytest
 
-from checkpoints import CheckpointStore, Saved, StaleAttemptError, Writer
-from run_storage import StorageError, check_writable, open_storage
+from ray_resume.checkpoint_store import CheckpointStore, Saved, StaleAttemptError, Writer
+from ray_resume.storage import StorageError, check_writable, open_storage
 from tests.jobs.support.paths import REPOSITORY
 from tests.support.waiting import wait_until
 

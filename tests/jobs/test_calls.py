@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-import resume
-import run_storage
+import ray_resume
 from controllers.job_decision import Cause, Ending, Limits, decide
+from ray_resume.watchdog import SIGN
 from tests.jobs.support.paths import RAY_JOBS
 from tests.support.waiting import PATIENCE
-from watchdog import SIGN
 
 BAD_STORAGE = {
     "a file": ("/etc/passwd", "storage path '/etc/passwd' cannot be read: Not a directory"),
@@ -72,8 +71,8 @@ def no_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("storage", "message"), BAD_STORAGE.values(), ids=BAD_STORAGE)
 def test_storage_that_cannot_be_used_is_named(storage: str | None, message: str) -> None:
-    with pytest.raises(resume.InvalidInputError) as refused:
-        resume.Run.from_environment("job", storage, every=5).begin({})
+    with pytest.raises(ray_resume.InvalidInputError) as refused:
+        ray_resume.Run.from_environment("job", storage, every=5).begin({})
     assert message in str(refused.value)
 
 
@@ -81,7 +80,7 @@ def fails(monkeypatch: pytest.MonkeyPatch, use: str, error: OSError) -> None:
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(run_storage._Directory, use, fail)
+    monkeypatch.setattr(f"ray_resume.storage._Directory.{use}", fail)
 
 
 def started(storage: Path) -> int:
@@ -91,7 +90,7 @@ def started(storage: Path) -> int:
     parser = argparse.ArgumentParser("job.py")
     options = argparse.Namespace(name=None, storage=str(storage), every=5, keep=2, keep_best=False)
     with pytest.raises(SystemExit) as ended:
-        resume.main(arguments.run_of(parser, options, "job"), lambda _: None, {}, resume.workers(1))
+        ray_resume.main(arguments.run_of(parser, options, "job"), lambda _: None, {}, ray_resume.workers(1))
     return int(ended.value.code or 0)
 
 
@@ -142,15 +141,15 @@ def test_impossible_variable_is_named(
 ) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(resume.InvalidInputError) as refused:
-        resume.Run.from_environment("job", str(tmp_path), every=5)
+    with pytest.raises(ray_resume.InvalidInputError) as refused:
+        ray_resume.Run.from_environment("job", str(tmp_path), every=5)
     assert message in str(refused.value)
 
 
 def test_run_name_in_use_is_refused(tmp_path: Path) -> None:
-    run = resume.Run.from_environment("job", str(tmp_path), every=5)
+    run = ray_resume.Run.from_environment("job", str(tmp_path), every=5)
     run.begin({"steps": 7})
-    with pytest.raises(resume.InvalidInputError, match="steps 7 then, 60 now"):
+    with pytest.raises(ray_resume.InvalidInputError, match="steps 7 then, 60 now"):
         run.begin({"steps": 60})
 
 
@@ -158,16 +157,16 @@ def test_variables_override_arguments(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("RUN_NAME", "supervised")
     monkeypatch.setenv("RUN_ATTEMPT", "3")
     monkeypatch.setenv("RUN_STORAGE", str(tmp_path))
-    run = resume.Run.from_environment("job", "/elsewhere", every=5)
+    run = ray_resume.Run.from_environment("job", "/elsewhere", every=5)
     assert (run.name, run.attempt, run.storage) == ("supervised", 3, str(tmp_path))
 
 
 def test_attempt_without_a_number_is_the_next(tmp_path: Path) -> None:
-    run = resume.Run.from_environment("job", str(tmp_path), every=5)
+    run = ray_resume.Run.from_environment("job", str(tmp_path), every=5)
     assert run.attempt == 1
     storage = run.begin({})
     storage.put("attempts/0004.02.json", json.dumps({"resumed_from": None}).encode())
-    assert resume.Run.from_environment("job", str(tmp_path), every=5).attempt == 5
+    assert ray_resume.Run.from_environment("job", str(tmp_path), every=5).attempt == 5
 
 
 @pytest.mark.parametrize(("arguments", "message"), BAD_ARGUMENTS.values(), ids=BAD_ARGUMENTS)

@@ -10,8 +10,8 @@ from threading import Barrier
 import pytest
 from ray.train import CheckpointConfig
 
-from checkpoints import CheckpointStore, RunInUseError, Saved, StaleAttemptError, Writer
-from run_storage import StorageError, check_writable, open_storage
+from ray_resume.checkpoint_store import CheckpointStore, RunInUseError, Saved, StaleAttemptError, Writer
+from ray_resume.storage import StorageError, check_writable, open_storage
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from data_order import FORMULA, SHUFFLED, DataOrder
+from ray_resume.data_order import FORMULA, SHUFFLED, DataOrder
 
 SHUFFLED_TEN = [9, 6, 4, 3, 5, 7, 1, 2, 8, 0]
 FORMULA_TEN = [6, 9, 0, 3, 8, 2, 4, 1, 7, 5]

@@ -2,13 +2,14 @@
 
 import json
 import random
+import re
 from pathlib import Path
 
 import pyarrow.parquet
 import pytest
 
-from data_order import FORMULA, DataOrder
-from tests.jobs.support.paths import RAY_JOBS
+from ray_resume.data_order import FORMULA, DataOrder
+from tests.jobs.support.paths import LIBRARY, RAY_JOBS
 from tests.jobs.support.ray_nodes import Nodes
 from tests.jobs.support.runs import JOB, Runs
 from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
@@ -47,6 +48,18 @@ def test_batch_inference_classifies_with_what_ddp_trained(nodes: Nodes, runs: Ru
     third = runs.start(*arguments, attempt=3, script=script)
     assert third.wait() == 0
     assert "nothing is left to do" in third.output
+
+
+def test_the_readmes_program_trains_its_run_once(runs: Runs, tmp_path: Path) -> None:
+    [program] = re.findall(r"```python\n(.*?)```", (LIBRARY / "README.md").read_text(), re.DOTALL)
+    assert program.count('"/tmp/runs"') == 1
+    (script := tmp_path / "first.py").write_text(program.replace("/tmp/runs", str(runs.storage)))
+    first = runs.start(script=script)
+    assert first.wait() == 0, first.output
+    assert "checkpoint of step 40 written" in first.output
+    again = runs.start(script=script)
+    assert again.wait() == 0
+    assert "nothing is left to do" in again.output
 
 
 @pytest.mark.long

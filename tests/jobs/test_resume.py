@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,14 +11,13 @@ import numpy as np
 import pytest
 import ray.train
 import torch
-import torch.distributed as dist
 from ray.train import CheckpointConfig
 from torch import nn
 
-import resume
-import torch_state
-from checkpoints import StaleAttemptError
-from data_order import FORMULA, SHUFFLED, DataOrder
+import ray_resume
+from ray_resume import torch_state
+from ray_resume.checkpoint_store import StaleAttemptError
+from ray_resume.data_order import FORMULA, SHUFFLED, DataOrder
 
 EARLIER = Path(__file__).with_name("earlier")
 """The run `job` of the first version of the library after 10 steps, and what it did in the steps after that."""
@@ -27,35 +25,32 @@ EVERY = 5
 
 
 @pytest.fixture(autouse=True)
-def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def alone(group_of_one: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make this process the only worker; all that it needs of Ray is its rank and a place for its reports."""
     monkeypatch.setattr(ray.train, "get_context", lambda: SimpleNamespace(get_world_rank=lambda: 0))
     monkeypatch.setattr(ray.train, "report", lambda _: None)
-    dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "meeting"), 1), rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> resume.Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ray_resume.Run:
     """Return the first attempt of a run."""
     return attempt(tmp_path, monkeypatch)
 
 
-def attempt(storage: Path, monkeypatch: pytest.MonkeyPatch, **variables: str) -> resume.Run:
+def attempt(storage: Path, monkeypatch: pytest.MonkeyPatch, **variables: str) -> ray_resume.Run:
     """Return the run's next attempt, with RUN_… variables."""
     for name in ("NAME", "ATTEMPT", "SERIES", "STORAGE"):
         monkeypatch.delenv(f"RUN_{name}", raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(f"RUN_{name.upper()}", value)
-    run = resume.Run.from_environment("job", str(storage), every=EVERY, keep=CheckpointConfig())
+    run = ray_resume.Run.from_environment("job", str(storage), every=EVERY, keep=CheckpointConfig())
     run.begin({})
     return run
 
 
-def train(run: resume.Run, steps: int) -> tuple[dict[int, list[int]], list[float]]:
+def train(run: ray_resume.Run, steps: int) -> tuple[dict[int, list[int]], list[float]]:
     """Train a small network; return the samples of each step and the final weights."""
-    checkpoints = resume.Checkpoints(run)
+    checkpoints = ray_resume.Checkpoints(run)
     torch_state.seed_all(7)
     model = nn.Sequential(nn.Linear(1, 3), nn.Dropout(0.2), nn.Linear(3, 1))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -82,30 +77,30 @@ def test_run_of_the_first_version_continues_in_its_order_of_data(
     samples, weights = train(attempt(tmp_path, monkeypatch), 20)
     assert samples == {int(step): indices for step, indices in expected["samples"].items()}
     assert weights == pytest.approx(expected["weights"], rel=1e-6)
-    again = resume.Checkpoints(attempt(tmp_path, monkeypatch))
+    again = ray_resume.Checkpoints(attempt(tmp_path, monkeypatch))
     assert again.data_order(50, 8, 7) == DataOrder(50, 8, 7, SHUFFLED)
 
 
 def test_new_run_takes_the_newest_order_and_keeps_it(
-    run: resume.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: ray_resume.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train(run, EVERY)
     manifest = next((tmp_path / "job" / "checkpoints").glob("*/manifest.json"))
     assert json.loads(manifest.read_text())["data_order"] == FORMULA
-    again = resume.Checkpoints(attempt(tmp_path, monkeypatch))
+    again = ray_resume.Checkpoints(attempt(tmp_path, monkeypatch))
     assert again.data_order(50, 8, 7) == DataOrder(50, 8, 7, FORMULA)
 
 
 def test_order_without_a_version_is_not_taken_for_the_newest(
-    run: resume.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: ray_resume.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A script that made its own DataOrder so far may take the run's from now on."""
-    resume.Checkpoints(run).save(EVERY, lambda _: None, {})
-    again = resume.Checkpoints(attempt(tmp_path, monkeypatch))
+    ray_resume.Checkpoints(run).save(EVERY, lambda _: None, {})
+    again = ray_resume.Checkpoints(attempt(tmp_path, monkeypatch))
     assert again.data_order(50, 8, 7) == DataOrder(50, 8, 7)
 
 
-def test_numbers_of_tensors_and_numpy_are_metrics(run: resume.Run, tmp_path: Path) -> None:
+def test_numbers_of_tensors_and_numpy_are_metrics(run: ray_resume.Run, tmp_path: Path) -> None:
     metrics = {
         "loss": torch.tensor(0.5, requires_grad=True),
         "half": torch.tensor([0.25], dtype=torch.bfloat16),
@@ -115,7 +110,7 @@ def test_numbers_of_tensors_and_numpy_are_metrics(run: resume.Run, tmp_path: Pat
         "note": "text",
         "parts": {"a": [1, None, True]},
     }
-    resume.Checkpoints(run).save(EVERY, lambda _: None, metrics)
+    ray_resume.Checkpoints(run).save(EVERY, lambda _: None, metrics)
     manifest = json.loads(next((tmp_path / "job" / "checkpoints").glob("*/manifest.json")).read_text())
     assert manifest["metrics"] == {
         **{"loss": 0.5, "half": 0.25, "score": 0.75, "seen": 3, "array": 2.0},
@@ -125,18 +120,18 @@ def test_numbers_of_tensors_and_numpy_are_metrics(run: resume.Run, tmp_path: Pat
 
 @pytest.mark.parametrize("value", [torch.ones(2), np.ones(2), object()], ids=["tensor", "array", "object"])
 def test_metric_that_is_no_number_is_named_before_anything_is_written(
-    run: resume.Run, tmp_path: Path, value: Any
+    run: ray_resume.Run, tmp_path: Path, value: Any
 ) -> None:
     with pytest.raises(TypeError, match=r"metric 'loss' of .* is invalid. Allowed: values of JSON"):
-        resume.Checkpoints(run).save(EVERY, lambda _: None, {"loss": value})
+        ray_resume.Checkpoints(run).save(EVERY, lambda _: None, {"loss": value})
     assert not (tmp_path / "job" / "checkpoints").exists()
 
 
 def test_attempt_that_loads_nothing_is_warned_once(
-    run: resume.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: ray_resume.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    resume.Checkpoints(run).save(EVERY, lambda _: None, {})
-    again = resume.Checkpoints(attempt(tmp_path, monkeypatch))
+    ray_resume.Checkpoints(run).save(EVERY, lambda _: None, {})
+    again = ray_resume.Checkpoints(attempt(tmp_path, monkeypatch))
     for step in (EVERY, 2 * EVERY):
         again.save(step, lambda _: None, {})
     told = [line for line in capsys.readouterr().out.splitlines() if "warning" in line]
@@ -147,10 +142,10 @@ def test_attempt_that_loads_nothing_is_warned_once(
 
 
 def test_attempt_that_finds_no_checkpoint_prints_it(
-    run: resume.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: ray_resume.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for one in (run, attempt(tmp_path, monkeypatch, attempt="2")):
-        resume.Checkpoints(one).restore(lambda _: None)
+        ray_resume.Checkpoints(one).restore(lambda _: None)
     assert capsys.readouterr().out.splitlines() == [
         "run job attempt 0001.01: starts at step 0",
         "run job attempt 0002.01: starts at step 0: there is no checkpoint",
@@ -158,34 +153,34 @@ def test_attempt_that_finds_no_checkpoint_prints_it(
 
 
 def test_new_series_of_attempts_resumes_the_run_and_the_old_one_stays_stale(
-    run: resume.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: ray_resume.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A week later the supervisor's Lease is gone: a new supervisor counts from 1 again."""
     for given in ("1", "2", "3"):
-        resume.Checkpoints(attempt(tmp_path, monkeypatch, attempt=given, series="first"))
-    resume.Checkpoints(attempt(tmp_path, monkeypatch, attempt="3", series="first")).save(EVERY, lambda _: None, {})
+        ray_resume.Checkpoints(attempt(tmp_path, monkeypatch, attempt=given, series="first"))
+    ray_resume.Checkpoints(attempt(tmp_path, monkeypatch, attempt="3", series="first")).save(EVERY, lambda _: None, {})
     later = attempt(tmp_path, monkeypatch, attempt="1", series="later")
     assert later.attempt == 4
-    checkpoints = resume.Checkpoints(later)
+    checkpoints = ray_resume.Checkpoints(later)
     assert checkpoints.restore(lambda _: None) == EVERY
     assert attempt(tmp_path, monkeypatch, attempt="2", series="later").attempt == 5
     stale = attempt(tmp_path, monkeypatch, attempt="3", series="first")
     with pytest.raises(StaleAttemptError):
-        resume.Checkpoints(stale)
+        ray_resume.Checkpoints(stale)
 
 
 def test_series_that_continues_the_count_keeps_its_numbers(
-    run: resume.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: ray_resume.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after `ops job submit --again`."""
-    resume.Checkpoints(attempt(tmp_path, monkeypatch, attempt="1", series="first"))
+    ray_resume.Checkpoints(attempt(tmp_path, monkeypatch, attempt="1", series="first"))
     assert attempt(tmp_path, monkeypatch, attempt="2", series="again").attempt == 2
 
 
 def test_attempt_that_never_began_keeps_its_number(
-    run: resume.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: ray_resume.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may still begin on a node that only lost its network, and must then be older than its successor."""
-    resume.Checkpoints(attempt(tmp_path, monkeypatch, attempt="7", series="first"))
+    ray_resume.Checkpoints(attempt(tmp_path, monkeypatch, attempt="7", series="first"))
     never = attempt(tmp_path, monkeypatch, attempt="1", series="later")
     assert attempt(tmp_path, monkeypatch, attempt="2", series="later").attempt == never.attempt + 1

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from checkpoints import CheckpointStore, Saved, Writer
 from controllers.job_decision import Cause, Ending, Limits, decide
-from run_storage import open_storage
-from tests.jobs.support.paths import RAY_JOBS
+from ray_resume.checkpoint_store import CheckpointStore, Saved, Writer
+from ray_resume.storage import open_storage
+from tests.jobs.support.paths import MODULES
 from tests.support.waiting import PATIENCE
 
 # With a non-daemon thread, for which the interpreter would wait at exit, and with unflushed output.
 PROGRAM = """
 import itertools, os, sys, threading, time
-from watchdog import Watchdog
+from ray_resume.watchdog import Watchdog
 count = itertools.count()
 threading.Thread(target=time.sleep, args=(3600,)).start()
 print("said before")
@@ -34,7 +34,7 @@ STILL = {
 # Its clock advances with its checks only: however busy the machine, the limit is at least two checks away.
 WATCHED = """
 import itertools, os, time
-import watchdog
+from ray_resume import watchdog
 count, looks = itertools.count(), []
 class Clock:
     monotonic = staticmethod(lambda: 0.4 * len(looks))
@@ -56,7 +56,7 @@ NEWS = {
 
 def run(look: str, program: str = PROGRAM) -> subprocess.CompletedProcess[str]:
     program = program.replace("LOOK", look)
-    env = {**os.environ, "PYTHONPATH": str(RAY_JOBS)}
+    env = {**os.environ, "PYTHONPATH": MODULES}
     return subprocess.run(
         [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False, timeout=PATIENCE
     )

@@ -4,7 +4,7 @@ import json
 
 import ray
 
-from data_order import FORMULA, DataOrder
+from ray_resume.data_order import FORMULA, DataOrder
 
 
 def main() -> None:

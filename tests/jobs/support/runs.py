@@ -13,8 +13,8 @@ from typing import Any, Self
 import torch
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
-from checkpoints import CheckpointStore, Saved
-from run_storage import open_storage
+from ray_resume.checkpoint_store import CheckpointStore, Saved
+from ray_resume.storage import open_storage
 from tests.jobs.support.ray_nodes import Nodes
 from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
 

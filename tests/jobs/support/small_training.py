@@ -16,9 +16,9 @@ from ray.train import CheckpointConfig
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-import resume
-import torch_state
-from watchdog import PATIENCE, Watchdog
+import ray_resume
+from ray_resume import torch_state, training
+from ray_resume.watchdog import PATIENCE, Watchdog
 
 
 def dataset(samples: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -30,7 +30,7 @@ def dataset(samples: int) -> tuple[torch.Tensor, torch.Tensor]:
 def train(config: dict[str, Any]) -> None:
     """Train, and inject the faults that the test requested."""
     faults = config["faults"]
-    checkpoints = resume.Checkpoints(config["run"])
+    checkpoints = ray_resume.Checkpoints(config["run"])
     rank, world = dist.get_rank(), dist.get_world_size()
     torch_state.seed_all(config["seed"] + rank)
     torch.set_num_threads(1)
@@ -140,19 +140,19 @@ def main() -> None:
         name: getattr(options, name) for name in ("trace", "step_seconds", "fill", "tear_at", "bug_at", "hang_at")
     }
     try:
-        run = resume.Run.from_environment("job", options.storage, every=options.every, keep=keep)
-    except resume.InvalidInputError as error:
+        run = ray_resume.Run.from_environment("job", options.storage, every=options.every, keep=keep)
+    except ray_resume.InvalidInputError as error:
         parser.exit(2, f"job: {error}\n")
 
     def loop(config: dict[str, Any]) -> None:
         train({**config, "faults": faults})
 
-    with mock.patch.object(resume, "Watchdog", partial(patient_until, Path(options.trace) / "hung")):
-        resume.main(
+    with mock.patch.object(training, "Watchdog", partial(patient_until, Path(options.trace) / "hung")):
+        ray_resume.main(
             run,
             loop,
             settings,
-            resume.workers(options.workers),
+            ray_resume.workers(options.workers),
             worker_failures=options.worker_failures,
             patience=options.patience,
         )

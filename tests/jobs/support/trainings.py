@@ -15,7 +15,7 @@ from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-import torch_state
+from ray_resume import torch_state
 
 WRAPPERS: Final = ("plain", "ddp", "fsdp")
 HALF: Final = 3

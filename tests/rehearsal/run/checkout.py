@@ -20,7 +20,7 @@ _PARTS: Final = (
     *("Makefile", "README.md", "app.py", "cdk.json", "package.json", "package-lock.json", "pyproject.toml"),
     *("requirements", "setup.sh"),
     *("config", "controllers", "environments", "handlers", "k8s_charts"),
-    *("lifecycle_scripts", "ops", "ray_image", "ray_jobs", "rehearsal"),
+    *("lifecycle_scripts", "ops", "packages/ray-resume", "ray_image", "ray_jobs", "rehearsal"),
     "stacks",
 )
 

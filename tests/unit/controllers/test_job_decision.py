@@ -146,7 +146,7 @@ def test_every_run_ends(*, status: str, code: int | None, lost: bool, progressed
 
 
 def test_progress_is_what_the_projects_own_jobs_print() -> None:
-    library = Path(__file__).resolve().parents[3] / "ray_jobs" / "resume.py"
+    library = Path(__file__).resolve().parents[3] / "packages" / "ray-resume" / "ray_resume" / "worker.py"
     assert "checkpoint of step {step} written" in library.read_text()
     line = "\x1b[36m(RayTrainWorker pid=7)\x1b[0m run train attempt 2: checkpoint of step 30 written in 0.20 s"
     found = PROGRESS.search(line)

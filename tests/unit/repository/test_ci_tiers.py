@@ -24,7 +24,18 @@ NAMED: Final = {tier.name: tier for tier in TIERS}
 NIGHTLY_ONLY: Final = {"thousand-workers"}
 # The modules with which each tier's Python starts. A test below covers the folders that it copies.
 ENTRIES: Final = {"rehearse-dev": ["rehearsal"], "drills-account": ["rehearsal"], "jobs": ["tests.jobs"]}
-PACKAGES: Final = ("bench", "config", "controllers", "handlers", "k8s_charts", "ops", "ray_jobs", "rehearsal", "tests")
+PACKAGES: Final = (
+    "bench",
+    "config",
+    "controllers",
+    "handlers",
+    "k8s_charts",
+    "ops",
+    "ray_jobs",
+    "ray_resume",
+    "rehearsal",
+    "tests",
+)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +119,7 @@ def test_tier_reads_each_module_that_it_imports(name: str, imports: Any) -> None
 
 @pytest.mark.parametrize("name", ["rehearse-dev", "drills-account", "drills-kubernetes", "rehearse-job", "readme"])
 def test_tier_reads_all_that_its_rehearsal_copies(name: str, tracked: list[str]) -> None:
-    copied = [path for path in tracked if path.split("/")[0] in project._PARTS]
+    copied = [path for path in tracked if any(f"{path}/".startswith(f"{part}/") for part in project._PARTS)]
     assert copied
     assert not [path for path in copied if not NAMED[name].reads(path)]
 
@@ -128,6 +139,7 @@ def test_github_runs_each_tier_as_a_job_of_its_own() -> None:
 
 
 def _file_of(module: str) -> str:
-    path = REPOSITORY.joinpath(*module.split("."))
+    root = REPOSITORY / "packages" / "ray-resume" if module.startswith("ray_resume") else REPOSITORY
+    path = root.joinpath(*module.split("."))
     found = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     return str(found.relative_to(REPOSITORY))

@@ -17,7 +17,7 @@ from ops import cli
 from ops.__main__ import app
 from ops.jobs import direct, follow
 from ops.jobs import package as job_package
-from ops.jobs.package import EntryError, entry, pack
+from ops.jobs.package import LIBRARY, EntryError, Package, entry, pack
 from ops.jobs.runs import Request
 from tests.unit.support.documented_data import assert_same_shape, documented
 from tests.unit.support.fake_apis import Apis
@@ -81,6 +81,11 @@ def script(tmp_path: Path) -> Path:
     return tmp_path / "train.py"
 
 
+def packed(package: Package) -> list[str]:
+    """Return the names of a package's files."""
+    return sorted(zipfile.ZipFile(BytesIO(package.content)).namelist())
+
+
 class TestPackage:
     def test_same_files_make_the_same_package_whenever_they_are_packed(self, script: Path) -> None:
         first = pack(script.parent, ())
@@ -93,12 +98,22 @@ class TestPackage:
         for name in (".git/config", "__pycache__/x.pyc", "data/big.parquet", "data/small.txt", "logs/a.txt"):
             (script.parent / name).parent.mkdir(exist_ok=True)
             (script.parent / name).write_text("")
-        package = pack(script.parent, ["*.parquet", "logs"])
-        assert sorted(zipfile.ZipFile(BytesIO(package.content)).namelist()) == [
+        names = packed(pack(script.parent, ["*.parquet", "logs"]))
+        assert [name for name in names if not name.startswith("ray_resume/")] == [
             "data/small.txt",
             "helper.py",
             "train.py",
         ]
+
+    def test_package_carries_the_checkouts_library(self, script: Path) -> None:
+        library = {f"ray_resume/{path.name}" for path in LIBRARY.iterdir() if path.is_file()}
+        assert library == {name for name in packed(pack(script.parent, ["ray_resume"])) if "/" in name}
+
+    @pytest.mark.parametrize("own", ["ray_resume.py", "ray_resume/__init__.py"])
+    def test_folders_own_library_replaces_the_checkouts(self, script: Path, own: str) -> None:
+        (script.parent / own).parent.mkdir(exist_ok=True)
+        (script.parent / own).write_text("")
+        assert [name for name in packed(pack(script.parent, ())) if "ray_resume" in name] == [own]
 
     def test_folder_that_is_too_large_is_refused_with_its_largest_files(
         self, script: Path, monkeypatch: pytest.MonkeyPatch
@@ -122,8 +137,8 @@ class TestEntry:
         assert entry(str(folder / "train.py"), [], script.parent, ()).command == "python inside/train.py"
 
     def test_projects_own_jobs_are_known_by_name(self) -> None:
-        made = entry("resume", [], None, ())
-        assert made.command == "python resume.py"
+        made = entry("smoke", [], None, ())
+        assert made.command == "python smoke.py"
 
     def test_command_packs_nothing_unless_told(self, script: Path) -> None:
         assert entry(None, ["python", "/fsx/ray/train.py"], None, ()).package is None
@@ -265,7 +280,7 @@ def test_in_the_head_the_package_is_unpacked_and_submitted_by_rays_own_command(s
     )
     assert done.returncode == 7, done.stderr
     words = done.stdout.decode().splitlines()
-    assert words[:2] == ["helper.py", "train.py"]
+    assert words[:3] == ["helper.py", "ray_resume", "train.py"]
     assert words[-4:] == ["<python>", "<train.py>", "<--text>", "<it's>"]
     assert "<--submission-id>" in words
 

@@ -17,13 +17,13 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from ray.train import CheckpointConfig
 
-import data_order
-from run_storage import RunStorage
+from ray_resume import data_order
+from ray_resume.storage import RunStorage
 
 MANIFEST = "manifest.json"
 _NAME = re.compile(r"(?P<step>\d{9,})@(?P<attempt>\d{4,})\.(?P<group>\d{2,})")
@@ -242,4 +242,4 @@ def as_json(content: Mapping[str, Any]) -> bytes:
 
 def now() -> str:
     """Return the current time for a record, in UTC."""
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from checkpoints import StaleAttemptError
+from ray_resume.checkpoint_store import StaleAttemptError
 
 
 def by_rank_0(call: Callable[[], Any]) -> Any:

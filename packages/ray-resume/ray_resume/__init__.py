@@ -1,0 +1,46 @@
+"""Training runs that resume from their last checkpoint, whoever starts them again.
+
+The contract with the program or person that starts a job (usually the job supervisor):
+
+    RUN_NAME      the run: the same for every attempt, and the name of its folder; default: the job's own
+    RUN_ATTEMPT   1, 2, 3, …: the number of this attempt; default: one more than the newest attempt that began
+    RUN_SERIES    whose count RUN_ATTEMPT is: another submitter of the run begins with 1 again, and is continued from
+                  the attempts in the storage
+    RUN_STORAGE   where runs are kept: a path that every node sees (/fsx/ray/runs) or s3://bucket/prefix
+
+A job's exit code says how it ended:
+
+    0   the run is done, or was done before
+    1   training failed or stalled (ray_resume.watchdog), or its storage failed temporarily: another attempt would
+        resume from the last checkpoint
+    2   the job cannot work (an invalid argument; storage that is missing, refuses access or is full; a run name in
+        use): another attempt would end the same way
+
+The files of a run:
+
+    <RUN_STORAGE>/<RUN_NAME>/checkpoints/<step>@<attempt>.<group>/   a checkpoint, once manifest.json is in it
+    <RUN_STORAGE>/<RUN_NAME>/attempts/                               which workers began, and from which checkpoint
+    <RUN_STORAGE>/<RUN_NAME>/run.json                                settings that stay the same for the whole run
+    <RUN_STORAGE>/<RUN_NAME>/DONE.json                               the run is done; there is no more training
+    <RUN_STORAGE>/<RUN_NAME>/                                        the rest is Ray Train's own record of the run
+
+A minimal job:
+
+    def train(config):
+        checkpoints = ray_resume.Checkpoints(config["run"])
+        model, optimizer = ...
+        done = checkpoints.restore(lambda path: torch_state.load(path, model, optimizer, ...))
+        for step in range(done, config["steps"]):
+            ...
+            if checkpoints.due(step + 1):
+                checkpoints.save(step + 1, lambda path: torch_state.save(path, model, optimizer, ...), {"loss": loss})
+
+    run = ray_resume.Run.from_environment("my-run", "/fsx/ray/runs", every=100)
+    ray_resume.main(run, train, {"steps": 1000}, ray_resume.workers(16, gpu=True))
+"""
+
+from ray_resume.runs import InvalidInputError, Run, RunFailedError, first_use
+from ray_resume.training import fit, main, workers
+from ray_resume.worker import Checkpoints
+
+__all__ = ["Checkpoints", "InvalidInputError", "Run", "RunFailedError", "first_use", "fit", "main", "workers"]

@@ -1,0 +1,139 @@
+"""One attempt of a run: its name, number and storage, from the environment."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ray.train import CheckpointConfig
+
+from ray_resume.checkpoint_store import CheckpointStore, RunInUseError, as_json, now
+from ray_resume.storage import RunStorage, StorageError, check_writable, lasts, open_storage
+from ray_resume.watchdog import SIGN
+
+DONE: Final = "DONE.json"
+_RUN_NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?")
+_SERIES = re.compile(r"[A-Za-z0-9-]{1,63}")
+
+
+class InvalidInputError(Exception):
+    """The job's input is invalid; the message says what is wrong and what is allowed."""
+
+
+class RunFailedError(Exception):
+    """The attempt failed; the message says why, and from where another attempt resumes."""
+
+
+@contextlib.contextmanager
+def first_use(storage: str, use: str) -> Iterator[None]:
+    """Turn errors of `storage` in this block into errors that end the attempt; `use` is "read" or "used".
+
+    Raises:
+        InvalidInputError: another attempt would meet the same error.
+        RunFailedError: another attempt may succeed.
+    """
+    try:
+        yield
+    except (StorageError, RunInUseError) as error:
+        raise InvalidInputError(str(error)) from error
+    except OSError as error:
+        told = f"storage path {storage!r} cannot be {use}: {error.strerror or error}"
+        if lasts(error):
+            raise InvalidInputError(told) from error
+        # Without the sign, the supervisor would take the failure of an attempt without progress for one of the code.
+        raise RunFailedError(
+            f"{told}. This may be temporary and counts as lost ({SIGN}): another attempt resumes"
+        ) from error
+
+
+@dataclass(frozen=True)
+class Run:
+    """One attempt of a run, with a checkpoint every `every` steps.
+
+    `keep` says which checkpoints stay: the newest ones, or the best ones by a metric. The newest one always stays.
+    """
+
+    name: str
+    storage: str
+    attempt: int
+    every: int
+    keep: CheckpointConfig
+
+    @classmethod
+    def from_environment(
+        cls, name: str, storage: str | None, *, every: int, keep: CheckpointConfig | None = None
+    ) -> Run:
+        """Return the run that RUN_NAME, RUN_ATTEMPT, RUN_SERIES and RUN_STORAGE name.
+
+        Args:
+            name: the run's name without RUN_NAME.
+            storage: where runs are kept without RUN_STORAGE.
+            every: steps between two checkpoints, 1 or more.
+            keep: which checkpoints stay; by default the two newest.
+
+        Raises:
+            InvalidInputError: a variable or an argument is invalid.
+            RunFailedError: the storage cannot be read now.
+        """
+        name = os.environ.get("RUN_NAME") or name
+        storage = os.environ.get("RUN_STORAGE") or storage
+        if not _RUN_NAME.fullmatch(name):
+            raise InvalidInputError(
+                f"run name {name!r} is invalid. Allowed: at most 63 lower-case letters, digits, dots, dashes and "
+                "underscores, with a letter or digit first and last"
+            )
+        if not storage:
+            raise InvalidInputError(
+                "no storage path is given. Allowed: a path that every node sees, or s3://bucket/prefix. "
+                "Fix: set --storage or RUN_STORAGE"
+            )
+        if every < 1:
+            raise InvalidInputError(f"a checkpoint every {every} steps is invalid. Allowed: 1 or more")
+        attempt, series = os.environ.get("RUN_ATTEMPT", ""), os.environ.get("RUN_SERIES", "")
+        if series and not _SERIES.fullmatch(series):
+            raise InvalidInputError(f"RUN_SERIES {series!r} is invalid. Allowed: letters, digits and dashes")
+        if attempt and not re.fullmatch(r"[1-9]\d{0,5}", attempt):
+            raise InvalidInputError(f"RUN_ATTEMPT {attempt!r} is invalid. Allowed: whole numbers from 1")
+        with first_use(storage, "used" if series else "read"):
+            store = CheckpointStore(open_storage(storage, name))
+            if attempt and series:
+                number = store.attempt_of(int(attempt), series)
+            else:
+                number = int(attempt or max((writer.attempt for writer in store.writers()), default=0) + 1)
+        return cls(name, storage, number, every, keep or CheckpointConfig(num_to_keep=2))
+
+    def begin(self, settings: Mapping[str, Any]) -> RunStorage:
+        """Return the run's folder after checking that it is writable and belongs to a run with these settings.
+
+        Raises:
+            InvalidInputError: the storage cannot be written, or the run's name is in use.
+            RunFailedError: the storage cannot be used now.
+        """
+        with first_use(self.storage, "used"):
+            storage = open_storage(self.storage, self.name)
+            check_writable(storage, self.storage)
+            CheckpointStore(storage).settle(settings)
+        return storage
+
+    def is_done(self, storage: RunStorage) -> bool:
+        """Return whether an attempt has finished the run, and print that it has.
+
+        Raises:
+            InvalidInputError, RunFailedError: the storage cannot be read; see `first_use`.
+        """
+        with first_use(self.storage, "read"):
+            done = storage.read(DONE)
+        if done is None:
+            return False
+        print(f"run {self.name} was done at {json.loads(done)['finished']}: nothing is left to do", flush=True)
+        return True
+
+    def finish(self, storage: RunStorage, outcome: Mapping[str, Any]) -> None:
+        """Mark the run as done."""
+        storage.put(DONE, as_json({"attempt": self.attempt, "finished": now(), **outcome}))
+        print(f"run {self.name} is done (attempt {self.attempt})", flush=True)

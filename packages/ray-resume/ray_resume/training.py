@@ -1,0 +1,145 @@
+"""Train until a run is done, with Ray Train's own record of it continued or new."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, NoReturn
+
+from ray.train import FailureConfig, RunConfig, ScalingConfig
+from ray.train.base_trainer import TrainingFailedError
+from ray.train.torch import TorchConfig, TorchTrainer
+
+from ray_resume.checkpoint_store import CheckpointStore
+from ray_resume.runs import InvalidInputError, Run, RunFailedError, first_use
+from ray_resume.storage import open_storage
+from ray_resume.watchdog import PATIENCE, Watchdog
+
+# Ray Train counts a bug in the code like a lost node: without a limit it would retry the bug forever.
+WORKER_FAILURES: Final = 3
+_TORN = (EOFError, KeyError, OSError, ValueError, pickle.UnpicklingError)
+
+
+def main(
+    run: Run,
+    train: Callable[[dict[str, Any]], None],
+    settings: Mapping[str, Any],
+    scaling: ScalingConfig,
+    *,
+    worker_failures: int = WORKER_FAILURES,
+    patience: float = PATIENCE,
+    torch_config: TorchConfig | None = None,
+) -> NoReturn:
+    """Train until the run is done and end the program: 0 done, 1 failed, 2 bad input.
+
+    Args:
+        train: the train function; its argument is `settings` and, as "run", the run.
+        settings: values that must stay the same for the whole run; JSON must be able to hold them.
+        worker_failures: how often Ray Train restarts the workers within this attempt.
+        patience: seconds without progress (no workers began, no file of a checkpoint appeared or grew) after which
+            the attempt ends with 1. It must exceed the time between two checkpoints plus a restart: noticing the
+            loss, waiting for nodes, starting the workers, reading the checkpoint.
+        torch_config: Ray Train's settings of the process group, such as the seconds after which a collective operation
+            fails (`TorchConfig(timeout_s=…)`, 1800).
+    """
+    try:
+        with first_use(run.storage, "read"):
+            store = CheckpointStore(open_storage(run.storage, run.name))
+        with Watchdog(f"{run.name}: attempt {run.attempt}", partial(store.left_by, run.attempt), patience):
+            fit(run, train, settings, scaling, worker_failures=worker_failures, torch_config=torch_config)
+    except InvalidInputError as error:
+        print(f"{run.name}: {error}", file=sys.stderr, flush=True)
+        sys.exit(2)
+    except RunFailedError as error:
+        print(f"{run.name}: {error}", file=sys.stderr, flush=True)
+        sys.exit(1)
+    sys.exit(0)
+
+
+def fit(
+    run: Run,
+    train: Callable[[dict[str, Any]], None],
+    settings: Mapping[str, Any],
+    scaling: ScalingConfig,
+    *,
+    worker_failures: int = WORKER_FAILURES,
+    torch_config: TorchConfig | None = None,
+) -> None:
+    """Train until the run is done; do nothing if it is done already. See `main`.
+
+    Raises:
+        InvalidInputError: the storage cannot be written, or the run's name is in use.
+        RunFailedError: training failed, or the storage at its start.
+    """
+    storage = run.begin(settings)
+    if run.is_done(storage):
+        return
+    store = CheckpointStore(storage)
+    try:
+        # Not as train_loop_config: Ray Train would restore that of the earlier attempt.
+        _fit(run, partial(train, {**settings, "run": run}), scaling, worker_failures, torch_config)
+    except (TrainingFailedError, *_TORN) as error:
+        # _TORN: on a full file system Ray Train cannot read its own record of the failure, and raises another error.
+        last = next(store.history(), None)
+        where = f"the last checkpoint is {last.name}" if last else "there is no checkpoint"
+        raise RunFailedError(f"attempt {run.attempt} failed; {where}. {_cause(error)}") from error
+    last = next(store.history(), None)
+    manifest = store.manifest(last) if last else None
+    run.finish(storage, {"checkpoint": last and last.name, "metrics": manifest["metrics"] if manifest else {}})
+
+
+def workers(number: int, *, cpus: float = 1, gpu: bool = False) -> ScalingConfig:
+    """Return the scaling of `number` workers, each with `cpus` CPUs and, with `gpu`, one GPU."""
+    resources = {"CPU": cpus} | ({"GPU": 1} if gpu else {})
+    try:
+        # Otherwise Ray Train's coordinator needs a CPU, and workers that fill their pods are never scheduled.
+        return ScalingConfig(
+            num_workers=number, trainer_resources={"CPU": 0}, use_gpu=gpu, resources_per_worker=resources
+        )
+    except DeprecationWarning:  # Ray Train V2 has no such coordinator.
+        return ScalingConfig(num_workers=number, use_gpu=gpu, resources_per_worker=resources)
+
+
+def _fit(
+    run: Run,
+    train: Callable[[], None],
+    scaling: ScalingConfig,
+    worker_failures: int,
+    torch_config: TorchConfig | None,
+) -> None:
+    """Train with Ray Train's own record of the run, continued or new. The model is in the checkpoints, not in it."""
+    path = f"{run.storage.rstrip('/')}/{run.name}"
+    try:
+        restored = TorchTrainer.can_restore(path) and TorchTrainer.restore(
+            path, train_loop_per_worker=train, scaling_config=scaling, torch_config=torch_config
+        )
+        if restored:
+            restored.fit()
+            return
+    except DeprecationWarning:
+        pass  # Ray Train V2 finds the run by its name.
+    except (ImportError, *_TORN) as error:  # ImportError: the train function was in a module that is gone or renamed.
+        if any(
+            writer.attempt == run.attempt for writer in CheckpointStore(open_storage(run.storage, run.name)).writers()
+        ):
+            raise
+        # Ray Train does not write its files atomically: the writer may have been killed while writing.
+        print(f"run {run.name}: Ray Train's record of the earlier attempts is unreadable, a new one begins ({error!r})")
+    TorchTrainer(
+        train,
+        torch_config=torch_config,
+        scaling_config=scaling,
+        run_config=RunConfig(
+            name=run.name,
+            storage_path=run.storage,
+            failure_config=FailureConfig(max_failures=worker_failures),
+        ),
+    ).fit()
+
+
+def _cause(error: BaseException) -> str:
+    """Return the last line of the error that Ray Train wraps: the train function's error, or what was lost."""
+    lines = str(error.__cause__ or error).strip().splitlines()
+    return lines[-1] if lines else repr(error)
