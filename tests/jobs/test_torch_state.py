@@ -87,7 +87,7 @@ def test_extra_object_that_only_one_side_has_is_warned_of(tmp_path: Path, traini
         training.load(tmp_path / "half", 0)
     told = [str(one.message) for one in warned if "the state of" in str(one.message)]
     assert told == [
-        "the state of ema, other is not in the checkpoint: it starts anew",
+        "the state of ema, other is not in the checkpoint: it keeps its initial values",
         "the state of scheduler is in the checkpoint, and nothing loads it",
     ]
     assert training.optimizer.param_groups[0]["lr"] == rate

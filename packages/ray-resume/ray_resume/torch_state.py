@@ -218,7 +218,7 @@ def _warn_of_schedulers(optimizer: Optimizer, extra: Mapping[str, Stateful]) -> 
 
 def _warn_of_extra(wanted: Collection[str], saved: Collection[str]) -> None:
     for names, what in (
-        (sorted(set(wanted) - set(saved)), "is not in the checkpoint: it starts anew"),
+        (sorted(set(wanted) - set(saved)), "is not in the checkpoint: it keeps its initial values"),
         (sorted(set(saved) - set(wanted)), "is in the checkpoint, and nothing loads it"),
     ):
         if names:
