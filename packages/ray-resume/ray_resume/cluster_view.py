@@ -10,7 +10,7 @@ import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import ray
@@ -36,7 +36,7 @@ def missing_resources() -> str:
     return describe(groups, [node["Resources"] for node in ray.nodes() if node["Alive"]]) if groups else ""
 
 
-def describe(groups: list[dict[str, Any]], nodes: list[Mapping[str, float]]) -> str:
+def describe(groups: list[dict[str, Any]], nodes: Sequence[Mapping[str, float]]) -> str:
     """Return the bundles of placement groups that have no node, and how many of the nodes are large enough for one."""
     missing = [
         bundle

@@ -65,7 +65,8 @@ class Watchdog:
 
     def __enter__(self) -> None:
         # Each in a thread of its own, because a look at a hanging file system does not return.
-        for task in (*(partial(self._watch, name) for name in self._looks), self._watch_resources, self._wait):
+        tasks: list[Callable[[], None]] = [partial(self._watch, name) for name in self._looks]
+        for task in (*tasks, self._watch_resources, self._wait):
             threading.Thread(target=task, name="watchdog", daemon=True).start()
 
     def __exit__(self, *_: object) -> None:
