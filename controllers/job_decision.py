@@ -16,6 +16,9 @@ from controllers.job_faults import Evidence, evidence_in
 LOST: Final = "LOST"
 """The status of a job that the head forgot: the head was restarted, and Ray keeps jobs in the head's memory."""
 
+WITHDRAWN: Final = "WITHDRAWN"
+"""The status of an attempt that its supervisor stopped while it waited for resources behind an older run."""
+
 STOPPED_CODE: Final = 130
 """Exit code of a stopped run: the shell's code for an interrupted command."""
 
@@ -24,6 +27,12 @@ PROGRESS: Final = re.compile(r"\bcheckpoint of step ([0-9]+) written\b")
 
 RESUMED: Final = re.compile(r"\bresumes from step ([0-9]+)\b")
 """What a job prints once it has loaded a checkpoint (as ray_resume does)."""
+
+WAITS: Final = re.compile(r"\bwaits for resources: (.+)")
+"""What a job prints while its workers have no resources, with the resources (as ray_resume does)."""
+
+BEGAN: Final = re.compile(r"\b(?:has its resources\b|(?:starts at|resumes from|checkpoint of) step [0-9])")
+"""What a job prints once its workers have their resources, or have begun."""
 
 BAD_INPUT: Final = 2
 """Exit code of a job with invalid input; another attempt would end the same way."""
@@ -46,6 +55,7 @@ class Cause(StrEnum):
 
     SUCCESS = "success"
     STOP = "stop"
+    QUEUE = "queue"
     INFRASTRUCTURE = "infrastructure"
     PEER = "peer"
     """Another worker ended or hangs, which the infrastructure or the code may have caused."""
@@ -67,6 +77,8 @@ class Ending:
     """Whether the run made more progress than ever before."""
     fresh: bool = False
     """Whether a later attempt than the first did not resume, as far as its output shows."""
+    waited: bool = False
+    """Whether the attempt waited for resources when it ended."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +104,8 @@ class Verdict:
     stalled: int = 0
     """Failures in a row without progress, this one included."""
     delay: float = 0.0
+    counts: bool = True
+    """Whether the attempt counts against the run's maxima: not if it lost its head or node while it only waited."""
 
     @property
     def again(self) -> bool:
@@ -105,11 +119,11 @@ def decide(ending: Ending, *, attempts: int, stalled: int, seconds: float, limit
     A failure of the infrastructure is retried until too many in a row bring no progress for too long: a node's
     replacement takes longer than a few fast tries. A failure of a peer may be one of the code, and is retried a few
     times only. A failure of the code is retried only if the attempt made progress: code that fails twice at the same
-    place would fail there forever.
+    place would fail there forever. An attempt that only waited for resources counts for nothing.
 
     Args:
         ending: how the attempt ended.
-        attempts: number of attempts, this one included.
+        attempts: number of attempts that count, this one included.
         stalled: failures in a row without progress before this one.
         seconds: how long attempts have run, and waited to be retried, since the last progress.
         limits: of the run.
@@ -119,7 +133,11 @@ def decide(ending: Ending, *, attempts: int, stalled: int, seconds: float, limit
         return Verdict(Cause.SUCCESS, f"the job succeeded{told}", 0)
     if ending.status == "STOPPED":
         return Verdict(Cause.STOP, "the job was stopped", STOPPED_CODE)
+    if ending.status == WITHDRAWN:
+        return Verdict(Cause.QUEUE, ending.message, None, stalled, counts=False)
     cause, reason = _cause(ending)
+    if ending.waited and cause is Cause.INFRASTRUCTURE:
+        return Verdict(cause, f"{reason}; it waited for resources", None, stalled, _FIRST_DELAY, counts=False)
     failures = 1 if ending.progressed else stalled + 1
     if against := _against(ending, cause, failures, attempts=attempts, seconds=seconds, limits=limits):
         return Verdict(cause, f"{reason}; {against}", _exit_code(ending.exit_code), failures)

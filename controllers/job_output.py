@@ -5,12 +5,13 @@ from collections import deque
 from http.client import HTTPException
 from typing import Final
 
-from controllers.job_decision import PROGRESS, RESUMED
+from controllers.job_decision import BEGAN, PROGRESS, RESUMED, WAITS
 from controllers.ray_jobs_api import HeadUnavailableError, RayJobs
 from controllers.websocket import WebSocket
 
 _LAST_LINES: Final = 200
 _LONGEST_LINE: Final = 10_000
+_LONGEST_REASON: Final = 300
 
 
 class JobOutput:
@@ -27,6 +28,15 @@ class JobOutput:
         """The highest progress that the job has printed; -1 before the first."""
         self.resumed = False
         """Whether the job has printed that it resumed from a checkpoint."""
+        self.waits = ""
+        """What the job's workers wait for; empty if they wait for nothing, as far as the job prints it."""
+        self.began = False
+        """Whether the job has printed that its workers got their resources, or began."""
+
+    @property
+    def connected(self) -> bool:
+        """Return whether Ray sends the output now."""
+        return self._socket is not None
 
     def follow(self, ray: RayJobs, seconds: float) -> bool:
         """Show the output of the next `seconds`; return False once it is complete or Ray does not answer."""
@@ -73,6 +83,10 @@ class JobOutput:
     def _end_line(self) -> None:
         for found in PROGRESS.finditer(self._line):
             self.progress = max(self.progress, int(found[1]))
+        if waits := WAITS.search(self._line):
+            self.waits = waits[1].strip()[:_LONGEST_REASON]
+        elif BEGAN.search(self._line):
+            self.waits, self.began = "", True
         self.resumed = self.resumed or RESUMED.search(self._line) is not None
         self._last.append(self._line[-_LONGEST_LINE:])
         self._line = ""

@@ -23,7 +23,7 @@ from typing import Final
 
 from controllers.job_decision import Limits
 from controllers.job_run import Run
-from controllers.kubernetes_api import Api, ApiError, ApiServer
+from controllers.kubernetes_api import ApiError, ApiServer
 from controllers.lease import LeaseLostError
 from controllers.supervision import NAME, Supervisor, TerminatedError, say
 from controllers.telemetry import Metrics, serve
@@ -78,7 +78,7 @@ def main() -> int:
     limits = Limits(attempts=arguments.max_attempts, stalled=arguments.max_stalled, seconds=arguments.give_up_after)
     metrics = Metrics()
     try:
-        supervisor = Supervisor(Api(cluster), metrics, run, limits, holder=os.environ["HOSTNAME"])
+        supervisor = Supervisor(cluster, metrics, run, limits, holder=os.environ["HOSTNAME"])
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: supervisor.ending.set())
         serve(arguments.listen, metrics, {"/healthz": supervisor.stall})

@@ -3,10 +3,12 @@
 import http.client
 import json
 import random
+import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
@@ -20,9 +22,14 @@ NOT_FOUND: Final = 404
 CONFLICT: Final = 409
 GONE: Final = 410
 
+LONG_WATCH: Final = 1800
+"""Seconds of a watch of which there are as many as there are runs; each renewal is a request."""
+
 _TIMEOUT: Final = 10.0
 # Watches are renewed often, so that a dead connection is noticed within this time.
 _WATCH_SECONDS: Final = 30
+# In a long watch a dead connection is noticed by its silence: the API server sends a bookmark each minute.
+_SILENT_SECONDS: Final = 150
 _PAGE: Final = 250
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 10.0
@@ -61,6 +68,12 @@ class Api:
             self._connection.close()
             self._connection = None
 
+    def interrupt(self) -> None:
+        """End the request that another thread waits for; that thread gets an ApiError or the watch's end."""
+        if self._connection and self._connection.sock:
+            with suppress(OSError):
+                self._connection.sock.shutdown(socket.SHUT_RDWR)
+
     def get(self, path: str, **query: str) -> Object:
         """Return an object or a list."""
         return self._json("GET", path, query)
@@ -80,7 +93,7 @@ class Api:
     def watch(self, path: str, seconds: int, **query: str) -> Iterator[tuple[str, Object]]:
         """Yield (type, object) of each event until the server ends the watch after `seconds`."""
         parameters = query | {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
-        response = self._send("GET", path, parameters, timeout=seconds + _TIMEOUT)
+        response = self._send("GET", path, parameters, timeout=min(seconds, _SILENT_SECONDS) + _TIMEOUT)
         try:
             while line := response.readline():
                 event = json.loads(line)
@@ -142,7 +155,8 @@ class Api:
 class Mirror(threading.Thread, Generic[T]):
     """A copy of a collection: the result of `parse` by object name, kept up to date by a list and then watches.
 
-    The copy can lag behind: read the object itself before acting on it. `failed` is called with every error.
+    The copy can lag behind: read the object itself before acting on it. `failed` is called with every error, `seconds`
+    is the length of a watch.
     """
 
     def __init__(
@@ -151,6 +165,7 @@ class Mirror(threading.Thread, Generic[T]):
         path: str,
         parse: Callable[[Object], T],
         failed: Callable[[ApiError], None],
+        seconds: int = _WATCH_SECONDS,
         **query: str,
     ) -> None:
         super().__init__(name=f"watch {path}", daemon=True)
@@ -158,6 +173,7 @@ class Mirror(threading.Thread, Generic[T]):
         self._path = path
         self._parse = parse
         self._failed = failed
+        self._seconds = seconds
         self._query = query
         self._objects: dict[str, T] = {}
         self._version = ""
@@ -174,9 +190,15 @@ class Mirror(threading.Thread, Generic[T]):
         """Return the seconds since the API server last answered; infinite before the first list."""
         return time.monotonic() - self._heard_at
 
+    @property
+    def listed(self) -> bool:
+        """Return whether there is a copy."""
+        return self._heard_at > float("-inf")
+
     def stop(self) -> None:
-        """Let the thread end together with its current watch."""
+        """End the thread and its current watch."""
         self._ending.set()
+        self._api.interrupt()
 
     def run(self) -> None:
         """List, then watch from that version; list again only if the server no longer knows the version (410)."""
@@ -191,6 +213,8 @@ class Mirror(threading.Thread, Generic[T]):
                 self._api.close()
                 if error.status == GONE:
                     self._version = ""
+                if self._ending.is_set():
+                    return
                 self._failed(error)
                 pause = min(2 * pause, _LONGEST_PAUSE)
             self._ending.wait(pause * random.uniform(0.5, 1))  # noqa: S311 - so that replicas retry at different times
@@ -210,7 +234,7 @@ class Mirror(threading.Thread, Generic[T]):
         self._heard_at = time.monotonic()
 
     def _follow(self) -> None:
-        events = self._api.watch(self._path, _WATCH_SECONDS, resourceVersion=self._version, **self._query)
+        events = self._api.watch(self._path, self._seconds, resourceVersion=self._version, **self._query)
         for kind, item in events:
             name = item["metadata"].get("name", "")
             with self._lock:

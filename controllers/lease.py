@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -23,11 +23,13 @@ class Lease:
     """A Lease of the namespace, which is free after `seconds` without a renewal.
 
     The clocks of holder and successor are never compared: a successor waits until it has itself seen no renewal for
-    `seconds`, and a holder relies on its Lease for a shorter time.
+    `seconds`, and a holder relies on its Lease for a shorter time. It need not wait for a holder that has ended: a
+    holder is a pod of the namespace, and its kubelet reports the end of its containers.
     """
 
     def __init__(self, api: Api, namespace: str, name: str, holder: str, *, seconds: int, owner: Object) -> None:
         self._api = api
+        self._pods = f"/api/v1/namespaces/{namespace}/pods"
         self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._path = f"{self._collection}/{name}"
         self._name = name
@@ -40,9 +42,9 @@ class Lease:
     def acquire(self, ending: threading.Event, waits: Callable[[str], None]) -> Object | None:
         """Return the state that the last holder left ({} if there was none), or None if `ending` was set first.
 
-        `waits` is called once with each holder that this process waits for. Raises ApiError.
+        `waits` is called again and again with the holder that this process waits for. Raises ApiError.
         """
-        seen, since, told = "", 0.0, ""
+        seen, since = "", 0.0
         while not ending.is_set():
             lease = self._read_or_create()
             if lease["metadata"]["ownerReferences"] != [self._owner]:
@@ -52,7 +54,8 @@ class Lease:
             holder = lease["spec"].get("holderIdentity") or ""
             if lease["metadata"]["resourceVersion"] != seen:
                 seen, since = lease["metadata"]["resourceVersion"], time.monotonic()
-            if holder in ("", self._holder) or time.monotonic() - since >= self._seconds:
+            free = holder in ("", self._holder) or time.monotonic() - since >= self._seconds
+            if free or self._has_ended(holder):
                 self._lease = lease
                 try:
                     self._write(self._holder)
@@ -61,15 +64,14 @@ class Lease:
                         raise
                     continue
                 return self._state()
-            if holder != told:
-                waits(holder)
-                told = holder
+            waits(holder)
             ending.wait(_POLL)
         return None
 
-    def save(self, state: Object) -> None:
-        """Renew the Lease and save a state in it. Raises LeaseLostError, and ApiError if there is no answer."""
+    def save(self, state: Object, labels: Mapping[str, str]) -> None:
+        """Renew the Lease, with a state and labels. Raises LeaseLostError, and ApiError if there is no answer."""
         self._lease["metadata"].setdefault("annotations", {})[STATE] = json.dumps(state)
+        self._lease["metadata"]["labels"] = dict(labels)
         try:
             self._write(self._holder)
         except ApiError as error:
@@ -85,9 +87,23 @@ class Lease:
         """Free the Lease for the next holder. Raises ApiError."""
         self._write("")
 
+    def _has_ended(self, holder: str) -> bool:
+        """Return whether a kubelet has reported the end of the holder's containers.
+
+        A pod that is gone, or that somebody else marked as failed, may still run on a node that was cut off.
+        """
+        pods = self._api.get(self._pods, fieldSelector=f"metadata.name={holder}")["items"]
+        statuses = [
+            status
+            for pod in pods
+            if pod["metadata"]["name"] == holder
+            for status in pod.get("status", {}).get("containerStatuses") or []
+        ]
+        return bool(statuses) and all("terminated" in status.get("state", {}) for status in statuses)
+
     def _look_again(self) -> None:
         """Read and renew a Lease that somebody else changed; it is still ours if its holder is unchanged."""
-        state = self._lease["metadata"].get("annotations", {}).get(STATE)
+        own = {key: self._lease["metadata"].get(key, {}) for key in ("annotations", "labels")}
         try:
             lease = self._api.get(self._path)
         except ApiError as error:
@@ -97,9 +113,7 @@ class Lease:
         holder = lease["spec"].get("holderIdentity")
         if holder != self._holder:
             raise LeaseLostError(f"Lease {self._name} is held by {holder or 'nobody'}")
-        if state is not None:
-            lease["metadata"].setdefault("annotations", {})[STATE] = state
-        self._lease = lease
+        self._lease = lease | {"metadata": lease["metadata"] | own}
         try:
             self._write(self._holder)
         except ApiError as error:

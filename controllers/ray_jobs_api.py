@@ -3,6 +3,7 @@
 import http.client
 import json
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -19,6 +20,7 @@ _AGENT: Final = re.compile(r"Request failed with status code ([0-9]{3})")
 # Ray 2.42.1's dashboard answers 500 to a request without a User-Agent (ray: dashboard/optional_utils.py).
 _HEADERS: Final = {"Content-Type": "application/json", "User-Agent": "ray-on-hyperpod"}
 _TIMEOUT: Final = 5.0
+_REST: Final = 5.0
 # Ray itself waits 10 seconds for the agent that starts the job.
 _SUBMIT_TIMEOUT: Final = 15.0
 _UPLOAD_TIMEOUT: Final = 60.0
@@ -131,6 +133,32 @@ class RayJobs:
             inner = _AGENT.search(text)
             raise RayError(int(inner[1]) if inner else response.status, last_line(text))
         return content
+
+
+class Pace:
+    """How often one supervisor asks the head: `with pace` around the questions, after `allows`.
+
+    The slower the head answers, the rarer the questions: they are never more than a sixth of one supervisor's time.
+    """
+
+    def __init__(self) -> None:
+        self._head: str | None = None
+        self._began = 0.0
+        self._ended = float("-inf")
+        self._pause = 0.0
+
+    def __enter__(self) -> None:
+        self._began = time.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        self._ended = time.monotonic()
+        self._pause = _REST * (self._ended - self._began)
+
+    def allows(self, head: str | None, pause: float = 0.0) -> bool:
+        """Return whether the head may be asked now, which is at least `pause` seconds after the last time."""
+        if head != self._head:
+            self._head, self._ended = head, float("-inf")
+        return time.monotonic() >= self._ended + max(pause, self._pause)
 
 
 def submission(

@@ -2,33 +2,34 @@
 
 import threading
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Final
 
-from controllers.job_decision import LOST, STOPPED_CODE, Ending, Limits, decide
+from controllers.job_decision import LOST, STOPPED_CODE, WITHDRAWN, Ending, Limits, decide
 from controllers.job_output import JobOutput
-from controllers.job_run import Run, State
-from controllers.kubernetes_api import NOT_FOUND, Api, ApiError, Object
-from controllers.lease import Lease, LeaseLostError
-from controllers.ray_cluster_pods import RayClusterPods
-from controllers.ray_jobs_api import ENDED, HeadUnavailableError, RayError, RayJob, RayJobs, submission
+from controllers.job_run import WAITING, Run, State
+from controllers.kubernetes_api import ApiError, ApiServer, Object
+from controllers.lease import LeaseLostError
+from controllers.ray_jobs_api import ENDED, HeadUnavailableError, Pace, RayError, RayJob, RayJobs, submission
+from controllers.run_objects import RunObjects
 from controllers.telemetry import Metrics, log
 
 NAME: Final = "job-supervisor"
-STOP: Final = "ray-on-hyperpod/stop"
-"""Annotation of the Job that requests the end of the run."""
-
 NAME_IN_USE: Final = 2
-LEASE_SECONDS: Final = 30
 
-_RENEW: Final = 5.0
 _LOOK: Final = 2.0
+# While the output arrives, its end says when the job ended.
+_ASK_CONNECTED: Final = 30.0
+# An attempt that prints nothing of its resources for this time has them: its job does not use the library.
+_SAYS_NOTHING: Final = 30.0
+_FIRST_LISTS: Final = 0.1
 _LAST_OUTPUT: Final = 15.0
 _STOP_AGAIN: Final = 30.0
 _SILENT: Final = 120.0
 _REFUSALS: Final = 2
 # Longer than a submission takes, so that nobody else can hold the Lease before Ray has answered.
 _SAFE: Final = 20.0
+_QUEUE_PHASES: Final = frozenset({"queued", WAITING})
 _PHASES: Final = {"SUCCEEDED": "succeeded", "STOPPED": "stopped"}
 
 
@@ -43,20 +44,18 @@ class NameInUseError(Exception):
 class Supervisor:
     """One run, from its first attempt to its end."""
 
-    def __init__(self, api: Api, metrics: Metrics, run: Run, limits: Limits, holder: str) -> None:
+    def __init__(self, server: ApiServer, metrics: Metrics, run: Run, limits: Limits, holder: str) -> None:
         self.ending = threading.Event()
-        self._api = api
         self._metrics = metrics
         self._run = run
         self._limits = limits
-        self._job_path = f"/apis/batch/v1/namespaces/{run.namespace}/jobs/{run.name}"
-        self._job = api.get(self._job_path)
-        self._lease = Lease(api, run.namespace, run.name, holder, seconds=LEASE_SECONDS, owner=self._owner())
-        self._pods = RayClusterPods(api, run.namespace, run.cluster)
+        self._objects = RunObjects(server, run, holder, _no_answer)
+        self._pods = self._objects.pods
         self._state = State(run.first_attempt)
-        self._renew_at = self._look_at = 0.0
         self._fresh = ""
         """The newest attempt that did not resume, although it made progress."""
+        self._holder = ""
+        """The holder of the Lease that this process waits for."""
         self._alive_at = time.monotonic()
         metrics.describe("job_supervisor_submissions_total", "counter", "Attempts that this process submitted.")
         metrics.describe("job_supervisor_progress", "gauge", "Progress of the run; -1 if the job prints none.")
@@ -68,13 +67,17 @@ class Supervisor:
 
     def run(self) -> int:
         """Supervise the run and return its exit code. Raises ApiError, LeaseLostError and TerminatedError."""
-        saved = self._lease.acquire(self.ending, self._waits_for)
+        saved = self._objects.acquire(self.ending, self._waits_for)
         if saved is None:
             raise TerminatedError
         if saved:
             self._state = State.of(saved)
+        self._state.submitted = self._objects.submitted
         say("began", run=self._run.name, attempt=self._state.attempt, restarted=bool(saved))
         try:
+            while not self._objects.known:
+                self._tick()
+                self.ending.wait(_FIRST_LISTS)
             while self._state.exit_code is None:
                 self._conclude(self._submit() or self._follow())
         except NameInUseError as error:
@@ -91,12 +94,15 @@ class Supervisor:
     def _submit(self) -> Ending | None:
         """Submit the attempt unless it already runs; return its ending if it can no longer run."""
         refusals = 0
+        pace = Pace()
         while True:
             self._tick()
-            if self._wants_stop() and (not self._state.session or not self._pods.head):
+            if self._objects.wants_stop and (not self._state.session or not self._pods.head):
                 return Ending("STOPPED")
             try:
-                return self._submit_to(self._head())
+                if self._is_its_turn() and pace.allows(self._pods.head):
+                    with pace:
+                        return self._submit_to(self._head())
             except HeadUnavailableError as error:
                 self._enter("waiting for the head", str(error))
             except RayError as error:
@@ -107,8 +113,17 @@ class Supervisor:
                 if refusals >= _REFUSALS:
                     return Ending("FAILED", message=str(error))
             except ApiError as error:
-                say("no answer", error=str(error))
+                _no_answer(error)
             self.ending.wait(_LOOK)
+
+    def _is_its_turn(self) -> bool:
+        """Return whether no older run waits for its resources, or whether this attempt was submitted before."""
+        if self._state.session:
+            return True
+        ahead = self._objects.queue.ahead()
+        if ahead:
+            self._enter("queued", ahead)
+        return ahead == ""
 
     def _submit_to(self, ray: RayJobs) -> Ending | None:
         session = ray.session()
@@ -119,12 +134,12 @@ class Supervisor:
             return None
         if self._state.session != session:
             return Ending(LOST)
-        if self._wants_stop():
+        if self._objects.wants_stop:
             return Ending("STOPPED")
         before = self._attempts_before(ray)
         if package := self._run.package:
             ray.upload(package.name, package.read_bytes())
-        self._lease.save(asdict(self._state))
+        self._objects.save(self._state)
         for submission_id in before:
             self._require_lease()
             say("stopping an earlier attempt", submission_id=submission_id)
@@ -137,7 +152,7 @@ class Supervisor:
 
     def _request(self) -> Object:
         run, attempt = self._run, str(self._state.attempt)
-        uid = self._job["metadata"]["uid"]
+        uid = self._objects.uid
         env = {"RUN_NAME": run.name, "RUN_ATTEMPT": attempt, "RUN_SERIES": uid, "RUN_STORAGE": run.storage}
         metadata = {"run": run.name, "attempt": attempt, "supervisor": uid}
         package = run.package.name if run.package else None
@@ -157,45 +172,78 @@ class Supervisor:
         return before
 
     def _require_lease(self) -> None:
-        if self._lease.seconds_left() < _SAFE:
+        if self._objects.lease_seconds() < _SAFE:
             raise HeadUnavailableError("the Lease was renewed too slowly")
 
     def _check_owner(self, job: RayJob) -> None:
-        if job.metadata.get("supervisor") != self._job["metadata"]["uid"]:
+        if job.metadata.get("supervisor") != self._objects.uid:
             raise NameInUseError(f"Ray has a job {job.submission_id} of another run. Fix: choose another name")
 
     def _follow(self) -> Ending:
         """Show the attempt's output until the attempt ends; return its ending."""
         output = JobOutput(self._id)
+        pace = Pace()
+        began = time.monotonic()
         stop_at = 0.0
-        # Time without a head is not counted: there is nothing to try.
+        withdrawn = ""
+        # Time without a head or without resources is not counted: there is nothing to try.
         runs_since: float | None = None
         while True:
             self._tick()
             self._note(output)
-            if runs_since is not None:
+            self._note_resources(output, quiet=time.monotonic() - began > _SAYS_NOTHING)
+            if runs_since is not None and not output.waits:
                 self._state.stalled_seconds += time.monotonic() - runs_since
             runs_since = None
             try:
                 ray = self._head()
-                job = ray.get(self._id)
-                if job is None:
-                    return self._ending(Ending(LOST), output)
-                self._enter("running", "")
+                if asks := pace.allows(self._pods.head, _ASK_CONNECTED if output.connected else 0.0):
+                    with pace:
+                        job = ray.get(self._id)
+                    if job is None:
+                        return self._ending(Ending(LOST), output)
+                    if not output.waits:
+                        self._enter("running", "")
+                    if job.status in ENDED:
+                        self._show_rest(ray, output)
+                        if withdrawn and job.status == "STOPPED":
+                            return self._ending(Ending(WITHDRAWN, message=withdrawn), output)
+                        return self._ending(Ending(job.status, job.exit_code, job.message), output)
                 runs_since = time.monotonic()
-                if job.status in ENDED:
-                    self._show_rest(ray, output)
-                    return self._ending(Ending(job.status, job.exit_code, job.message), output)
-                if self._wants_stop() and time.monotonic() >= stop_at:
+                withdrawn = withdrawn or self._gives_way(output)
+                if (self._objects.wants_stop or withdrawn) and time.monotonic() >= stop_at:
                     stop_at = time.monotonic() + _STOP_AGAIN
                     ray.stop(self._id)
-                self._listen(ray, output)
+                if asks or output.connected:
+                    self._listen(ray, output)
+                else:
+                    self.ending.wait(_LOOK)
             except (HeadUnavailableError, RayError) as error:
                 output.close()
                 self._enter("waiting for the head", str(error))
-                if self._wants_stop() and not self._pods.head:
+                if self._objects.wants_stop and not self._pods.head:
                     return self._ending(Ending("STOPPED"), output)
                 self.ending.wait(_LOOK)
+
+    def _note_resources(self, output: JobOutput, *, quiet: bool) -> None:
+        """Note whether the attempt has its resources; `quiet`: it has had the time to say that it has none."""
+        state = self._state
+        if output.waits:
+            self._enter(WAITING, output.waits)
+        elif state.phase == WAITING:
+            self._enter("running", "")
+        if (output.began and not state.began) or (quiet and not state.quiet):
+            state.began, state.quiet = state.began or output.began, quiet
+            self._objects.renew_soon()
+        if not state.holds_up:
+            self._objects.queue.leave()
+
+    def _gives_way(self, output: JobOutput) -> str:
+        """Return behind which run the attempt must wait outside of Ray, where it could take that run's resources."""
+        if self._state.began or not output.waits or not (ahead := self._objects.queue.ahead()):
+            return ""
+        say("gives way", submission_id=self._id, reason=ahead)
+        return f"it had no resources yet and waits {ahead}"
 
     def _listen(self, ray: RayJobs, output: JobOutput) -> None:
         """Show output until the next look is due."""
@@ -212,9 +260,20 @@ class Supervisor:
     def _ending(self, ending: Ending, output: JobOutput) -> Ending:
         lines = output.end()
         self._note(output)
-        self._look()
+        try:
+            self._pods.look()
+            self._pods.ask()
+        except ApiError as error:
+            _no_answer(error)
         fresh = self._is_fresh(output)
-        return replace(ending, output=lines, lost_pods=self._pods.lost, progressed=self._state.progressed, fresh=fresh)
+        return replace(
+            ending,
+            output=lines,
+            lost_pods=self._pods.lost,
+            progressed=self._state.progressed,
+            fresh=fresh,
+            waited=bool(output.waits),
+        )
 
     def _is_fresh(self, output: JobOutput) -> bool:
         """Return whether a later attempt than the first began again at step 0, as far as its output shows."""
@@ -227,13 +286,12 @@ class Supervisor:
         if output.progress > self._state.progress:
             self._state.progress, self._state.progressed = output.progress, True
             self._state.stalled_seconds = 0.0
-            self._renew_at = 0.0
             self._pods.forget()
             self._metrics.set("job_supervisor_progress", output.progress)
 
     def _conclude(self, ending: Ending) -> None:
         state = self._state
-        attempts = state.attempt - self._run.first_attempt + 1
+        attempts = state.attempt - self._run.first_attempt + 1 - state.uncounted
         verdict = decide(
             ending, attempts=attempts, stalled=state.stalled, seconds=state.stalled_seconds, limits=self._limits
         )
@@ -242,15 +300,17 @@ class Supervisor:
         if verdict.exit_code is not None:
             self._over(_PHASES.get(ending.status, "failed"), verdict.reason, verdict.exit_code)
             return
-        if self._wants_stop():
+        if self._objects.wants_stop:
             self._over("stopped", verdict.reason, STOPPED_CODE)
             return
         state.attempt, state.session = state.attempt + 1, ""
-        state.stalled, state.progressed = verdict.stalled, False
+        state.progressed = state.began = state.quiet = False
+        state.stalled = verdict.stalled
+        state.uncounted += not verdict.counts
         state.stalled_seconds += verdict.delay
         self._enter("waiting to retry", verdict.reason)
         until = time.monotonic() + verdict.delay
-        while (left := until - time.monotonic()) > 0 and not self._wants_stop():
+        while (left := until - time.monotonic()) > 0 and not self._objects.wants_stop:
             self._tick()
             self.ending.wait(min(_LOOK, left))
 
@@ -259,52 +319,33 @@ class Supervisor:
         self._state.phase, self._state.reason, self._state.exit_code = phase, reason, exit_code
         say("over", phase=phase, reason=reason, exit_code=exit_code, attempt=self._state.attempt)
         try:
-            self._lease.save(asdict(self._state))
-            self._lease.release()
+            self._objects.save(self._state)
+            self._objects.release()
         except ApiError as error:
-            say("no answer", error=str(error))
+            _no_answer(error)
 
     def _leave(self) -> None:
         """Free the Lease for a successor. If the Job itself was deleted there is none: stop the run."""
         self._end_if_deleted()
         try:
-            self._lease.release()
+            self._objects.release()
         except ApiError as error:
-            say("no answer", error=str(error))
+            _no_answer(error)
 
     def _end_if_deleted(self) -> None:
         try:
-            if _is_deleted(self._api, self._job_path, self._job) and self._pods.head:
+            if self._objects.is_deleted() and self._pods.head:
                 say("stopping the run: its Job was deleted")
                 RayJobs(self._pods.head).stop(self._id)
         except (ApiError, HeadUnavailableError, RayError) as error:
             say("no answer", error=str(error))
 
     def _tick(self) -> None:
-        """Renew the Lease, read the Job and look at the pods as due. Raises TerminatedError and LeaseLostError."""
+        """Renew the Lease as due and look at the watched objects. Raises TerminatedError and LeaseLostError."""
         if self.ending.is_set():
             raise TerminatedError
-        self._alive_at = now = time.monotonic()
-        if now >= self._renew_at:
-            self._renew_at = now + _RENEW
-            self._renew()
-        if now >= self._look_at:
-            self._look()
-
-    def _renew(self) -> None:
-        try:
-            self._lease.save(asdict(self._state))
-            self._job = self._api.get(self._job_path)
-        except ApiError as error:
-            # While the API server does not answer, it cannot give the Lease to another process either.
-            say("no answer", error=str(error))
-
-    def _look(self) -> None:
-        self._look_at = time.monotonic() + _LOOK
-        try:
-            self._pods.look()
-        except ApiError as error:
-            say("no answer", error=str(error))
+        self._alive_at = time.monotonic()
+        self._objects.tick(self._state)
 
     def _head(self) -> RayJobs:
         if self._pods.head is None:
@@ -312,22 +353,18 @@ class Supervisor:
         return RayJobs(self._pods.head)
 
     def _enter(self, phase: str, reason: str) -> None:
-        """Log a new phase, and let the next tick save it in the Lease."""
-        if phase != self._state.phase:
-            self._state.phase, self._state.reason = phase, reason
-            self._renew_at = 0.0
+        """Log a new phase, or a new reason to wait for resources, and let the next tick save it in the Lease."""
+        state = self._state
+        if phase != state.phase or (phase in _QUEUE_PHASES and reason != state.reason):
+            state.phase, state.reason = phase, reason
+            self._objects.renew_soon()
             say(phase, **({"reason": reason} if reason else {}))
-
-    def _wants_stop(self) -> bool:
-        return STOP in (self._job["metadata"].get("annotations") or {})
 
     def _waits_for(self, holder: str) -> None:
         self._alive_at = time.monotonic()
-        say("waiting for the lease", holder=holder)
-
-    def _owner(self) -> Object:
-        metadata = self._job["metadata"]
-        return {"apiVersion": "batch/v1", "kind": "Job", "name": metadata["name"], "uid": metadata["uid"]}
+        if holder != self._holder:
+            self._holder = holder
+            say("waiting for the lease", holder=holder)
 
     @property
     def _id(self) -> str:
@@ -339,11 +376,5 @@ def say(message: str, **fields: object) -> None:
     log(message, controller=NAME, **fields)
 
 
-def _is_deleted(api: Api, path: str, job: Object) -> bool:
-    try:
-        now = api.get(path)
-    except ApiError as error:
-        if error.status == NOT_FOUND:
-            return True
-        raise
-    return now["metadata"]["uid"] != job["metadata"]["uid"] or "deletionTimestamp" in now["metadata"]
+def _no_answer(error: ApiError) -> None:
+    say("no answer", error=str(error))

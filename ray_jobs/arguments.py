@@ -33,8 +33,8 @@ def add_run_arguments(parser: argparse.ArgumentParser, *, batch: int, epochs: in
         metavar="SECONDS",
         type=positive,
         default=round(PATIENCE),
-        help="end an attempt that has stalled for so long; must exceed the longest time between two checkpoints plus "
-        "a restart (%(default)s)",
+        help="end an attempt that has stalled for so long; must exceed the longest step and the start of the workers, "
+        "not the wait for resources (%(default)s)",
     )
     parser.add_argument("--keep-best", action="store_true", help="keep those with the lowest loss, not the newest")
 

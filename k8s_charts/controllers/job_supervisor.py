@@ -26,9 +26,9 @@ _WEEK: Final = 7 * 24 * 3600
 _EXCEPTIONS: Final = {**TAG_UNTIL_SETTLED, **PULL_IF_ABSENT, **NEEDS_THE_API}
 
 SUPERVISOR_RULES: Final = (
-    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get"]},
-    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},
-    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
+    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": _READ},
+    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": [*_READ, "create", "update"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
 )
 # AWS documents the purpose of the submitters' EKS access policy, not its rules, so these rules do not depend on it.
 SUBMITTER_RULES: Final = (

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from k8s_charts.shared.names import JOB_SUPERVISOR
-from ops.jobs.runs import Run, Runs, as_submitter
+from ops.jobs.runs import Run, Runs, as_submitter, pending_reason
 
 _LOOK: Final = 1.0
 _ASIDE: Final = {"time", "message", "controller"}
@@ -27,7 +27,7 @@ def follow(runs: Runs, name: str, console: Console) -> int:
             pods = runs.pods(name)
         for pod in pods:
             if pod.status.phase == "Pending":
-                waits = _waits(pod)
+                waits = pending_reason(pod)
                 if waits != told:
                     _aside(console, "waiting for the supervisor", {"reason": waits})
                     told = waits
@@ -87,17 +87,6 @@ def _aside(console: Console, message: str, fields: dict[str, Any]) -> None:
     told = ", ".join(f"{key} {value}" if key != "reason" else str(value) for key, value in fields.items())
     text = f"── {message}{': ' + told if told else ''}"
     console.print(f"[cyan]{escape(text)}[/]", soft_wrap=True, highlight=False)
-
-
-def _waits(pod: Any) -> str:
-    """Return why the supervisor's pod is pending, in the scheduler's or the kubelet's words."""
-    for condition in pod.status.conditions or []:
-        if condition.type == "PodScheduled" and condition.status == "False":
-            return str(condition.message or condition.reason)
-    for container in pod.status.container_statuses or []:
-        if waiting := container.state.waiting:
-            return str(waiting.message or waiting.reason)
-    return "its pod is starting"
 
 
 def _exit_code(run: Run, pods: list[Any]) -> int:

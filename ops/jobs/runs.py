@@ -18,6 +18,7 @@ from ops.jobs.package import Package
 
 _PACKAGE_MOUNT: Final = "/opt/ray-on-hyperpod-package"
 _ENTRY: Final = "ray-on-hyperpod/entrypoint"
+_JOB_LABEL: Final = "batch.kubernetes.io/job-name"
 _CONFLICT_SECONDS: Final = 30
 # Seconds to connect, and seconds without output after which the log is requested again.
 _SILENCE: Final = (REQUEST_TIMEOUT[0], 3600)
@@ -130,6 +131,16 @@ class Runs:
         jobs.sort(key=lambda job: job.metadata.creation_timestamp)
         return [_run(job, states.get(job.metadata.name, {})) for job in jobs]
 
+    def pending(self) -> dict[str, str]:
+        """Map each run whose supervisor's pod has no place or has not started to the reason."""
+        pods = self.core.list_namespaced_pod(
+            self._namespace,
+            label_selector=f"app.kubernetes.io/name={JOB_SUPERVISOR}",
+            field_selector="status.phase=Pending",
+            _request_timeout=REQUEST_TIMEOUT,
+        ).items
+        return {pod.metadata.labels.get(_JOB_LABEL, ""): pending_reason(pod) for pod in pods}
+
     def stop(self, name: str) -> None:
         """Request the stop of a run; its supervisor stops the job on Ray. Raises RunError."""
         if self.get(name).finished:
@@ -145,7 +156,7 @@ class Runs:
 
     def pods(self, name: str) -> list[Any]:
         """Return a run's supervisor pods, oldest first."""
-        selector = f"batch.kubernetes.io/job-name={name}"
+        selector = f"{_JOB_LABEL}={name}"
         pods: list[Any] = self.core.list_namespaced_pod(
             self._namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT
         ).items
@@ -235,6 +246,17 @@ class Runs:
             if error.status == 404:
                 return {}
             raise
+
+
+def pending_reason(pod: Any) -> str:
+    """Return why a supervisor's pod is pending, in the scheduler's or the kubelet's words."""
+    for condition in pod.status.conditions or []:
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return str(condition.message or condition.reason)
+    for container in pod.status.container_statuses or []:
+        if waiting := container.state.waiting:
+            return str(waiting.message or waiting.reason)
+    return "its pod is starting"
 
 
 def _run(job: Any, state: Mapping[str, Any]) -> Run:

@@ -208,7 +208,7 @@ def test_lost_head_is_followed_by_the_next_attempt_after_its_return(
     run: Supervised, runs: Path, head: Head, tmp_path: Path
 ) -> None:
     start(run, tmp_path)
-    wait_until(lambda: run.state.get("progress") == 10, "progress")
+    wait_until(lambda: "checkpoint of step 10 written" in run.log.read_text(), "progress")
     head.kill()
     wait_until(lambda: run.state.get("phase") == "waiting for the head", "a supervisor that waits for the head")
     head.start()

@@ -1,6 +1,7 @@
 """A stalled attempt ends, whatever its threads do; an attempt that makes progress does not."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from controllers.job_decision import Cause, Ending, Limits, decide
 from ray_resume.checkpoint_store import CheckpointStore, Saved, Writer
+from ray_resume.cluster_view import describe
 from ray_resume.storage import open_storage
 from tests.jobs.support.paths import MODULES
 from tests.support.waiting import PATIENCE
@@ -112,3 +114,58 @@ def test_only_files_of_the_attempts_own_workers_are_progress(tmp_path: Path) -> 
     assert grows == 4
     assert store.left_by(2)["checkpoints/000000005@0002.01/part"] == 5
     assert not any("late" in name for name in store.left_by(2))
+
+
+# What counts as progress is read by a thread of its own; like the clock above, this one advances with its checks only.
+SEEN = """
+import itertools, os, time
+from ray_resume import watchdog
+count, looks = itertools.count(), []
+class Clock:
+    monotonic = staticmethod(lambda: 0.4 * len(looks))
+watchdog.time = Clock
+def look():
+    looks.append(LOOK)
+    return looks[-1]
+with watchdog.Watchdog("job: attempt 1", dict, 1.0, KIND=look):
+    while len(looks) < 20:
+        time.sleep(0.05)
+print("went on", flush=True)
+os._exit(0)
+"""
+
+
+def test_steps_are_progress() -> None:
+    ended = run('{"job/0001.01": next(count)}', SEEN.replace("KIND", "steps"))
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "went on\n", "")
+
+
+def test_time_without_resources_does_not_count_and_is_said_once() -> None:
+    ended = run('"2 x {CPU: 1}"', SEEN.replace("KIND", "missing"))
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == "job: attempt 1 waits for resources: 2 x {CPU: 1}\nwent on\n"
+
+
+def test_attempt_that_hangs_after_it_got_its_resources_ends() -> None:
+    ended = run(
+        '"2 x {CPU: 1}" if next(count) < 30 else ""',
+        PROGRAM.replace("lambda: LOOK, 1.0", "dict, 1.0, missing=lambda: LOOK"),
+    )
+    assert ended.returncode == 1
+    assert re.fullmatch(
+        r"said before\njob: attempt 1 waits for resources: 2 x \{CPU: 1\}\n"
+        r"job: attempt 1 has its resources after \d+ s\n",
+        ended.stdout,
+    )
+    assert " stalled: " in ended.stderr
+
+
+def test_missing_resources_are_those_of_bundles_without_a_node() -> None:
+    gpus = {"CPU": 1.0, "GPU": 8.0}
+    waits = {"bundles": {0: gpus, 1: gpus, 2: gpus}, "bundles_to_node_id": {0: "n1", 1: "", 2: ""}}
+    nodes = [{"CPU": 8.0}, {"CPU": 96.0, "GPU": 8.0}, {"CPU": 96.0, "GPU": 4.0}]
+    assert describe([waits], nodes) == "2 x {CPU: 1, GPU: 8} (nodes large enough for one: 1)"
+    other = {"bundles": {0: {"CPU": 0.5}}, "bundles_to_node_id": {0: ""}}
+    assert describe([waits, other], nodes) == (
+        "2 x {CPU: 1, GPU: 8} and 1 x {CPU: 0.5} (nodes large enough for one: 3)"
+    )

@@ -4,7 +4,7 @@ import json
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -38,6 +38,10 @@ class FakeKubernetes:
         default_factory=lambda: {PODS: {}, NODES: {}, JOBS: {}, LEASES: {}}
     )
     watched: dict[str, "Queue[Object | type[Ended]]"] = field(default_factory=lambda: {PODS: Queue(), NODES: Queue()})
+    live: set[str] = field(default_factory=set)
+    """Collections whose watches show what a test changes in `collections`, instead of what it queues in `watched`."""
+    versions: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Of each list of a live collection: what it showed, by its resourceVersion."""
     forbidden: set[str] = field(default_factory=set)
     """Each `verb resource` that a SelfSubjectAccessReview denies."""
     refuse: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -105,11 +109,46 @@ class FakeKubernetes:
         return 200, new
 
     def _list(self, path: str, query: str) -> tuple[int, Object]:
-        """Return pages of at most two objects, whatever the limit."""
+        """Return pages of at most two objects, whatever the limit; of a live collection, all."""
+        if path in self.live:
+            shown = self._shown(path, query)
+            metadata = {"resourceVersion": self._remember(shown)}
+            return 200, {"items": [json.loads(text) for text in shown.values()], "metadata": metadata}
         items = list(self.collections[path].values())
         start = int(parse_qs(query).get("continue", ["0"])[0])
         metadata = {"resourceVersion": "100"} | ({"continue": str(start + 2)} if len(items) > start + 2 else {})
         return 200, {"items": items[start : start + 2], "metadata": metadata}
+
+    def changes(self, path: str, query: str, known: str) -> tuple[list[Object], str]:
+        """Return the events of a live collection since a version, and the version that they lead to.
+
+        An object without a resourceVersion gets that one.
+        """
+        before = self.versions[known]
+        now = self._shown(path, query)
+        if now == before:
+            return [], known
+        version = self._remember(now)
+        kinds = {name: "MODIFIED" if name in before else "ADDED" for name in now if now[name] != before.get(name)}
+        kinds |= {name: "DELETED" for name in before if name not in now}
+        events = []
+        for name, kind in kinds.items():
+            item = json.loads((before if kind == "DELETED" else now)[name])
+            item["metadata"].setdefault("resourceVersion", version)
+            events.append({"type": kind, "object": item})
+        return events, version
+
+    def _shown(self, path: str, query: str) -> dict[str, str]:
+        """Return the objects of a live collection that a labelSelector selects, as JSON by name."""
+        key, _, value = parse_qs(query).get("labelSelector", [""])[0].partition("=")
+        items = list(self.collections[path].values())
+        chosen = (item for item in items if not key or item["metadata"].get("labels", {}).get(key) == value)
+        return {item["metadata"]["name"]: json.dumps(item) for item in chosen}
+
+    def _remember(self, shown: dict[str, str]) -> str:
+        version = str(1000 + len(self.versions))
+        self.versions[version] = shown
+        return version
 
 
 @contextmanager
@@ -154,7 +193,7 @@ def serve(pki: Pki, account: Path) -> Iterator[FakeKubernetes]:
 
         def _watch(self) -> None:
             self._note()
-            path = self.path.partition("?")[0]
+            path, _, query = self.path.partition("?")
             if refusal := fake.refuse.get(f"WATCH {path}"):
                 self._send(refusal[0], {"kind": "Status", "message": refusal[1]})
                 return
@@ -162,17 +201,29 @@ def serve(pki: Pki, account: Path) -> Iterator[FakeKubernetes]:
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
             self.wfile.flush()
+            with suppress(BrokenPipeError, ConnectionResetError, ssl.SSLError):
+                for event in self._live_events(path, query) if path in fake.live else self._queued_events(path):
+                    line = json.dumps(event).encode() + b"\n"
+                    self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
+                    self.wfile.flush()
+                self.wfile.write(b"0\r\n\r\n")
+
+        def _queued_events(self, path: str) -> Iterator[Object]:
             while not ending.is_set():
-                try:
+                with suppress(Empty):
                     event = fake.watched[path].get(timeout=0.02)
-                except Empty:
-                    continue
-                if event is Ended:
-                    break
-                line = json.dumps(event).encode() + b"\n"
-                self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
-                self.wfile.flush()
-            self.wfile.write(b"0\r\n\r\n")
+                    if isinstance(event, type):
+                        return
+                    yield event
+
+        def _live_events(self, path: str, query: str) -> Iterator[Object]:
+            version = parse_qs(query)["resourceVersion"][0]
+            if version not in fake.versions:
+                yield {"type": "ERROR", "object": {"code": 410, "message": "too old resource version"}}
+                return
+            while not ending.wait(0.02):
+                events, version = fake.changes(path, query, version)
+                yield from events
 
         def log_message(self, format: str, *args: object) -> None:
             """Keep the tests' output clean."""

@@ -17,22 +17,28 @@ ROOT = Path(__file__).resolve().parents[2]
 STATE = "ray-on-hyperpod/state"
 HURRIED = """
 import sys
-from controllers import job_decision, job_supervisor, supervision
-supervision._LOOK = supervision._RENEW = job_decision._FIRST_DELAY = 0.2
+from controllers import job_decision, job_supervisor, run_objects, supervision
+supervision._LOOK = run_objects._RENEW = job_decision._FIRST_DELAY = 0.2
+run_objects._PASSED_OVER = {passes_over}
 sys.exit(job_supervisor.main())
 """
 """The supervisor's program with shorter pauses."""
 
 
 class Supervised:
-    """The run `train` in namespace `ray`, on the RayCluster `rayml`."""
+    """A run in namespace `ray`, on the RayCluster `rayml`; `number` orders runs by their submission."""
 
-    def __init__(self, kubernetes: FakeKubernetes, head: str, directory: Path) -> None:
+    def __init__(
+        self, kubernetes: FakeKubernetes, head: str, directory: Path, name: str = "train", number: int = 1
+    ) -> None:
         self.kubernetes = kubernetes
-        self.log = directory / "supervisor.log"
+        kubernetes.live = {PODS, JOBS, LEASES}
+        self.name = name
+        self.log = directory / f"{name}.log"
         self._processes: list[subprocess.Popen[bytes]] = []
-        metadata = {"name": "train", "uid": "job-1", "resourceVersion": "1", "annotations": {}}
-        kubernetes.put(JOBS, {"metadata": metadata})
+        created = f"2026-11-{number:02}T10:00:00Z"
+        metadata = {"name": name, "uid": f"job-{number}", "creationTimestamp": created, "annotations": {}}
+        kubernetes.put(JOBS, {"metadata": metadata | {"resourceVersion": "1"}})
         self.head(head)
 
     def head(self, address: str | None, uid: str = "head-1") -> None:
@@ -57,12 +63,13 @@ class Supervised:
         name: str = "train-abcde",
         entrypoint: str = "python train.py",
         hurried: bool = True,
+        passes_over: float = 150,
     ) -> int:
-        """Start a supervisor, and return its process id."""
-        program = ["-c", HURRIED] if hurried else ["-m", "controllers.job_supervisor"]
+        """Start a supervisor, and return its process id; it passes over runs that are silent for so many seconds."""
+        program = ["-c", HURRIED.format(passes_over=passes_over)] if hurried else ["-m", "controllers.job_supervisor"]
         cluster = self.kubernetes.cluster
         words = [
-            "--run=train",
+            f"--run={self.name}",
             "--namespace=ray",
             "--cluster=rayml",
             f"--entrypoint={entrypoint}",
@@ -104,7 +111,7 @@ class Supervised:
     @property
     def state(self) -> Object:
         """Return the state that the supervisor recorded."""
-        lease = self.kubernetes.collections[LEASES].get("train", {"metadata": {}})
+        lease = self.kubernetes.collections[LEASES].get(self.name, {"metadata": {}})
         state: Object = json.loads(lease["metadata"].get("annotations", {}).get(STATE, "{}"))
         return state
 
@@ -115,10 +122,10 @@ class Supervised:
 
     def free_lease(self) -> None:
         """Expire the Lease, as happens some time after its holder was killed."""
-        lease = self.kubernetes.collections[LEASES]["train"]
+        lease = self.kubernetes.collections[LEASES][self.name]
         lease["spec"]["holderIdentity"] = ""
 
     def stop(self) -> None:
         """Request that the run stops, as `ops job stop` does."""
-        job = self.kubernetes.collections[JOBS]["train"]
+        job = self.kubernetes.collections[JOBS][self.name]
         job["metadata"]["annotations"]["ray-on-hyperpod/stop"] = "requested"

@@ -135,7 +135,7 @@ def submit(
 
 @job_app.command("list")
 def list_jobs(env: EnvName, cluster: Cluster = None, direct: Direct = False, output: Output = Format.TABLE) -> None:
-    """List the runs, each with its state and the reason for it.
+    """List the runs, each with its state and the reason for it, such as what it waits for.
 
     Exit codes:
     - 0: listed
@@ -163,7 +163,8 @@ def list_jobs(env: EnvName, cluster: Cluster = None, direct: Direct = False, out
             emit(jobs, lambda: _rays_table(jobs), output)
         else:
             listed = [run for run in runs.all() if cluster in (None, run.cluster)]
-            emit([_data(run) for run in listed], lambda: _table(listed), output)
+            pending = runs.pending() if any(not run.finished for run in listed) else {}
+            emit([_data(run, pending) for run in listed], lambda: _table(listed, pending), output)
 
 
 @job_app.command()
@@ -278,7 +279,7 @@ def _named(title: str) -> str:
     return f"{stem}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
 
 
-def _data(run: "Run") -> dict[str, Any]:
+def _data(run: "Run", pending: dict[str, str]) -> dict[str, Any]:
     """Return a run as data for programs."""
     progress = run.state.get("progress", -1)
     return {
@@ -287,13 +288,18 @@ def _data(run: "Run") -> dict[str, Any]:
         "state": run.phase,
         "attempt": run.state.get("attempt"),
         "progress": progress if progress >= 0 else None,
-        "reason": str(run.state.get("reason", "")),
+        "reason": _why(run, pending),
         "created": run.created.isoformat(),
         "command": run.command,
     }
 
 
-def _table(runs: list["Run"]) -> Table:
+def _why(run: "Run", pending: dict[str, str]) -> str:
+    """Return the reason for a run's state: what its supervisor waits for, or why the supervisor has no place."""
+    return pending.get(run.name) or str(run.state.get("reason", ""))
+
+
+def _table(runs: list["Run"], pending: dict[str, str]) -> Table:
     drawn = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("run", "RayCluster", "state", "attempt", "progress", "since (UTC)"):
         drawn.add_column(column, no_wrap=True)
@@ -307,7 +313,7 @@ def _table(runs: list["Run"]) -> Table:
             str(run.state.get("attempt", "")),
             str(progress) if progress >= 0 else "",
             f"{run.created:%Y-%m-%d %H:%M}",
-            str(run.state.get("reason", "")),
+            _why(run, pending),
         )
     return drawn
 

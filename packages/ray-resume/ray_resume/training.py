@@ -13,6 +13,7 @@ from ray.train.base_trainer import TrainingFailedError
 from ray.train.torch import TorchConfig, TorchTrainer
 
 from ray_resume.checkpoint_store import CheckpointStore
+from ray_resume.cluster_view import missing_resources, reported_steps
 from ray_resume.runs import InvalidInputError, Run, RunFailedError, first_use
 from ray_resume.storage import open_storage
 from ray_resume.watchdog import PATIENCE, Watchdog
@@ -38,16 +39,22 @@ def main(
         train: the train function; its argument is `settings` and, as "run", the run.
         settings: values that must stay the same for the whole run; JSON must be able to hold them.
         worker_failures: how often Ray Train restarts the workers within this attempt.
-        patience: seconds without progress (no workers began, no file of a checkpoint appeared or grew) after which
-            the attempt ends with 1. It must exceed the time between two checkpoints plus a restart: noticing the
-            loss, waiting for nodes, starting the workers, reading the checkpoint.
+        patience: seconds without progress (no workers began, no step was taken, no file of a checkpoint appeared or
+            grew) after which the attempt ends with 1. The time in which the workers wait for resources does not count.
+            It must exceed the longest step and the start of the workers, with the reading of a checkpoint.
         torch_config: Ray Train's settings of the process group, such as the seconds after which a collective operation
             fails (`TorchConfig(timeout_s=…)`, 1800).
     """
     try:
         with first_use(run.storage, "read"):
             store = CheckpointStore(open_storage(run.storage, run.name))
-        with Watchdog(f"{run.name}: attempt {run.attempt}", partial(store.left_by, run.attempt), patience):
+        with Watchdog(
+            f"{run.name}: attempt {run.attempt}",
+            partial(store.left_by, run.attempt),
+            patience,
+            steps=partial(reported_steps, run.name, run.attempt),
+            missing=missing_resources,
+        ):
             fit(run, train, settings, scaling, worker_failures=worker_failures, torch_config=torch_config)
     except InvalidInputError as error:
         print(f"{run.name}: {error}", file=sys.stderr, flush=True)

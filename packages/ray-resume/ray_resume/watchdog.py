@@ -1,26 +1,32 @@
-"""End an attempt that has stalled.
+"""End an attempt that has stalled, and say what an attempt waits for.
 
 A collective waits, a file system hangs, or Ray 2.42.1 keeps waiting for actors that it will never start (those of a
 driver whose raylet was lost). None of these reports an error; the only sign is that the run makes no progress.
+
+An attempt whose workers have no resources has not stalled: it may wait behind another job, or for a node's replacement
+with hours of deep health checks. The time in which Ray says so does not count.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 PATIENCE: Final = 3600.0
-"""Seconds; more than the longest time between two checkpoints plus a restart, including a node's replacement."""
+"""Seconds; more than the longest step, evaluation or start of the workers, once they have their resources."""
 
 SIGN: Final = "ActorUnavailableError"
 """One of the names by which the job supervisor (controllers/job_decision.py) recognises an infrastructure failure."""
 
 _LOOKS: Final = 20
 _LONGEST_PAUSE: Final = 30.0
+_LONGEST_PAUSE_FOR_RESOURCES: Final = 5.0
 _LAST_WORDS_SECONDS: Final = 5.0
 
 
@@ -30,43 +36,77 @@ class Watchdog:
     The program ends whatever its threads do, as if it were killed; Ray ends the workers of a driver that is gone.
     """
 
-    def __init__(self, attempt: str, look: Callable[[], Mapping[str, int]], patience: float) -> None:
+    def __init__(
+        self,
+        attempt: str,
+        look: Callable[[], Mapping[str, int]],
+        patience: float,
+        *,
+        steps: Callable[[], Mapping[str, int]] = dict,
+        missing: Callable[[], str] = str,
+    ) -> None:
         """Watch over an attempt.
 
         Args:
-            attempt: the attempt's name in the program's last line.
+            attempt: the attempt's name in the program's lines.
             look: returns the size in bytes of each file that the attempt has written. A new file or size is progress.
             patience: seconds.
+            steps: returns the newest step of each group of workers. A new step is progress.
+            missing: returns the resources that the workers wait for; empty if they have them.
         """
         self._attempt = attempt
-        self._look = look
+        self._looks = {"folder": look, "steps": steps}
+        self._missing = missing
         self._patience = patience
         self._pause = min(patience / _LOOKS, _LONGEST_PAUSE)
         self._news = time.monotonic()
-        self._blind: Exception | None = None
+        self._unread: dict[str, Exception] = {}
         self._over = threading.Event()
 
     def __enter__(self) -> None:
-        # Two threads, because a look at a hanging file system does not return.
-        for task in (self._watch, self._wait):
+        # Each in a thread of its own, because a look at a hanging file system does not return.
+        tasks: list[Callable[[], None]] = [partial(self._watch, name) for name in self._looks]
+        for task in (*tasks, self._watch_resources, self._wait):
             threading.Thread(target=task, name="watchdog", daemon=True).start()
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
 
-    def _watch(self) -> None:
+    def _watch(self, name: str) -> None:
         known: set[tuple[str, int]] = set()
         while not self._over.is_set():
             try:
-                found = set(self._look().items())
-                self._blind = None
+                found = set(self._looks[name]().items())
+                self._unread.pop(name, None)
             except Exception as error:  # noqa: BLE001 (whatever it is, the next look may succeed)
-                self._blind = error
+                self._unread[name] = error
             else:
                 if found - known:
                     self._news = time.monotonic()
                 known = found
             self._over.wait(self._pause)
+
+    def _watch_resources(self) -> None:
+        """Take the time without resources as progress, and print what is missing when that changes.
+
+        Every start takes a moment: only what is missing at two looks in a row is printed.
+        """
+        told = before = ""
+        since = 0.0
+        while not self._over.is_set():
+            missing = ""
+            with contextlib.suppress(Exception):
+                missing = self._missing()
+            now = time.monotonic()
+            if missing:
+                self._news = now
+            if missing == before and missing != told:
+                since = since if told else now
+                state = f"waits for resources: {missing}" if missing else f"has its resources after {now - since:.0f} s"
+                print(f"{self._attempt} {state}", flush=True)
+                told = missing
+            before = missing
+            self._over.wait(min(self._pause, _LONGEST_PAUSE_FOR_RESOURCES))
 
     def _wait(self) -> None:
         while not self._over.wait(self._pause):
@@ -81,10 +121,10 @@ class Watchdog:
         os._exit(1)
 
     def _say(self) -> None:
-        blind = f"; its folder cannot be read: {self._blind}" if self._blind else ""
+        unread = "".join(f"; its {name} cannot be read: {error}" for name, error in self._unread.items())
         print(
-            f"{self._attempt} stalled: no workers began and no checkpoint grew for {self._patience:g} s{blind}. "
-            f"It counts as lost with its workers ({SIGN}): another attempt resumes",
+            f"{self._attempt} stalled: no workers began, took a step or wrote a part of a checkpoint for "
+            f"{self._patience:g} s{unread}. It counts as lost with its workers ({SIGN}): another attempt resumes",
             file=sys.stderr,
         )
         sys.stdout.flush()

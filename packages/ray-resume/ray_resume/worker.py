@@ -12,6 +12,7 @@ from typing import Any
 import ray.train
 
 from ray_resume.checkpoint_store import CheckpointStore, Saved, Writer
+from ray_resume.cluster_view import StepReports
 from ray_resume.collective import agree, by_rank_0
 from ray_resume.data_order import DataOrder
 from ray_resume.runs import Run
@@ -35,6 +36,7 @@ class Checkpoints:
         agree(None if sees else f"{run.storage} on this node is not the storage that the job sees", StorageError)
         began: tuple[Writer, Saved | None, int] = by_rank_0(self._begin)
         self._writer, self._origin, self._order_version = began
+        self._steps = StepReports(run.name, str(self._writer))
         self._order: int | None = None
         self._restored = False
 
@@ -58,7 +60,9 @@ class Checkpoints:
         return self._origin.step
 
     def due(self, step: int, *, last: bool = False) -> bool:
-        """Return whether a checkpoint is due after `step` steps."""
+        """Return whether a checkpoint is due after `step` steps; call it after each step, as a sign of life."""
+        if self._rank == 0:
+            self._steps.reached(step)
         return last or step % self._run.every == 0
 
     def save(self, step: int, write: Callable[[Path], None], metrics: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ import cdk8s
 import pytest
 
 from config.facts.versions import PYTHON_IMAGE
-from controllers import job_supervisor, lease, supervision
+from controllers import job_supervisor, lease, run_objects, supervision
 from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorChart
 from k8s_charts.shared import names
 
@@ -44,9 +44,9 @@ def test_supervisor_may_read_its_job_and_the_pods_and_hold_leases_and_no_more(
     made: dict[tuple[str, str], Object],
 ) -> None:
     assert verbs(made["Role", names.JOB_SUPERVISOR]) == {
-        ("batch", "jobs", "get"),
-        ("", "pods", "list"),
-        *(("coordination.k8s.io", "leases", verb) for verb in ("get", "create", "update")),
+        *(("batch", "jobs", verb) for verb in ("get", "list", "watch")),
+        *(("", "pods", verb) for verb in ("list", "watch")),
+        *(("coordination.k8s.io", "leases", verb) for verb in ("get", "list", "watch", "create", "update")),
     }
     [subject] = made["RoleBinding", names.JOB_SUPERVISOR]["subjects"]
     assert subject == {"kind": "ServiceAccount", "name": names.JOB_SUPERVISOR, "namespace": "ray"}
@@ -76,7 +76,7 @@ def test_exit_code_of_the_job_ends_the_run_and_its_own_starts_another(job: Objec
 
 
 def test_charts_and_code_name_things_alike(job: Object) -> None:
-    assert (supervision.NAME, supervision.STOP, lease.STATE) == (names.JOB_SUPERVISOR, names.RUN_STOP, names.RUN_STATE)
+    assert (supervision.NAME, run_objects.STOP, lease.STATE) == (names.JOB_SUPERVISOR, names.RUN_STOP, names.RUN_STATE)
     assert job["template"]["metadata"]["labels"][names.SUBMITTER_LABEL] == "true", "the head admits this label"
 
 

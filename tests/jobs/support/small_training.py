@@ -105,7 +105,9 @@ def fail_on_purpose(faults: dict[str, Any], step: int, rank: int) -> None:
         time.sleep(3600)
 
 
-def patient_until(hung: Path, attempt: str, look: Callable[[], Mapping[str, int]], patience: float) -> Watchdog:
+def patient_until(
+    hung: Path, attempt: str, look: Callable[[], Mapping[str, int]], patience: float, **more: Any
+) -> Watchdog:
     """Return a watchdog that sees progress at each check until a worker hangs, because busy machines start slowly."""
     beats, hung_before = count(), hung.exists()
 
@@ -113,7 +115,7 @@ def patient_until(hung: Path, attempt: str, look: Callable[[], Mapping[str, int]
         found = look()
         return found if hung.exists() and not hung_before else {**found, "not hung": next(beats)}
 
-    return Watchdog(attempt, see, patience)
+    return Watchdog(attempt, see, patience, **more)
 
 
 def main() -> None:

@@ -1,12 +1,13 @@
 """The job supervisor's rule, ending by ending."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.job_decision import LOST, PROGRESS, Cause, Ending, Limits, Verdict, decide
+from controllers.job_decision import BEGAN, LOST, PROGRESS, WAITS, WITHDRAWN, Cause, Ending, Limits, Verdict, decide
 
 HOURS = 4 * 3600.0
 LIMITS = Limits(attempts=100, stalled=5, seconds=HOURS)
@@ -152,3 +153,38 @@ def test_progress_is_what_the_projects_own_jobs_print() -> None:
     found = PROGRESS.search(line)
     assert found is not None
     assert found[1] == "30"
+
+
+@given(st.integers(0, 1000), st.floats(0, 1e6))
+def test_attempt_that_waited_for_resources_counts_for_nothing(stalled: int, seconds: float) -> None:
+    for ending in (
+        Ending(LOST, waited=True),
+        failed(output=WORKER_DIED),
+        Ending(WITHDRAWN, message="it waits behind another"),
+    ):
+        decided = verdict(replace(ending, waited=True), attempts=1000, stalled=stalled, seconds=seconds)
+        assert (decided.again, decided.stalled, decided.counts) == (True, stalled, False)
+
+
+def test_bug_of_the_code_is_one_while_it_waits_too() -> None:
+    assert verdict(replace(failed(output=TRACEBACK), waited=True)).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "waits", "began"),
+    [
+        ("train: attempt 1 waits for resources: 2 x {CPU: 1}", "2 x {CPU: 1}", False),
+        ("train: attempt 1 has its resources after 3 s", None, True),
+        ("run train attempt 0001.01: starts at step 0", None, True),
+        ("run train attempt 0002.01: resumes from step 30 (…)", None, True),
+        ("run train attempt 0002.01: checkpoint of step 30 written in 0.1 s", None, True),
+        ("epoch 1", None, False),
+    ],
+)
+def test_what_the_library_prints_of_its_resources_is_known(line: str, waits: str | None, began: bool) -> None:
+    library = Path(__file__).resolve().parents[3] / "packages" / "ray-resume" / "ray_resume" / "watchdog.py"
+    assert "waits for resources: {missing}" in library.read_text()
+    assert "has its resources after" in library.read_text()
+    found = WAITS.search(line)
+    assert (found and found[1]) == waits
+    assert (BEGAN.search(line) is not None) == began

@@ -333,3 +333,118 @@ def test_resumed_run_continues_its_count_of_attempts(run: Supervised, ray: FakeR
     run.start("--first-attempt=5")
     submitted(ray, "train-5").end("SUCCEEDED", 0)
     assert run.exit_code() == 0
+
+
+WAITS = "train: attempt 1 waits for resources: 2 x {CPU: 1} (nodes large enough for one: 1)\n"
+HAS = "train: attempt 1 has its resources after 3 s\n"
+NEEDS = "2 x {CPU: 1} (nodes large enough for one: 1)"
+
+
+@pytest.fixture
+def older(kubernetes: FakeKubernetes, ray: FakeRay, tmp_path: Path) -> Iterator[Supervised]:
+    """Return a run that was submitted before `run`."""
+    made = Supervised(kubernetes, ray.host, tmp_path, "older", number=0)
+    yield made
+    made.end()
+
+
+def test_attempt_that_waits_for_resources_says_so_and_uses_up_nothing(run: Supervised, ray: FakeRay) -> None:
+    run.start("--max-stalled=1", "--give-up-after=0", "--max-attempts=1")
+    submitted(ray, "train-1").output = WAITS
+    wait_until(lambda: run.state.get("phase") == "waiting for resources", "its phase")
+    before = run.state
+    assert before["reason"] == NEEDS
+    renewals = len(run.kubernetes.asked("PUT", LEASES))
+    wait_until(lambda: len(run.kubernetes.asked("PUT", LEASES)) > renewals + 3, "renewals")
+    assert run.state == before, "no time is counted"
+    ray.lose()
+    job = submitted(ray, "train-2")
+    job.output = HAS
+    wait_until(lambda: run.state.get("began"), "its begin")
+    job.end("SUCCEEDED", 0)
+    assert run.exit_code() == 0
+    assert run.said("ended")[0]["reason"] == "the head was lost, and with it the job; it waited for resources"
+
+
+def test_runs_get_resources_in_the_order_of_their_submission(run: Supervised, older: Supervised, ray: FakeRay) -> None:
+    older.start(name="older-abcde")
+    job = submitted(ray, "older-1")
+    job.output = WAITS
+    wait_until(lambda: older.state.get("phase") == "waiting for resources", "the older run's phase")
+    run.start()
+    wait_until(lambda: run.state.get("phase") == "queued", "the younger run's phase")
+    assert run.state["reason"] == f"behind older, which waits for {NEEDS}"
+    assert ray.submissions == ["older-1"]
+    job.output += HAS
+    submitted(ray, "train-1").end("SUCCEEDED", 0)
+    assert run.exit_code() == 0
+    wait_until(lambda: older.state.get("phase") == "running", "the older run's phase")
+
+
+def test_run_without_resources_gives_way_to_an_older_run_that_lost_its_own(
+    run: Supervised, older: Supervised, ray: FakeRay
+) -> None:
+    older.start(name="older-abcde")
+    first = submitted(ray, "older-1")
+    first.output = HAS
+    run.start("--max-attempts=1")
+    submitted(ray, "train-1").output = WAITS
+    wait_until(lambda: run.state.get("phase") == "waiting for resources", "the younger run's phase")
+    first.output += WAITS
+    wait_until(lambda: run.state.get("phase") == "queued", "the younger run's phase")
+    assert ray.stops == ["train-1"]
+    first.output += HAS
+    submitted(ray, "train-2").end("SUCCEEDED", 0)
+    assert run.exit_code() == 0
+
+
+def test_run_that_began_gives_way_to_nobody(run: Supervised, older: Supervised, ray: FakeRay) -> None:
+    run.start()
+    job = submitted(ray, "train-1")
+    job.output = HAS
+    wait_until(lambda: run.state.get("began"), "its begin")
+    older.start(name="older-abcde")
+    submitted(ray, "older-1").output = WAITS
+    wait_until(lambda: older.state.get("phase") == "waiting for resources", "the older run's phase")
+    job.output += WAITS
+    wait_until(lambda: run.state.get("phase") == "waiting for resources", "the younger run's phase")
+    job.output += HAS
+    wait_until(lambda: run.state.get("phase") == "running", "the younger run's phase")
+    assert (ray.stops, ray.submissions) == ([], ["train-1", "older-1"])
+
+
+def test_run_whose_supervisor_is_gone_holds_up_nobody_for_longer_than_its_lease(
+    run: Supervised, older: Supervised, ray: FakeRay
+) -> None:
+    older.start(name="older-abcde")
+    submitted(ray, "older-1").output = WAITS
+    wait_until(lambda: older.state.get("phase") == "waiting for resources", "the older run's phase")
+    older.kill()
+    run.start(passes_over=1)
+    submitted(ray, "train-1")
+    assert [line["message"] for line in run.said("queued")] == ["queued"]
+
+
+def test_supervisor_whose_end_the_kubelet_reports_is_succeeded_at_once(run: Supervised, ray: FakeRay) -> None:
+    run.start()
+    submitted(ray, "train-1")
+    run.kill()
+    status: dict[str, Any] = {"phase": "Failed"}
+    run.kubernetes.put(
+        PODS, {"metadata": {"name": "train-abcde", "uid": "pod-1", "labels": {}}, "spec": {}, "status": status}
+    )
+    run.start(name="train-fghij")
+    wait_until(lambda: run.said("waiting for the lease"), "a successor: somebody else may have marked the pod")
+    status["containerStatuses"] = [{"state": {"terminated": {"exitCode": 137}}}]
+    wait_until(lambda: run.said("found"), "the job that runs")
+
+
+def test_supervisor_only_renews_its_lease_while_the_job_runs(run: Supervised, ray: FakeRay) -> None:
+    run.start()
+    submitted(ray, "train-1").output = HAS
+    wait_until(lambda: run.state.get("phase") == "running" and run.state.get("began"), "its phase")
+    before = len(run.kubernetes.requests)
+    wait_until(lambda: len(run.kubernetes.requests) >= before + 5, "renewals")
+    assert {(method, path) for method, path, _ in run.kubernetes.requests[before:]} == {("PUT", f"{LEASES}/train")}
+    lists = [path for method, path, _ in run.kubernetes.requests if method == "GET" and "watch" not in path]
+    assert len([path for path in lists if path.startswith(PODS)]) == 1

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from controllers import kubernetes_api
-from controllers.kubernetes_api import NO_ANSWER, Api, ApiError, ApiServer, Mirror
+from controllers.kubernetes_api import LONG_WATCH, NO_ANSWER, Api, ApiError, ApiServer, Mirror
 from tests.support.fake_kubernetes import NODES, PODS, Ended, FakeKubernetes, Object
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE, wait_until
 from tests.unit.support.nodes_and_pods import a_node, a_pod
 
 
@@ -95,13 +95,25 @@ def test_refused_watch_is_retried_without_a_list(
 
 
 def test_watch_that_goes_silent_is_given_up(
-    mirror: Mirror[str], errors: list[ApiError], monkeypatch: pytest.MonkeyPatch
+    kubernetes: FakeKubernetes, errors: list[ApiError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kubernetes_api, "_WATCH_SECONDS", 0)
+    """However long the watch is: a server that is alive sends bookmarks."""
+    monkeypatch.setattr(kubernetes_api, "_SILENT_SECONDS", 0)
     monkeypatch.setattr(kubernetes_api, "_TIMEOUT", 0.3)
+    mirror = Mirror(kubernetes.cluster, PODS, lambda pod: pod, errors.append, seconds=LONG_WATCH)
     mirror.start()
     wait_until(lambda: bool(errors), "an end of the watch")
     assert (errors[0].status, "timed out" in str(errors[0])) == (NO_ANSWER, True)
+
+
+def test_mirror_that_is_stopped_leaves_its_watch_at_once(
+    kubernetes: FakeKubernetes, mirror: Mirror[str], errors: list[ApiError]
+) -> None:
+    mirror.start()
+    wait_until(lambda: any("watch" in path for _, path, _ in kubernetes.requests), "the watch")
+    mirror.stop()
+    mirror.join(PATIENCE)
+    assert (mirror.is_alive(), errors) == (False, [])
 
 
 def test_every_request_carries_the_token_of_that_moment(kubernetes: FakeKubernetes) -> None:

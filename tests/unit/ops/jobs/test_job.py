@@ -26,6 +26,7 @@ RAY_CLUSTERS = "/apis/ray.io/v1/namespaces/ray/rayclusters"
 JOBS = "/apis/batch/v1/namespaces/ray/jobs"
 TEMPLATE = "/apis/batch/v1/namespaces/ray/cronjobs/job-supervisor"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/ray/leases"
+PODS = "/api/v1/namespaces/ray/pods"
 CONFIG_MAPS = "/api/v1/namespaces/ray/configmaps"
 POD = {
     "containers": [{"name": "job-supervisor", "args": ["--namespace=ray"], "volumeMounts": []}],
@@ -69,6 +70,7 @@ def cluster(apis: Apis) -> Apis:
         f"POST {JOBS}": a_run("train"),
         JOBS: {"items": []},
         LEASES: {"items": []},
+        PODS: {"items": []},
     }
     return apis
 
@@ -296,6 +298,17 @@ def test_runs_are_listed_with_what_their_supervisors_say(cluster: Apis) -> None:
     data = json.loads(ops("list", "-o", "json").stdout)
     assert_same_shape(data, documented("job", "list"))
     assert [(run["run"], run["attempt"], run["progress"]) for run in data] == [("train", 3, 30), ("done", None, None)]
+
+
+def test_run_whose_supervisor_has_no_place_is_listed_with_the_schedulers_words(cluster: Apis) -> None:
+    cluster.kubernetes[JOBS] = {"items": [a_run("train")]}
+    told = "0/3 nodes are available: 3 Too many pods."
+    metadata = {"name": "train-x", "labels": {"batch.kubernetes.io/job-name": "train"}}
+    conditions = [{"type": "PodScheduled", "status": "False", "message": told}]
+    pod = {"metadata": metadata, "spec": {"containers": []}, "status": {"phase": "Pending", "conditions": conditions}}
+    cluster.kubernetes[PODS] = {"items": [pod]}
+    [run] = json.loads(ops("list", "-o", "json").stdout)
+    assert (run["state"], run["reason"]) == ("starting", told)
 
 
 def test_stop_is_a_request_that_the_supervisor_reads(cluster: Apis) -> None:

@@ -1,0 +1,193 @@
+"""The Kubernetes objects of a run: its Lease, its Job, the pods of its RayCluster, and its place in the queue.
+
+Jobs and pods are watched, because a request every two seconds of each of a thousand supervisors is a load.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Set
+from dataclasses import asdict
+from typing import Final, NamedTuple, Self
+
+from controllers.job_run import QUEUE, Queue, Run, State
+from controllers.kubernetes_api import LONG_WATCH, NOT_FOUND, Api, ApiError, ApiServer, Mirror, Object
+from controllers.lease import Lease
+
+STOP: Final = "ray-on-hyperpod/stop"
+"""Annotation of the Job that requests the end of the run."""
+
+LEASE_SECONDS: Final = 150
+"""How long a successor waits for a supervisor of which nobody knows whether it has ended; two renewals may fail."""
+
+_PASSED_OVER: Final = LEASE_SECONDS
+_RENEW: Final = 60.0
+_RETRY: Final = 10.0
+_KIND: Final = "ray.io/node-type"
+
+
+class RunObjects:
+    """What one supervisor sees and holds; `failed` is called with each error of the API server."""
+
+    def __init__(self, server: ApiServer, run: Run, holder: str, failed: Callable[[ApiError], None]) -> None:
+        """Read the run's Job. Raises ApiError."""
+        self._api = Api(server)
+        self._run = run
+        self._failed = failed
+        path = f"/apis/batch/v1/namespaces/{run.namespace}/jobs"
+        self._job_path = f"{path}/{run.name}"
+        job = self._api.get(self._job_path)
+        self.uid: str = job["metadata"]["uid"]
+        self.submitted: str = job["metadata"].get("creationTimestamp", "")
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": run.name, "uid": self.uid}
+        self._lease = Lease(self._api, run.namespace, run.name, holder, seconds=LEASE_SECONDS, owner=owner)
+        self._job = Mirror(server, path, _Job.of, failed, seconds=LONG_WATCH, fieldSelector=f"metadata.name={run.name}")
+        self.pods = RayClusterPods(self._api, server, run, failed)
+        self.queue = Queue(server, run, self.submitted, failed, _PASSED_OVER)
+        self._renew_at = 0.0
+
+    def acquire(self, ending: threading.Event, waits: Callable[[str], None]) -> Object | None:
+        """Hold the Lease and start watching; see `Lease.acquire`."""
+        saved = self._lease.acquire(ending, waits)
+        if saved is not None:
+            self._job.start()
+            self.pods.start()
+        return saved
+
+    @property
+    def known(self) -> bool:
+        """Return whether the Job and the pods are known."""
+        return self._job.listed and self.pods.listed
+
+    @property
+    def wants_stop(self) -> bool:
+        """Return whether somebody has requested the end of the run."""
+        job = self._job.snapshot().get(self._run.name)
+        return job is not None and job.uid == self.uid and job.stops
+
+    def lease_seconds(self) -> float:
+        """Return for how many seconds nobody else can hold the Lease."""
+        return self._lease.seconds_left()
+
+    def renew_soon(self) -> None:
+        """Let the next `tick` save the state."""
+        self._renew_at = 0.0
+
+    def tick(self, state: State) -> None:
+        """Renew the Lease if that is due, and take over what the watches have brought. Raises LeaseLostError."""
+        if time.monotonic() >= self._renew_at or self._is_gone():
+            self._renew(state)
+        self.pods.look()
+
+    def save(self, state: State) -> None:
+        """Save the state in the Lease. Raises ApiError and LeaseLostError."""
+        labels = {QUEUE: self._run.cluster} if state.holds_up else {}
+        self._lease.save(asdict(state), labels)
+        self._renew_at = time.monotonic() + _RENEW
+
+    def release(self) -> None:
+        """Free the Lease for a successor. Raises ApiError."""
+        self._lease.release()
+
+    def is_deleted(self) -> bool:
+        """Return whether the Job is deleted, or about to be. Raises ApiError."""
+        try:
+            job = self._api.get(self._job_path)
+        except ApiError as error:
+            if error.status == NOT_FOUND:
+                return True
+            raise
+        return job["metadata"]["uid"] != self.uid or "deletionTimestamp" in job["metadata"]
+
+    def _is_gone(self) -> bool:
+        """Return whether the watch shows another Job or none: the Lease is about to be deleted too."""
+        job = self._job.snapshot().get(self._run.name)
+        return self._job.listed and (job is None or job.uid != self.uid)
+
+    def _renew(self, state: State) -> None:
+        self._renew_at = time.monotonic() + _RETRY
+        try:
+            self.save(state)
+        except ApiError as error:
+            # While the API server does not answer, it cannot give the Lease to another process either.
+            self._failed(error)
+
+
+class RayClusterPods:
+    """The pods of the run's RayCluster. A pod that ran and is gone, failed or terminating is lost until `forget`."""
+
+    def __init__(self, api: Api, server: ApiServer, run: Run, failed: Callable[[ApiError], None]) -> None:
+        self._api = api
+        self._path = f"/api/v1/namespaces/{run.namespace}/pods"
+        self._selector = f"ray.io/cluster={run.cluster}"
+        self._mirror = Mirror(server, self._path, _Pod.of, failed, seconds=LONG_WATCH, labelSelector=self._selector)
+        self._running: dict[str, str] = {}
+        self._lost: dict[str, str] = {}
+        self._gone: set[str] = set()
+        self.head: str | None = None
+        """IP address of the head; None if no head is running."""
+
+    @property
+    def listed(self) -> bool:
+        """Return whether the pods are known."""
+        return self._mirror.listed
+
+    @property
+    def lost(self) -> list[str]:
+        """Return a phrase for each lost pod: its name and node."""
+        return sorted(self._lost.values())
+
+    def start(self) -> None:
+        """Start watching."""
+        self._mirror.start()
+
+    def look(self) -> None:
+        """Take over what the watch has brought."""
+        running = {pod.uid: pod for pod in self._mirror.snapshot().values() if pod.runs and pod.uid not in self._gone}
+        self._lose(running.keys())
+        self._running = {uid: pod.name for uid, pod in running.items()}
+        self.head = next((pod.head for pod in running.values() if pod.head), None)
+
+    def ask(self) -> None:
+        """Find the pods that were lost just now, ahead of the watch. Raises ApiError."""
+        pods = (_Pod.of(pod) for pod in self._api.get(self._path, labelSelector=self._selector)["items"])
+        self._lose({pod.uid for pod in pods if pod.runs})
+
+    def forget(self) -> None:
+        """Forget the lost pods."""
+        self._lost.clear()
+
+    def _lose(self, running: Set[str]) -> None:
+        """Note as lost what does not run any more."""
+        lost = {uid: name for uid, name in self._running.items() if uid not in running}
+        self._lost |= lost
+        self._gone |= lost.keys()
+        for uid in lost:
+            del self._running[uid]
+
+
+class _Pod(NamedTuple):
+    uid: str
+    name: str
+    runs: bool
+    head: str
+    """The address of a head; empty for other pods."""
+
+    @classmethod
+    def of(cls, pod: Object) -> Self:
+        metadata, status = pod["metadata"], pod.get("status", {})
+        return cls(
+            uid=metadata["uid"],
+            name=f"pod {metadata['name']} of node {pod['spec'].get('nodeName', '')}",
+            runs=status.get("phase") == "Running" and "deletionTimestamp" not in metadata,
+            head=status.get("podIP", "") if metadata["labels"].get(_KIND) == "head" else "",
+        )
+
+
+class _Job(NamedTuple):
+    uid: str
+    stops: bool
+
+    @classmethod
+    def of(cls, job: Object) -> Self:
+        metadata = job["metadata"]
+        return cls(metadata["uid"], STOP in (metadata.get("annotations") or {}))
