@@ -72,8 +72,11 @@ class Rank:
                 world_size=world,
                 timeout=timedelta(seconds=patience),
             )
+            # Kept until the group's end: gloo's threads need Python's lock to free a tensor that Python has let go, and
+            # the end of the group holds the lock while it waits for them (PyTorch 2.6).
+            values = values_of(backend, rank)
             try:
-                seconds = timed_all_reduce(backend, rank, world)
+                seconds = timed_all_reduce(values, rank, world)
             finally:
                 dist.destroy_process_group()
             network = sorted(set(_NETWORK.findall(log.read_text()))) if log.exists() else [backend]
@@ -81,10 +84,20 @@ class Rank:
         return {"seconds": seconds, "gigabytes_per_second": volume / seconds / 1e9, "network": network}
 
 
-def timed_all_reduce(backend: str, rank: int, world: int) -> float:
-    """Check the sum of one all-reduce; return the mean seconds of further ones. Raises ValueError for a wrong sum."""
+def values_of(backend: str, rank: int) -> torch.Tensor:
+    """Return what a process adds to the all-reduce: its rank + 1 in each number."""
     device = torch.device("cuda" if backend == "nccl" else "cpu")
-    values = torch.full((ELEMENTS[backend],), float(rank + 1), device=device)
+    return torch.full((ELEMENTS[backend],), float(rank + 1), device=device)
+
+
+def timed_all_reduce(values: torch.Tensor, rank: int, world: int) -> float:
+    """Check the sum of one all-reduce; return the mean seconds of further ones. Raises ValueError for a wrong sum.
+
+    Args:
+        values: what this process adds (`values_of`); zeros afterwards.
+        rank: this process's number.
+        world: how many processes there are.
+    """
     dist.all_reduce(values)
     wanted = world * (world + 1) / 2
     if not bool((values == wanted).all()):
@@ -95,7 +108,7 @@ def timed_all_reduce(backend: str, rank: int, world: int) -> float:
     began = time.perf_counter()
     for _ in range(REPEATS):
         dist.all_reduce(values)
-    if device.type == "cuda":
+    if values.is_cuda:
         torch.cuda.synchronize()
     return (time.perf_counter() - began) / REPEATS
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch.distributed as dist
 
 from tests.jobs.support.paths import MODULES
 from tests.jobs.support.ray_nodes import Nodes
@@ -30,6 +31,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest files first."""
     rank = {name: number for number, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
+
+
+@pytest.fixture(scope="session")
+def group_of_one(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Make this process a process group of its own, until it ends.
+
+    Ending a group of gloo holds Python's lock while it waits for threads that may need the lock to free the tensors of
+    the last collective (PyTorch 2.6): shortly after a collective this can wait for ever.
+    """
+    meeting = tmp_path_factory.mktemp("group") / "meeting"
+    dist.init_process_group("gloo", store=dist.FileStore(str(meeting), 1), rank=0, world_size=1)
 
 
 @pytest.fixture(scope="session")

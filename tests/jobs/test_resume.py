@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +11,6 @@ import numpy as np
 import pytest
 import ray.train
 import torch
-import torch.distributed as dist
 from ray.train import CheckpointConfig
 from torch import nn
 
@@ -27,13 +25,10 @@ EVERY = 5
 
 
 @pytest.fixture(autouse=True)
-def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def alone(group_of_one: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make this process the only worker; all that it needs of Ray is its rank and a place for its reports."""
     monkeypatch.setattr(ray.train, "get_context", lambda: SimpleNamespace(get_world_rank=lambda: 0))
     monkeypatch.setattr(ray.train, "report", lambda _: None)
-    dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "meeting"), 1), rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()
 
 
 @pytest.fixture

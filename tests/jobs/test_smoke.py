@@ -4,9 +4,11 @@ import json
 import os
 import subprocess
 import sys
+import weakref
 from typing import Any
 
 import pytest
+import torch
 
 import smoke
 from tests.jobs.support.paths import RAY_JOBS
@@ -57,4 +59,19 @@ def test_a_node_has_one_row_with_its_slowest_process_and_every_network() -> None
 def test_a_wrong_sum_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.distributed.all_reduce", lambda *_: None)
     with pytest.raises(ValueError, match="the all-reduce of rank 1 gave a wrong sum, not 6"):
-        smoke.timed_all_reduce("gloo", 1, 3)
+        smoke.timed_all_reduce(smoke.values_of("gloo", 1), 1, 3)
+
+
+def test_the_reduced_tensor_outlives_its_process_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the end of a group of gloo can wait for ever for a thread that frees the tensor."""
+    reduced: list[weakref.ref[torch.Tensor]] = []
+    ends: list[bool] = []
+    monkeypatch.setattr("torch.distributed.init_process_group", lambda *_, **__: None)
+    monkeypatch.setattr("torch.distributed.barrier", lambda: None)
+    monkeypatch.setattr("torch.distributed.all_reduce", lambda values: reduced.append(weakref.ref(values)))
+    monkeypatch.setattr(
+        "torch.distributed.destroy_process_group", lambda: ends.append(all(one() is not None for one in reduced))
+    )
+    smoke.Rank().reduce("gloo", 0, 1, "nowhere:1", 1)
+    assert reduced
+    assert ends == [True]

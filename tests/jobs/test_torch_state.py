@@ -1,6 +1,5 @@
 """The saved state is all that a training needs to resume: two processes over gloo, without Ray."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,22 +50,14 @@ def test_parts_of_fsdp_can_be_read_by_other_numbers_of_workers(tmp_path: Path) -
 
 
 @pytest.fixture
-def alone(tmp_path: Path) -> Iterator[None]:
-    """Make this process a process group of its own."""
-    dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "meeting"), 1), rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()
-
-
-@pytest.fixture
-def training(alone: None) -> Training:
+def training(group_of_one: None) -> Training:
     """Return a training that has done a step, with a scheduler."""
     training = TRAININGS["scheduler"]("plain", "cpu")
     training.step(0)
     return training
 
 
-def test_weights_of_ddp_can_be_read_alone(tmp_path: Path, alone: None) -> None:
+def test_weights_of_ddp_can_be_read_alone(tmp_path: Path, group_of_one: None) -> None:
     training = Training("ddp", "cpu")
     training.save(tmp_path / "half", 0)
     plain = type(training.bare)()
