@@ -12,14 +12,12 @@ import contextlib
 import copy
 import io
 import os
-import random
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
@@ -33,6 +31,11 @@ from torch.distributed.checkpoint.state_dict import (
 )
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
+
+from ray_resume import generators
+from ray_resume.generators import seed_all
+
+__all__ = ["Stateful", "async_save", "load", "load_weights", "save", "seed_all"]
 
 _EXTRA = "extra.pt"
 _Saved = Collection[tuple[Any, ...]]
@@ -127,9 +130,9 @@ def load(
         others[name].load_state_dict(states[name])
     if rank == 0:
         _warn_of_extra({*modules, *others}, in_parts | states.keys())
-    generators = _read(directory / _generators_of(rank))
-    if generators:
-        _set_generators(generators)
+    drawn = _read(directory / generators.file_of(rank))
+    if drawn:
+        generators.restore(drawn)
     else:
         seed_all(reseed)
 
@@ -139,13 +142,6 @@ def load_weights(directory: Path, model: nn.Module) -> None:
     state = {"model": model.state_dict()}
     dcp.load(state, checkpoint_id=directory)
     model.load_state_dict(state["model"])
-
-
-def seed_all(seed: int) -> None:
-    """Seed every generator that a training step may use in this process."""
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
 
 
 def _gathered(
@@ -161,7 +157,7 @@ def _gathered(
         _warn_of_schedulers(optimizer, extra)
     model_state, optimizer_state = _state(model, optimizer)
     parts = {name: get_model_state_dict(module) for name, module in modules.items()}
-    files = {_generators_of(rank): _as_bytes(_generators())}
+    files = {generators.file_of(rank): _as_bytes(generators.state())}
     if rank == 0 and states:
         files[_EXTRA] = _as_bytes(states)
     return {"model": model_state, "optimizer": optimizer_state, "extra": parts}, files
@@ -287,28 +283,6 @@ def _warn_of_extra(wanted: Collection[str], saved: Collection[str]) -> None:
 def _read(file: Path) -> dict[str, Any]:
     """Return what `torch.save` wrote; empty if there is no such file."""
     return torch.load(file, map_location="cpu", weights_only=False) if file.exists() else {}
-
-
-def _generators_of(rank: int) -> str:
-    return f"generators-{rank:05}.pt"
-
-
-def _generators() -> dict[str, Any]:
-    return {
-        "python": random.getstate(),
-        "numpy": np.random.get_state(),
-        "torch": torch.get_rng_state(),
-        # Only the worker's own device: the node's other devices belong to other workers.
-        "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None,
-    }
-
-
-def _set_generators(state: dict[str, Any]) -> None:
-    random.setstate(state["python"])
-    np.random.set_state(state["numpy"])
-    torch.set_rng_state(state["torch"])
-    if state["cuda"] is not None and torch.cuda.is_available():
-        torch.cuda.set_rng_state(state["cuda"])
 
 
 @contextlib.contextmanager
