@@ -1,9 +1,10 @@
 """The cost of checkpoints and failures on real Ray: `make bench`.
 
-Checkpoints are compared with torch.save and fsync on the same disk, in one process. For a failure, a worker node is
-killed under ray_jobs/pytorch_ddp.py, on two nodes of this machine. Its cost is the time between the last checkpoint
-before and the first after the failure, minus the time between two undisturbed checkpoints. On a cluster the time for
-the node's replacement is added (docs/explain/recovery.md).
+Checkpoints are compared with torch.save and fsync on the same disk, in one process. Of an asynchronous save only the
+copy to memory is measured, for which the training waits. For a failure, a worker node is killed under
+ray_jobs/pytorch_ddp.py, on two nodes of this machine. Its cost is the time between the last checkpoint before and the
+first after the failure, minus the time between two undisturbed checkpoints. On a cluster the time for the node's
+replacement is added (docs/explain/recovery.md).
 """
 
 import argparse
@@ -18,7 +19,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +37,8 @@ HOURS_BETWEEN_FAILURES: Final = (1, 3, 24)
 _FAILURES: Final = 3
 _UNDISTURBED: Final = 6
 """Checkpoints before each failure, which show how long an interval takes."""
+_WRITTEN_AT_ONCE: Final = "checkpoint written"
+_BLOCKED: Final = "checkpoint copied"
 _RESUMES: Final = "resumes from step"
 _WRITTEN: Final = re.compile(r"checkpoint of step (\d+) written")
 
@@ -63,30 +66,48 @@ def _checkpoints(directory: Path, megabytes: int, rounds: int) -> None:
     for round_ in range(rounds + 1):
         for name, action in actions.items():
             started = time.monotonic()
-            action()
+            rest = action()
             if round_:
                 times[name].append(time.monotonic() - started)
+            if rest:
+                rest()
     yardstick = times["torch.save and fsync"]
     for name, measured in times.items():
         ratio = statistics.median(a / b for a, b in zip(measured, yardstick, strict=True))
         print(
             f"{name:24} {statistics.median(measured):6.2f} s for {megabytes} MB   {ratio:.2f} of torch.save and fsync"
         )
+    pairs = zip(times[_BLOCKED], times[_WRITTEN_AT_ONCE], strict=True)
+    ratio = statistics.median(blocked / written for blocked, written in pairs)
+    print(f"an asynchronous save blocks the training for {ratio:.2f} of the time of a blocking one")
 
 
-def _actions(directory: Path, weights: int) -> dict[str, Callable[[], object]]:
+def _actions(directory: Path, weights: int) -> dict[str, Callable[[], Callable[[], None] | None]]:
+    """Return what is measured, by name. An action may return what follows it and is not measured."""
     model = torch.nn.Linear(1000, weights // 1000, bias=False)
     optimizer = torch.optim.Adam(model.parameters())
     model(torch.ones(1, 1000)).sum().backward()
     optimizer.step()
     store = CheckpointStore(open_storage(str(directory), "bench"))
     writer, _ = store.begin(1)
-    saved = Saved(1, writer)
+    saved, later = Saved(1, writer), Saved(2, writer)
 
     def write() -> None:
         with store.storage.writing(saved.folder) as path:
             torch_state.save(path, model, optimizer, rank=0)
         store.commit(saved, {})
+
+    def copy() -> Callable[[], None]:
+        files = ExitStack()
+        path = files.enter_context(store.storage.writing(later.folder))
+        rest = torch_state.async_save(path, model, optimizer, rank=0)
+
+        def finish() -> None:
+            with files:
+                rest(None)
+            store.commit(later, {})
+
+        return finish
 
     def read() -> None:
         with store.storage.reading(saved.folder) as path:
@@ -97,7 +118,7 @@ def _actions(directory: Path, weights: int) -> dict[str, Callable[[], object]]:
             torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, file)
             os.fsync(file.fileno())
 
-    return {"torch.save and fsync": plain, "checkpoint written": write, "checkpoint read": read}
+    return {"torch.save and fsync": plain, _WRITTEN_AT_ONCE: write, _BLOCKED: copy, "checkpoint read": read}
 
 
 def _failures(directory: Path) -> None:

@@ -1,1 +1,1 @@
-"""Estimates of an environment's costs and of the addresses that it uses."""
+"""Estimates of an environment's costs, of the addresses that it uses, and of its trainings' checkpoints."""

@@ -7,7 +7,7 @@ each other, and against the rules of HyperPod, EKS, FSx and KubeRay. Sizes are i
 from config.model.company import Company
 from config.model.eks import Access, AddOn, Eks, ExistingEks, KubeflowPart, SystemNodes
 from config.model.environment import Environment, Notifications
-from config.model.fsx import DataRepository, ExistingFileSystem, Fsx
+from config.model.fsx import Checkpoints, DataRepository, ExistingFileSystem, Fsx
 from config.model.hyperpod import HyperPod, InstanceGroup, Taint
 from config.model.network import ExistingSubnet, ExistingVpc, Network
 from config.model.ray import (
@@ -28,6 +28,7 @@ __all__ = [
     "AddOn",
     "Autoscaling",
     "AwsRay",
+    "Checkpoints",
     "ClaimVolume",
     "Company",
     "DataRepository",

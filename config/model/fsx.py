@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
 from config.model.base import AbsolutePath, Model, Name, Shape
 
@@ -37,6 +37,18 @@ MountName = Annotated[
 ]
 
 
+ParameterCount = Annotated[
+    str,
+    Shape(
+        pattern=r"^[1-9][0-9]*(\.[0-9]+)?[MB]$",
+        what="a number of parameters in millions (M) or billions (B)",
+        like="7B",
+        fix="write it as on the model's card, such as 350M or 70B",
+        mistakes=((r"[0-9.]+", "it has no unit"), (r"0.*", "it begins with a zero")),
+    ),
+]
+
+
 class DataRepository(Model):
     """A path of the file system that mirrors a prefix of the data bucket, both ways."""
 
@@ -49,6 +61,14 @@ class ExistingFileSystem(Model):
 
     id: FileSystemId = Field(description="Its id. Before you change it, destroy the ray stack.")
     mount_name: MountName = Field(description="Its mount name, as `aws fsx describe-file-systems` shows it.")
+
+
+class Checkpoints(Model):
+    """The largest training with Adam, of which `ops check` estimates the checkpoints. It changes no resource."""
+
+    parameters: ParameterCount = Field(description="Number of parameters that it trains, such as `70B`.")
+    keep: PositiveInt = Field(default=2, description="Checkpoints that it keeps.")
+    every_minutes: PositiveInt = Field(default=60, description="Minutes between two checkpoints.")
 
 
 class Fsx(Model):
@@ -82,11 +102,19 @@ class Fsx(Model):
         json_schema_extra={"enum": ["Delete", "Retain", None]},
     )
     existing: ExistingFileSystem | None = Field(default=None, description="Use this file system instead of a new one.")
+    checkpoints: Checkpoints | None = Field(
+        default=None, description="The largest training; warns if its checkpoints take too long or too much."
+    )
 
     @property
     def dynamic(self) -> bool:
         """Whether the CSI driver creates the file system for the claim."""
         return self.provisioning == "dynamic"
+
+    @property
+    def throughput_mbps(self) -> float:
+        """The throughput of the whole file system in MB/s, if it is no existing one."""
+        return self.throughput_mbps_per_tib * self.capacity_gib / 1024
 
     @property
     def owned(self) -> bool:

@@ -81,6 +81,8 @@ RULES: Final[tuple[Rule, ...]] = (
     fsx.data_repositories,
     fsx.one_kind_of_file_system,
     fsx.reclaim_policy,
+    fsx.room_for_checkpoints,
+    fsx.time_for_checkpoints,
     image.one_image,
     image.ray_version,
     image.pip_requirements,

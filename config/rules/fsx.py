@@ -1,14 +1,18 @@
 """Rules about the file system."""
 
 from collections.abc import Iterator
+from math import ceil
 from pathlib import PurePosixPath
 from typing import Final
 
+from config.estimates import checkpoints
 from config.model import Environment
 from config.rules.parts import described_twice, known_groups
 from config.rules.rule import Violation, error, warning
 
 _THROUGHPUTS: Final = (125, 250, 500, 1000)
+_SHARE_OF_CHECKPOINTS: Final = 0.1
+_BYTES_PER_GIB: Final = 2**30
 # GiB of one EFA-enabled server: 38,400 at 125 MB/s per TiB, 4,800 at 1000 (FSx for Lustre guide: "Creating a file
 # system", step "Storage capacity").
 _EFA_STEP_GIB: Final = {throughput: 4_800_000 // throughput for throughput in _THROUGHPUTS}
@@ -164,3 +168,40 @@ def reclaim_policy(environment: Environment) -> Iterator[Violation]:
         said = "" if policy else "(missing, which means Delete)"
         reason = "the environment is protected, and its data would be deleted with the claim"
         yield Violation("fsx.reclaim_policy", reason, "Retain", "write reclaim_policy: Retain", said)
+
+
+@warning("V85")
+def room_for_checkpoints(environment: Environment) -> Iterator[Violation]:
+    """Warn of checkpoints that the file system has no room for.
+
+    Why: a run keeps its checkpoints while it writes the next one, and a full file system ends it.
+    Source: this project, docs/operate/checkpoints.md.
+    Example: fsx.checkpoints: {parameters: 70B}
+    """
+    made = checkpoints.estimate(environment)
+    if made and _size_is_allowed(environment) and not made.fit:
+        needed = ceil(made.most * made.size / _BYTES_PER_GIB)
+        yield Violation(
+            "fsx.checkpoints.parameters",
+            f"{made.most} checkpoints of {made.size / 1e9:,.0f} GB do not fit into {made.capacity / 1e9:,.0f} GB",
+            "checkpoints that fit into the empty file system",
+            f"raise fsx.capacity_gib to {_next_step(needed, 2400)}, lower keep, or keep runs in the data bucket",
+        )
+
+
+@warning("V86")
+def time_for_checkpoints(environment: Environment) -> Iterator[Violation]:
+    """Warn of checkpoints that take more than a tenth of the time between them.
+
+    Why: the GPUs wait while a checkpoint is written, unless it is saved asynchronously.
+    Source: this project, docs/operate/checkpoints.md.
+    Example: fsx.checkpoints: {parameters: 70B}
+    """
+    made = checkpoints.estimate(environment)
+    if made and made.seconds and _size_is_allowed(environment) and made.share > _SHARE_OF_CHECKPOINTS:
+        yield Violation(
+            "fsx.checkpoints.parameters",
+            f"writing a checkpoint takes {made.seconds / 60:.0f} of the {made.interval / 60:.0f} minutes between two",
+            f"at most {_SHARE_OF_CHECKPOINTS:.0%}, or asynchronous saving (docs/operate/checkpoints.md)",
+            "raise fsx.throughput_mbps_per_tib or every_minutes; or save asynchronously, and accept the warning",
+        )

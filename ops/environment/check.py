@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from config import Environment
-from config.estimates import costs
+from config.estimates import checkpoints, costs
 from config.estimates.addresses import subnet_uses
 from config.facts import capacity
 from config.findings import Finding, Severity, shown
@@ -138,14 +138,23 @@ def _storage(environment: Environment) -> Group:
         drawn.add_row("FSx for Lustre", f"{fsx.existing.id} (existing)")
     else:
         maker = "created for its claim" if fsx.dynamic else "new"
-        throughput = fsx.throughput_mbps_per_tib * fsx.capacity_gib // 1024
-        size = f"{fsx.capacity_gib:,} GiB, {throughput:,} MB/s{', EFA' if fsx.efa else ''}"
+        size = f"{fsx.capacity_gib:,} GiB, {int(fsx.throughput_mbps):,} MB/s{', EFA' if fsx.efa else ''}"
         drawn.add_row("FSx for Lustre", f"{maker}, {size}; claim {fsx.claim} at {fsx.mount_path}")
     for repository in fsx.data_repositories:
         drawn.add_row("data repository", f"{repository.path} mirrors {repository.prefix}/ of the data bucket")
+    if made := checkpoints.estimate(environment):
+        drawn.add_row("checkpoints", _checkpoints(made))
     image = environment.image
     drawn.add_row("Ray image", image.uri or f"built into {image.repository}")
     return Group(drawn)
+
+
+def _checkpoints(made: checkpoints.CheckpointEstimate) -> str:
+    room = f"{made.most * made.size / 1e9:,.0f} of {made.capacity / 1e9:,.0f} GB for {made.most}"
+    if made.seconds is None:
+        return f"{made.size / 1e9:,.0f} GB each; {room}"
+    minutes = f"{made.seconds / 60:,.1f} of every {made.interval / 60:,.0f} minutes"
+    return f"{made.size / 1e9:,.0f} GB each, written in {minutes}; {room}"
 
 
 def _costs(environment: Environment) -> Group:

@@ -3,12 +3,16 @@
 import socket
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow.fs
 import pytest
+import torch.distributed as dist
+from ray.train import CheckpointConfig
 
 from ray_resume.checkpoint_store import CheckpointStore, Saved, StaleAttemptError, Writer
+from ray_resume.saving import Rest, Save, in_background
 from ray_resume.storage import StorageError, check_writable, open_storage
 from tests.jobs.support.paths import REPOSITORY
 from tests.support.waiting import wait_until
@@ -79,6 +83,27 @@ def test_run_in_a_bucket_keeps_the_same_promises(bucket: str) -> None:
     with store.storage.reading(saved.folder) as directory:
         assert (directory / "part").read_text() == "weights"
         assert (directory / ".metadata").read_text() == "about"
+
+
+def test_save_in_the_background_is_committed_after_its_upload(bucket: str) -> None:
+    store = CheckpointStore(open_storage(bucket, "background"))
+    saved = Saved(5, store.begin(1)[0])
+    save = Save(store, saved, {}, order=None, keep=CheckpointConfig(), rank=0)
+
+    def copy(directory: Path) -> Rest:
+        def write(_: dist.ProcessGroup | None) -> None:
+            (directory / "part").write_text("weights")
+
+        return write
+
+    rest = save.begin(copy)
+    assert rest
+    assert store.storage.names(saved.folder) == []
+    in_background(partial(save.finish, rest, None)).result()
+    assert store.committed() == [saved]
+    assert store.is_whole(saved)
+    with store.storage.reading(saved.folder) as directory:
+        assert (directory / "part").read_text() == "weights"
 
 
 def test_missing_bucket_is_named(bucket: str) -> None:

@@ -42,8 +42,12 @@ def test_other_number_of_workers_takes_the_same_global_batches(
         torch.testing.assert_close(weight, expected.weights[name], rtol=1e-5, atol=1e-6)
 
 
-def test_bug_of_the_train_function_is_retried_a_limited_number_of_times_and_named(nodes: Nodes, runs: Runs) -> None:
-    job = runs.start(*ARGUMENTS, "--bug-at=12", "--worker-failures=1", "--workers=1")
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("saving", [(), ("--asynchronous",)], ids=["blocking", "asynchronous"])
+def test_bug_of_the_train_function_is_retried_a_limited_number_of_times_and_named(
+    nodes: Nodes, runs: Runs, saving: tuple[str, ...]
+) -> None:
+    job = runs.start(*ARGUMENTS, "--bug-at=12", "--worker-failures=1", "--workers=1", *saving)
     assert job.wait() == 1
     assert job.resumed() == [0, 10]
     last_line = next(line for line in job.output.splitlines() if line.startswith("job: "))
@@ -84,11 +88,13 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["/usr/bin/umount", "--lazy", directory], check=True)
 
 
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("saving", [(), ("--asynchronous",)], ids=["blocking", "asynchronous"])
 def test_full_file_system_is_named_and_leaves_the_last_checkpoint_whole(
-    nodes: Nodes, runs: Runs, small_disk: Path
+    nodes: Nodes, runs: Runs, small_disk: Path, saving: tuple[str, ...]
 ) -> None:
     runs.storage = small_disk
-    job = runs.start(*ARGUMENTS, "--keep=100", "--fill=800000", "--worker-failures=0", "--workers=1")
+    job = runs.start(*ARGUMENTS, "--keep=100", "--fill=800000", "--worker-failures=0", "--workers=1", *saving)
     assert job.wait() == 1
     assert "No space left on device" in job.output
     assert any(line.startswith("job: attempt 1 failed; the last checkpoint is ") for line in job.output.splitlines())

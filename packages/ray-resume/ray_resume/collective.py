@@ -10,8 +10,8 @@ import torch.distributed as dist
 from ray_resume.checkpoint_store import StaleAttemptError
 
 
-def by_rank_0(call: Callable[[], Any]) -> Any:
-    """Run `call` at rank 0; return or raise the outcome at every worker."""
+def by_rank_0(call: Callable[[], Any], group: dist.ProcessGroup | None = None) -> Any:
+    """Run `call` at rank 0; return or raise the outcome at every worker. `group` is that of the training by default."""
     answer: list[Any] = [None, None]
     if not dist.is_initialized() or dist.get_rank() == 0:
         try:
@@ -19,19 +19,19 @@ def by_rank_0(call: Callable[[], Any]) -> Any:
         except (OSError, StaleAttemptError) as error:
             answer = [None, error]
     if dist.is_initialized():
-        dist.broadcast_object_list(answer)
+        dist.broadcast_object_list(answer, group=group)
     result, failure = answer
     if failure:
         raise failure
     return result
 
 
-def agree(failure: str | None, kind: type[Exception]) -> None:
+def agree(failure: str | None, kind: type[Exception], group: dist.ProcessGroup | None = None) -> None:
     """Raise `kind` at every worker if any has a `failure`, so that no worker waits for one that has given up."""
     failures: list[str | None] = [failure]
     if dist.is_initialized():
         failures = [None] * dist.get_world_size()
-        dist.all_gather_object(failures, failure)
+        dist.all_gather_object(failures, failure, group=group)
     first = next((f"worker {rank}: {text}" for rank, text in enumerate(failures) if text), None)
     if first:
         raise kind(first)

@@ -9,15 +9,17 @@ A training with several models saves each in a folder of its own below the check
 from __future__ import annotations
 
 import contextlib
+import copy
+import io
 import os
-import random
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 import torch
+import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.checkpoint.api import CheckpointException
@@ -29,6 +31,11 @@ from torch.distributed.checkpoint.state_dict import (
 )
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
+
+from ray_resume import generators
+from ray_resume.generators import seed_all
+
+__all__ = ["Stateful", "async_save", "load", "load_weights", "save", "seed_all"]
 
 _EXTRA = "extra.pt"
 _Saved = Collection[tuple[Any, ...]]
@@ -61,21 +68,27 @@ def save(
         OSError: a worker could not write; the message is the first such worker's.
         TypeError: an object in `extra` that is no module has a state in parts.
     """
-    extra = extra or {}
-    modules, others = _split(extra)
-    states = {name: one.state_dict() for name, one in others.items()}
-    for name, state in states.items():
-        if _in_parts(state):
-            raise TypeError(f"extra {name!r} is invalid: its state is in parts. Allowed: modules with such a state")
-    if rank == 0:
-        _warn_of_schedulers(optimizer, extra)
-    model_state, optimizer_state = _state(model, optimizer)
-    parts = {name: get_model_state_dict(module) for name, module in modules.items()}
-    with _causes():
-        dcp.save({"model": model_state, "optimizer": optimizer_state, "extra": parts}, checkpoint_id=directory)
-    torch.save(_generators(), directory / _generators_of(rank))
-    if rank == 0 and states:
-        torch.save(states, directory / _EXTRA)
+    parts, files = _gathered(model, optimizer, rank, extra or {})
+    _write(parts, files, dcp.FileSystemWriter(directory), None)
+
+
+def async_save(
+    directory: Path,
+    model: nn.Module,
+    optimizer: Optimizer,
+    *,
+    rank: int,
+    extra: Mapping[str, Stateful] | None = None,
+) -> Callable[[dist.ProcessGroup | None], None]:
+    """Copy this worker's part to memory; return what writes the copy, for `Checkpoints.save` to run in the background.
+
+    It takes as much memory of the worker's node as the worker's part of model and optimizer. All workers call it
+    together, and the returned function too, with a process group that has a CPU backend and no other use at the time.
+    It takes the same arguments as `save`, and both raise the same errors.
+    """
+    parts, files = _gathered(model, optimizer, rank, extra or {})
+    # Without copies ahead, as in dcp.async_save: they would wait for the training's CUDA stream.
+    return partial(_write, _copied(parts), files, dcp.FileSystemWriter(directory, per_thread_copy_ahead=0))
 
 
 def load(
@@ -117,9 +130,9 @@ def load(
         others[name].load_state_dict(states[name])
     if rank == 0:
         _warn_of_extra({*modules, *others}, in_parts | states.keys())
-    generators = _read(directory / _generators_of(rank))
-    if generators:
-        _set_generators(generators)
+    drawn = _read(directory / generators.file_of(rank))
+    if drawn:
+        generators.restore(drawn)
     else:
         seed_all(reseed)
 
@@ -131,11 +144,53 @@ def load_weights(directory: Path, model: nn.Module) -> None:
     model.load_state_dict(state["model"])
 
 
-def seed_all(seed: int) -> None:
-    """Seed every generator that a training step may use in this process."""
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
+def _gathered(
+    model: nn.Module, optimizer: Optimizer, rank: int, extra: Mapping[str, Stateful]
+) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return what a worker writes: values for torch.distributed.checkpoint, and files by name."""
+    modules, others = _split(extra)
+    states = {name: one.state_dict() for name, one in others.items()}
+    for name, state in states.items():
+        if _in_parts(state):
+            raise TypeError(f"extra {name!r} is invalid: its state is in parts. Allowed: modules with such a state")
+    if rank == 0:
+        _warn_of_schedulers(optimizer, extra)
+    model_state, optimizer_state = _state(model, optimizer)
+    parts = {name: get_model_state_dict(module) for name, module in modules.items()}
+    files = {generators.file_of(rank): _as_bytes(generators.state())}
+    if rank == 0 and states:
+        files[_EXTRA] = _as_bytes(states)
+    return {"model": model_state, "optimizer": optimizer_state, "extra": parts}, files
+
+
+def _write(
+    parts: dict[str, Any], files: Mapping[str, bytes], writer: dcp.FileSystemWriter, group: dist.ProcessGroup | None
+) -> None:
+    with _causes():
+        dcp.save(parts, storage_writer=writer, process_group=group)
+    for name, content in files.items():
+        (Path(writer.path) / name).write_bytes(content)
+
+
+def _copied(value: Any) -> Any:
+    """Return a copy in this process's memory, which later steps do not change.
+
+    PyTorch's own staging (2.6) copies only what is on a GPU: what is in memory would be written as later steps left it.
+    """
+    if isinstance(value, torch.Tensor):
+        return value.to("cpu", copy=True)
+    if isinstance(value, Mapping):
+        return {key: _copied(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        copies = [_copied(one) for one in value]
+        return copies if isinstance(value, list) else tuple(copies)
+    return copy.deepcopy(value)
+
+
+def _as_bytes(state: dict[str, Any]) -> bytes:
+    file = io.BytesIO()
+    torch.save(state, file)
+    return file.getvalue()
 
 
 def _state(model: nn.Module, optimizer: Optimizer) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -212,7 +267,7 @@ def _warn_of_schedulers(optimizer: Optimizer, extra: Mapping[str, Stateful]) -> 
         warnings.warn(
             "the optimizer has a scheduler that is not saved: a resumed run would start its schedule again. "
             'Fix: extra={"scheduler": scheduler} in `save` and `load`',
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -228,28 +283,6 @@ def _warn_of_extra(wanted: Collection[str], saved: Collection[str]) -> None:
 def _read(file: Path) -> dict[str, Any]:
     """Return what `torch.save` wrote; empty if there is no such file."""
     return torch.load(file, map_location="cpu", weights_only=False) if file.exists() else {}
-
-
-def _generators_of(rank: int) -> str:
-    return f"generators-{rank:05}.pt"
-
-
-def _generators() -> dict[str, Any]:
-    return {
-        "python": random.getstate(),
-        "numpy": np.random.get_state(),
-        "torch": torch.get_rng_state(),
-        # Only the worker's own device: the node's other devices belong to other workers.
-        "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None,
-    }
-
-
-def _set_generators(state: dict[str, Any]) -> None:
-    random.setstate(state["python"])
-    np.random.set_state(state["numpy"])
-    torch.set_rng_state(state["torch"])
-    if state["cuda"] is not None and torch.cuda.is_available():
-        torch.cuda.set_rng_state(state["cuda"])
 
 
 @contextlib.contextmanager

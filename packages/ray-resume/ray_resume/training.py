@@ -17,6 +17,7 @@ from ray_resume.cluster_view import missing_resources, reported_steps
 from ray_resume.runs import InvalidInputError, Run, RunFailedError, first_use
 from ray_resume.storage import open_storage
 from ray_resume.watchdog import PATIENCE, Watchdog
+from ray_resume.worker import completing
 
 # Ray Train counts a bug in the code like a lost node: without a limit it would retry the bug forever.
 WORKER_FAILURES: Final = 3
@@ -86,7 +87,7 @@ def fit(
     store = CheckpointStore(storage)
     try:
         # Not as train_loop_config: Ray Train would restore that of the earlier attempt.
-        _fit(run, partial(train, {**settings, "run": run}), scaling, worker_failures, torch_config)
+        _fit(run, partial(_train, train, {**settings, "run": run}), scaling, worker_failures, torch_config)
     except (TrainingFailedError, *_TORN) as error:
         # _TORN: on a full file system Ray Train cannot read its own record of the failure, and raises another error.
         last = next(store.history(), None)
@@ -107,6 +108,12 @@ def workers(number: int, *, cpus: float = 1, gpu: bool = False) -> ScalingConfig
         )
     except DeprecationWarning:  # Ray Train V2 has no such coordinator.
         return ScalingConfig(num_workers=number, use_gpu=gpu, resources_per_worker=resources)
+
+
+def _train(train: Callable[[dict[str, Any]], None], config: dict[str, Any]) -> None:
+    """Train in one worker, and complete its last checkpoint."""
+    with completing():
+        train(config)
 
 
 def _fit(

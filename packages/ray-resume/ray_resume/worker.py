@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import ray.train
+import torch.distributed as dist
 
 from ray_resume.checkpoint_store import CheckpointStore, Saved, Writer
 from ray_resume.cluster_view import StepReports
 from ray_resume.collective import agree, by_rank_0
 from ray_resume.data_order import DataOrder
 from ray_resume.runs import Run
+from ray_resume.saving import Rest, Save, Write, in_background
 from ray_resume.storage import StorageError, open_storage
 
 
 class Checkpoints:
     """A worker's access to the run's checkpoints. All workers must call its methods together, in the same order."""
+
+    _latest: ClassVar[Checkpoints | None] = None
+    """The process has one training at a time; `completing` ends its last save."""
 
     def __init__(self, run: Run) -> None:
         """Register this group of workers.
@@ -39,6 +47,8 @@ class Checkpoints:
         self._steps = StepReports(run.name, str(self._writer))
         self._order: int | None = None
         self._restored = False
+        self._writing: tuple[Save, Future[None]] | None = None
+        Checkpoints._latest = self
 
     def data_order(self, samples: int, batch: int, seed: int) -> DataOrder:
         """Return the run's order of samples; a run keeps the version of the order with which it began."""
@@ -65,8 +75,12 @@ class Checkpoints:
             self._steps.reached(step)
         return last or step % self._run.every == 0
 
-    def save(self, step: int, write: Callable[[Path], None], metrics: Mapping[str, Any]) -> None:
+    def save(self, step: int, write: Write, metrics: Mapping[str, Any]) -> None:
         """Let `write` write this worker's part into a directory, commit the checkpoint, and report it to Ray Train.
+
+        With `torch_state.async_save` as `write`, the training continues as soon as the part is copied to memory.
+        Writing and the commit follow in the background. One checkpoint is written at a time: the next call waits for
+        it, and raises its errors.
 
         A metric is anything that JSON can hold, or a tensor or NumPy value with one element.
 
@@ -81,26 +95,58 @@ class Checkpoints:
             self._say(
                 f"warning: nothing was loaded from {self._origin.name}. Fix: call `restore` before the first step"
             )
-        saved = Saved(step, self._writer)
-        started = time.monotonic()
-        failure = None
-        try:
-            with self._store.storage.writing(saved.folder) as directory:
-                write(directory)
-        except OSError as error:
-            failure = f"checkpoint of step {step}: {error}"
-        try:
-            agree(failure, OSError)
-            by_rank_0(lambda: self._store.commit(saved, metrics, self._order))
-        except OSError:
-            if self._rank == 0:
-                self._store.storage.remove(saved.folder)
-            raise
-        if self._rank == 0:
-            self._store.prune(self._run.keep)
-        seconds = time.monotonic() - started
-        self._say(f"checkpoint of step {step} written in {seconds:.2f} s")
-        ray.train.report({**metrics, "step": step, "checkpoint_seconds": seconds})
+        saved, keep = Saved(step, self._writer), self._run.keep
+        save = Save(self._store, saved, metrics, order=self._order, keep=keep, rank=self._rank)
+        self.wait()
+        rest = save.begin(write)
+        if rest is None:
+            save.commit()
+            self._say(f"checkpoint of step {step} written in {save.seconds:.2f} s")
+            self._report(save)
+        else:
+            call = partial(self._finish, save, rest, self._group)
+            save.unblock()
+            self._writing = save, in_background(call)
+
+    def wait(self) -> None:
+        """Wait until the checkpoint that is written in the background exists, and report it to Ray Train.
+
+        Raises:
+            OSError, StaleAttemptError: as `save`.
+        """
+        if self._writing is None:
+            return
+        (save, outcome), self._writing = self._writing, None
+        started, early = time.monotonic(), not outcome.done()
+        outcome.result()
+        if early:
+            self._say(f"waited {time.monotonic() - started:.2f} s for the checkpoint of step {save.saved.step}")
+        self._report(save)
+
+    def _finish(self, save: Save, rest: Rest, group: dist.ProcessGroup | None) -> None:
+        save.finish(rest, group)
+        self._say(
+            f"checkpoint of step {save.saved.step} written in {save.seconds:.2f} s, "
+            f"for which training waited {save.blocked:.2f} s"
+        )
+
+    @cached_property
+    def _group(self) -> dist.ProcessGroup | None:
+        """The process group of the background, on CPUs: the training uses its own group at the same time."""
+        return dist.new_group(backend="gloo") if dist.is_initialized() else None
+
+    def _report(self, save: Save) -> None:
+        times = {"checkpoint_seconds": save.seconds, "checkpoint_blocked_seconds": save.blocked or save.seconds}
+        ray.train.report({**save.metrics, "step": save.saved.step, **times})
+
+    def _complete(self) -> None:
+        """Wait as `wait`, after an error of the training, which must not be replaced by another."""
+        if self._writing is None:
+            return
+        # Without a report to Ray Train, which would wait for reports of the other workers.
+        (save, outcome), self._writing = self._writing, None
+        if error := outcome.exception():
+            self._say(f"checkpoint of step {save.saved.step} was not written: {error}")
 
     def _begin(self) -> tuple[Writer, Saved | None, int]:
         writer, origin = self._store.begin(self._run.attempt)
@@ -111,6 +157,20 @@ class Checkpoints:
             print(f"run {self._run.name} attempt {self._writer}: {text}", flush=True)
 
 
+@contextlib.contextmanager
+def completing() -> Iterator[None]:
+    """Complete the checkpoint that the training in this block leaves in the background, also after an error."""
+    Checkpoints._latest = None
+    try:
+        yield
+    except BaseException:
+        if Checkpoints._latest:
+            Checkpoints._latest._complete()
+        raise
+    if Checkpoints._latest:
+        Checkpoints._latest.wait()
+
+
 def _plain(name: str, value: Any) -> Any:
     """Return a metric as JSON holds it; `item` is the method of tensors and NumPy's values."""
     if getattr(value, "size", None) is not None and callable(getattr(value, "item", None)):
@@ -119,5 +179,5 @@ def _plain(name: str, value: Any) -> Any:
     else:
         with contextlib.suppress(TypeError, ValueError):
             json.dumps(value)
-            return value
+            return copy.deepcopy(value)
     raise TypeError(f"metric {name!r} of {type(value)} is invalid. Allowed: values of JSON; one number of a tensor")

@@ -18,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import ray_resume
 from ray_resume import torch_state, training
+from ray_resume.saving import Rest
 from ray_resume.watchdog import PATIENCE, Watchdog
 
 
@@ -73,9 +74,23 @@ def record(faults: dict[str, Any], step: int, rank: int, world: int, seen: list[
 
 def save(
     directory: Path, *, model: nn.Module, optimizer: torch.optim.Optimizer, rank: int, faults: dict[str, Any], step: int
-) -> None:
-    """Write a checkpoint, with the requested faults."""
-    torch_state.save(directory, model, optimizer, rank=rank)
+) -> Rest | None:
+    """Write a checkpoint, now or in the background, with the requested faults."""
+    if not faults["asynchronous"]:
+        torch_state.save(directory, model, optimizer, rank=rank)
+        spoil(directory, rank, faults, step)
+        return None
+    rest = torch_state.async_save(directory, model, optimizer, rank=rank)
+
+    def write(group: dist.ProcessGroup | None) -> None:
+        rest(group)
+        spoil(directory, rank, faults, step)
+
+    return write
+
+
+def spoil(directory: Path, rank: int, faults: dict[str, Any], step: int) -> None:
+    """Add ballast to the files of a checkpoint, or tear them and wait to be killed."""
     if faults["fill"]:
         with (directory / f"ballast-{rank}").open("wb") as file:
             file.write(b"\0" * faults["fill"])
@@ -133,14 +148,14 @@ def main() -> None:
     parser.add_argument("--best")
     parser.add_argument("--step-seconds", type=float, default=0.0)
     parser.add_argument("--fill", type=int, default=0)
+    parser.add_argument("--asynchronous", action="store_true")
     for fault in ("tear-at", "bug-at", "hang-at"):
         parser.add_argument(f"--{fault}", type=int, default=-1)
     options = parser.parse_args()
     keep = CheckpointConfig(options.keep, checkpoint_score_attribute=options.best, checkpoint_score_order="min")
     settings = {name: getattr(options, name) for name in ("steps", "samples", "dropout")} | {"batch": 12, "seed": 7}
-    faults = {
-        name: getattr(options, name) for name in ("trace", "step_seconds", "fill", "tear_at", "bug_at", "hang_at")
-    }
+    names = ("trace", "step_seconds", "asynchronous", "fill", "tear_at", "bug_at", "hang_at")
+    faults = {name: getattr(options, name) for name in names}
     try:
         run = ray_resume.Run.from_environment("job", options.storage, every=options.every, keep=keep)
     except ray_resume.InvalidInputError as error:

@@ -13,7 +13,7 @@ from torch import multiprocessing
 
 # PyTorch takes seconds to import: processes are forked from one that has imported it.
 python_multiprocessing.set_forkserver_preload(
-    ["torch.distributed.checkpoint.state_dict", "torch.distributed.fsdp", "torch_state", __name__]
+    ["torch.distributed.checkpoint.state_dict", "torch.distributed.fsdp", "ray_resume.torch_state", __name__]
 )
 
 
@@ -22,9 +22,18 @@ def together(workers: int, task: Callable[..., None], meeting: Path, *arguments:
 
     A file instead of a port, which another test could take before its use.
     """
+    context = start(workers, task, meeting, *arguments, backend=backend)
+    while not context.join():
+        pass
+
+
+def start(
+    workers: int, task: Callable[..., None], meeting: Path, *arguments: Any, backend: str = "gloo"
+) -> multiprocessing.ProcessContext:
+    """Start the processes of `together`, and return them."""
     call = (task, arguments)
-    multiprocessing.start_processes(
-        _worker, (workers, backend, meeting, call), nprocs=workers, start_method="forkserver"
+    return multiprocessing.start_processes(
+        _worker, (workers, backend, meeting, call), nprocs=workers, join=False, start_method="forkserver"
     )
 
 

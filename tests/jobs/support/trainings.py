@@ -16,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from ray_resume import torch_state
+from ray_resume.saving import Rest
 
 WRAPPERS: Final = ("plain", "ddp", "fsdp")
 HALF: Final = 3
@@ -85,6 +86,9 @@ class Training:
 
     def save(self, directory: Path, rank: int) -> None:
         torch_state.save(directory, self.wrapped, self.optimizer, rank=rank, extra=self.extra)
+
+    def async_save(self, directory: Path, rank: int) -> Rest:
+        return torch_state.async_save(directory, self.wrapped, self.optimizer, rank=rank, extra=self.extra)
 
     def load(self, directory: Path, rank: int) -> None:
         torch_state.load(directory, self.wrapped, self.optimizer, rank=rank, reseed=1, extra=self.extra)
@@ -214,6 +218,15 @@ class TwoModels(Training):
         super().save(directory / "one", rank)
         self.other.save(directory / "other", rank)
 
+    def async_save(self, directory: Path, rank: int) -> Rest:
+        one, other = super().async_save(directory / "one", rank), self.other.async_save(directory / "other", rank)
+
+        def write(group: dist.ProcessGroup | None) -> None:
+            one(group)
+            other(group)
+
+        return write
+
     def load(self, directory: Path, rank: int) -> None:
         super().load(directory / "one", rank)
         self.other.load(directory / "other", rank)
@@ -253,22 +266,29 @@ def wrap(model: nn.Module, wrapper: str, device: torch.device) -> nn.Module:
 
 
 def resume(rank: int, directory: Path, kind: str, wrapper: str, device: str = "cpu") -> None:
-    """Train without saving; train and save half-way; load that and train on: all must end with equal bits."""
-    results = []
-    for saves in (False, True):
+    """Train without saving, save half-way in both ways, load both and train on: all must end with equal bits."""
+    copied = directory.with_name(f"{directory.name}-copied")
+    results = {}
+    for name in ("is not saved", "is saved", "is copied"):
         training = TRAININGS[kind](wrapper, device)
         torch_state.seed_all(100 + rank)
         _train(training, range(HALF))
-        if saves:
+        if name == "is saved":
             training.save(directory, rank)
+        rest = training.async_save(copied, rank) if name == "is copied" else None
         _train(training, range(HALF, 2 * HALF))
-        results.append(training.result())
-    resumed = TRAININGS[kind](wrapper, device)
-    resumed.load(directory, rank)
-    _train(resumed, range(HALF, 2 * HALF))
-    for name, result in (("that was saved", results[1]), ("that resumed", resumed.result())):
-        same = [torch.equal(one, other) for one, other in zip(results[0], result, strict=True)]
-        assert all(same), f"the training {name} ends with other numbers: {same}"
+        results[name] = training.result()
+        if rest:
+            # After all other steps: none may change what was copied.
+            rest(dist.new_group(backend="gloo"))
+    for folder in (directory, copied):
+        resumed = TRAININGS[kind](wrapper, device)
+        resumed.load(folder, rank)
+        _train(resumed, range(HALF, 2 * HALF))
+        results[f"resumes from {folder.name}"] = resumed.result()
+    for name, result in results.items():
+        same = [torch.equal(one, other) for one, other in zip(results["is not saved"], result, strict=True)]
+        assert all(same), f"the training that {name} ends with other numbers: {same}"
 
 
 def _train(training: Training, steps: range) -> None:

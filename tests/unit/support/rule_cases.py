@@ -596,4 +596,10 @@ CASES: Final[dict[str, list[Case]]] = {
         Case({"company": {"tags": {"AWS:team": "ml"}}}, {"company": {"tags": {"team:aws": "ml"}}}),
         Case({"company": {"tags": {f"key-{n}": "value" for n in range(41)}}}),
     ],
+    "V85": [
+        Case({"fsx.checkpoints.keep": 4}, {"fsx.checkpoints": {"parameters": "30B", "every_minutes": 300}}),
+    ],
+    "V86": [
+        Case({"fsx.checkpoints.every_minutes": 45}, {"fsx.checkpoints": {"parameters": "7B", "every_minutes": 50}}),
+    ],
 }
