@@ -15,6 +15,7 @@ from ray_resume.checkpoint_store import CheckpointStore, Saved, Writer
 from ray_resume.collective import agree, by_rank_0
 from ray_resume.data_order import DataOrder
 from ray_resume.runs import Run
+from ray_resume.save_requests import Requested, SaveRequests
 from ray_resume.storage import StorageError, open_storage
 
 
@@ -37,6 +38,7 @@ class Checkpoints:
         self._writer, self._origin, self._order_version = began
         self._order: int | None = None
         self._restored = False
+        self._requested = Requested(SaveRequests(self._store), self._writer, self._rank)
 
     def data_order(self, samples: int, batch: int, seed: int) -> DataOrder:
         """Return the run's order of samples; a run keeps the version of the order with which it began."""
@@ -58,8 +60,9 @@ class Checkpoints:
         return self._origin.step
 
     def due(self, step: int, *, last: bool = False) -> bool:
-        """Return whether a checkpoint is due after `step` steps."""
-        return last or step % self._run.every == 0
+        """Return whether a checkpoint is due after `step` steps, or somebody has asked for one."""
+        regular = last or step % self._run.every == 0
+        return self._requested.at(step, saves=regular) or regular
 
     def save(self, step: int, write: Callable[[Path], None], metrics: Mapping[str, Any]) -> None:
         """Let `write` write this worker's part into a directory, commit the checkpoint, and report it to Ray Train.
@@ -97,6 +100,7 @@ class Checkpoints:
         seconds = time.monotonic() - started
         self._say(f"checkpoint of step {step} written in {seconds:.2f} s")
         ray.train.report({**metrics, "step": step, "checkpoint_seconds": seconds})
+        self._requested.wait(step, self._say)
 
     def _begin(self) -> tuple[Writer, Saved | None, int]:
         writer, origin = self._store.begin(self._run.attempt)
