@@ -18,6 +18,9 @@ NAME: Final = "job-supervisor"
 STOP: Final = "ray-on-hyperpod/stop"
 """Annotation of the Job that requests the end of the run."""
 
+STOP_SECONDS: Final = 60
+"""How long a job that is stopped may take to save."""
+
 NAME_IN_USE: Final = 2
 LEASE_SECONDS: Final = 30
 
@@ -139,6 +142,7 @@ class Supervisor:
         run, attempt = self._run, str(self._state.attempt)
         uid = self._job["metadata"]["uid"]
         env = {"RUN_NAME": run.name, "RUN_ATTEMPT": attempt, "RUN_SERIES": uid, "RUN_STORAGE": run.storage}
+        env["RAY_JOB_STOP_WAIT_TIME_S"] = str(STOP_SECONDS)
         metadata = {"run": run.name, "attempt": attempt, "supervisor": uid}
         package = run.package.name if run.package else None
         return submission(self._id, run.entrypoint, env=env, metadata=metadata, package=package)

@@ -59,8 +59,8 @@ HEAD_GROUP, WORKERS = (group.name for group in SMALL.hyperpod.instance_groups)
 ROLES = (Role.OPERATOR, Role.SCIENTIST)
 VISITOR = "RehearsalVisitor"
 IN_KUBERNETES = (
-    *("dashboard", "image build", "isolation-check", "job list", "job logs run-1", "logs head", "node list", "pause"),
-    *("resume", "rollout", "scale worker-group-1 0", "wait"),
+    *("dashboard", "image build", "isolation-check", "job list", "job logs run-1", "job checkpoint run-1", "logs head"),
+    *("node list", "pause", "resume", "rollout", "scale worker-group-1 0", "wait"),
 )
 """Commands that ask the Kubernetes API, each with its arguments."""
 REFUSED: list[str] = []
@@ -550,6 +550,7 @@ def test_check_keeps_pods_off_the_node(every_day: EveryDay) -> None:
         ("image", "build", "--dry-run"),
         ("job", "list"),
         ("job", "logs", "none"),
+        ("job", "checkpoint", "none"),
         ("pause", "--dry-run"),
         ("resume", "--dry-run"),
         ("rollout", "--dry-run"),
