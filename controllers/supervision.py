@@ -3,6 +3,7 @@
 import threading
 import time
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Final
 
 from controllers.job_decision import LOST, STOPPED_CODE, Ending, Limits, decide
@@ -17,6 +18,9 @@ from controllers.telemetry import Metrics, log
 NAME: Final = "job-supervisor"
 STOP: Final = "ray-on-hyperpod/stop"
 """Annotation of the Job that requests the end of the run."""
+
+OUTPUT_MARK: Final = "output"
+"""Message of lines with the position of the job's output at which the next line begins."""
 
 STOP_SECONDS: Final = 60
 """How long a job that is stopped may take to save."""
@@ -170,7 +174,7 @@ class Supervisor:
 
     def _follow(self) -> Ending:
         """Show the attempt's output until the attempt ends; return its ending."""
-        output = JobOutput(self._id)
+        output = JobOutput(self._id, partial(_mark, self._id))
         stop_at = 0.0
         # Time without a head is not counted: there is nothing to try.
         runs_since: float | None = None
@@ -341,6 +345,10 @@ class Supervisor:
 def say(message: str, **fields: object) -> None:
     """Log a line of the supervisor among the lines of the job."""
     log(message, controller=NAME, **fields)
+
+
+def _mark(job: str, position: int) -> None:
+    say(OUTPUT_MARK, job=job, position=position)
 
 
 def _is_deleted(api: Api, path: str, job: Object) -> bool:
