@@ -122,7 +122,9 @@ def answer(asked: Asked, interval: float = 1.0) -> str:
     lines = [line for line in "".join(head.tail(asked.id)).splitlines() if line.strip()]
     said = lines[-1] if lines else str(job.get("message") or "it printed nothing")
     if job["status"] != "SUCCEEDED":
-        raise CheckpointError(f"{asked.job} has not saved: {said}")
+        raise CheckpointError(
+            f"{asked.job} has not saved. Fix: see whether it trains (`ops job logs {asked.job.run}`). Last line: {said}"
+        )
     return said
 
 

@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from ray_resume import __main__ as command
 from ray_resume.checkpoint_store import CheckpointStore, Saved, Writer
+from ray_resume.runs import DONE
 from ray_resume.save_requests import Requested, SaveRequests
 from ray_resume.storage import open_storage
 from tests.jobs.support.runs import Runs, Undisturbed
@@ -43,7 +45,8 @@ def work(rank: int, directory: Path) -> None:
     """Make steps at a pace of this worker's own, and save whenever somebody asks, until that happened ROUNDS times."""
     store = CheckpointStore(open_storage(str(directory), "job"))
     requested = Requested(SaveRequests(store), WRITER, rank)
-    pace, saved, step = random.Random(rank), [], 0  # noqa: S311
+    pace, step = random.Random(rank), 0  # noqa: S311
+    saved: list[int] = []
     while len(saved) < ROUNDS:
         step += 1
         time.sleep(pace.random() * 0.02 * (rank + 1))
@@ -119,8 +122,8 @@ def test_run_saves_on_request_and_on_sigterm_and_loses_no_step(
     runs.wait_for_step(2)
 
     environment = os.environ | {"RUN_NAME": "job", "RUN_STORAGE": str(runs.storage)}
-    command = [sys.executable, "-m", "ray_resume", "checkpoint", "--timeout", f"{REHEARSAL_PATIENCE}"]
-    asked = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    words = [sys.executable, "-m", "ray_resume", "checkpoint", "--timeout", f"{REHEARSAL_PATIENCE}"]
+    asked = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert asked.returncode == 0, asked.stderr
     [requested] = runs.store.committed()
     assert asked.stdout == f"run job saved step {requested.step} ({requested.name})\n"
@@ -141,11 +144,43 @@ def test_run_saves_on_request_and_on_sigterm_and_loses_no_step(
     assert runs.samples() == expected.samples
 
 
-def test_command_names_what_is_missing(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "ray_resume", "checkpoint"]
-    for given, code, told in (
-        ({}, 2, "RUN_NAME and RUN_STORAGE are not set"),
-        ({"RUN_NAME": "other", "RUN_STORAGE": str(tmp_path)}, 1, "there is no run other"),
-    ):
-        done = subprocess.run(command, env=os.environ | given, capture_output=True, text=True, check=False)
-        assert (done.returncode, told in done.stderr) == (code, True), done.stderr
+def test_run_that_ends_meanwhile_answers_with_its_last_checkpoint(requests: SaveRequests, tmp_path: Path) -> None:
+    store = store_of(tmp_path)
+    store.commit(Saved(9, WRITER), {})
+    answers: list[Saved | None] = []
+    asked = threading.Thread(target=lambda: answers.append(requests.save_now(seconds=REHEARSAL_PATIENCE)), daemon=True)
+    asked.start()
+    wait_until(lambda: bool(requests.open()), "the request")
+    store.storage.put(DONE, b"{}")
+    asked.join()
+    assert answers == [Saved(9, WRITER)]
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "code", "told"),
+    [
+        ("", (), 2, "RUN_NAME and RUN_STORAGE are not set"),
+        ("job", (), 1, "there is no run job"),
+        ("job", ("run.json", DONE), 1, "run job is done"),
+        ("job", ("run.json",), 1, "run job did not save within 0 s. Fix: "),
+    ],
+)
+def test_command_says_why_no_run_has_saved(
+    *,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    files: tuple[str, ...],
+    code: int,
+    told: str,
+) -> None:
+    for file in files:
+        open_storage(str(tmp_path), "job").put(file, b"{}")
+    monkeypatch.setenv("RUN_NAME", name)
+    monkeypatch.setenv("RUN_STORAGE", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["ray_resume", "checkpoint", "--timeout", "0"])
+    with pytest.raises(SystemExit) as ended:
+        command.main()
+    assert ended.value.code == code
+    assert told in capsys.readouterr().err

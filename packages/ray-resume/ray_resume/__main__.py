@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 
 from ray_resume.checkpoint_store import CheckpointStore
-from ray_resume.runs import InvalidInputError, RunFailedError, first_use
+from ray_resume.runs import DONE, InvalidInputError, RunFailedError, first_use
 from ray_resume.save_requests import SaveRequests
 from ray_resume.storage import open_storage
 
@@ -49,6 +48,8 @@ def checkpoint(timeout: float, hold: float) -> str:
         store = CheckpointStore(open_storage(storage, name))
         if store.storage.read("run.json") is None:
             raise RunFailedError(f"there is no run {name} in {storage}. Fix: name a run of the library")
+        if store.storage.read(DONE) is not None:
+            raise RunFailedError(f"run {name} is done. Allowed: runs that train")
         saved = SaveRequests(store).save_now(seconds=timeout, hold=hold)
     if saved is None:
         raise RunFailedError(
@@ -59,4 +60,4 @@ def checkpoint(timeout: float, hold: float) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -22,6 +22,7 @@ from typing import Final
 
 from ray_resume.checkpoint_store import CheckpointStore, Saved, Writer, as_json
 from ray_resume.collective import by_rank_0
+from ray_resume.runs import DONE
 
 LOOK_SECONDS: Final = 2.0
 """About how often rank 0 looks for requests, and the workers ask it."""
@@ -64,11 +65,16 @@ class SaveRequests:
         return saved
 
     def answer(self, id: str) -> Saved | None:
-        """Return the newest checkpoint if it answers a request: it has all steps that were done when rank 0 read it."""
+        """Return the newest checkpoint if it answers a request: it has all steps that were done when rank 0 read it.
+
+        The last checkpoint of a run that is done answers every request.
+        """
         promise = self._storage.read(f"{_FOLDER}/{id}/promise.json")
         promised = Saved.parse(json.loads(promise)["checkpoint"]) if promise else None
-        newest = next(self._store.history(), None) if promised else None
-        return newest if newest and promised and newest.step >= promised.step else None
+        if promised is None and self._storage.read(DONE) is None:
+            return None
+        newest = next(self._store.history(), None)
+        return newest if newest and (promised is None or newest.step >= promised.step) else None
 
     def promise(self, id: str, saved: Saved) -> None:
         """Name the checkpoint that will answer a request."""

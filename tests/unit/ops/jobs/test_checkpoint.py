@@ -112,7 +112,9 @@ def test_run_that_is_over_or_unknown_is_not_asked(run_of_train: Apis, head: Fake
 
 def test_job_that_does_not_save_in_time_is_reported(run_of_train: Apis, head: FakeHead) -> None:
     head.ends = ("FAILED", "run train did not save within 300 s")
-    assert "job train-2 has not saved: run train did not save within 300 s" in refused("job", "checkpoint", "train")
+    said = refused("job", "checkpoint", "train")
+    assert "job train-2 has not saved. Fix: see whether it trains (`ops job logs train`)." in said
+    assert said.endswith("run train did not save within 300 s")
 
 
 def test_timeout_without_a_unit_is_bad_input(run_of_train: Apis, head: FakeHead) -> None:
