@@ -1,7 +1,9 @@
 """A job's output, shown as it arrives and searched for progress."""
 
 import sys
+import time
 from collections import deque
+from collections.abc import Callable
 from http.client import HTTPException
 from typing import Final
 
@@ -12,17 +14,30 @@ from controllers.websocket import WebSocket
 _LAST_LINES: Final = 200
 _LONGEST_LINE: Final = 10_000
 _LONGEST_REASON: Final = 300
+_LONGEST_HELD: Final = 1_000_000
+# A node keeps the last 10 MiB of a log by default: what it keeps always has marks.
+_MARK_EVERY: Final = 65_536
+_MARK_SECONDS: Final = 30.0
 
 
 class JobOutput:
-    """The output of one job. The head may be unavailable at times; on each connection Ray sends all output again."""
+    """The output of one job. The head may be unavailable at times; on each connection Ray sends all output again.
 
-    def __init__(self, submission_id: str) -> None:
+    Only whole lines are shown, so that the supervisor's own lines stand between lines of the job. `mark` is called
+    before the first line and then now and then, with the number of characters that the lines so far have.
+    """
+
+    def __init__(self, submission_id: str, mark: Callable[[int], None]) -> None:
         self._submission_id = submission_id
+        self._mark = mark
         self._socket: WebSocket | None = None
-        self._shown = 0
+        self._taken = 0
         self._skip = 0
+        self._shown = 0
+        self._marked, self._marked_at = -1, float("-inf")
+        self._held: list[str] = []
         self._line = ""
+        """The end of a line that was too long to hold."""
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
         self.progress = -1
         """The highest progress that the job has printed; -1 before the first."""
@@ -42,12 +57,14 @@ class JobOutput:
         """Show the output of the next `seconds`; return False once it is complete or Ray does not answer."""
         try:
             if self._socket is None:
-                self._socket, self._skip = ray.tail(self._submission_id), self._shown
+                self._socket, self._skip = ray.tail(self._submission_id), self._taken
             messages = self._socket.read(seconds)
         except (HeadUnavailableError, OSError, HTTPException):
             messages = None
         for message in messages or ():
             self._take(message)
+        if not messages:
+            self._mark_if_due()
         if messages is None:
             self.close()
         return messages is not None
@@ -61,8 +78,7 @@ class JobOutput:
     def end(self) -> list[str]:
         """Close the connection, end an unfinished line, and return the last lines."""
         self.close()
-        if self._line:
-            sys.stdout.write("\n")
+        if self._held or self._line:
             self._end_line()
         sys.stdout.flush()
         return list(self._last)
@@ -71,22 +87,40 @@ class JobOutput:
         known = min(self._skip, len(text))
         self._skip -= known
         text = text[known:]
-        self._shown += len(text)
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        self._taken += len(text)
         *whole, rest = text.split("\n")
         for part in whole:
-            self._line += part
+            self._held.append(part)
             self._end_line()
-        self._line = (self._line + rest)[-_LONGEST_LINE:]
+        if rest:
+            self._held.append(rest)
+        if sum(map(len, self._held)) > _LONGEST_HELD:
+            self._write("".join(self._held))
+            self._line, self._held = self._held[-1][-_LONGEST_LINE:], []
+        sys.stdout.flush()
 
     def _end_line(self) -> None:
-        for found in PROGRESS.finditer(self._line):
+        line, self._held = "".join(self._held), []
+        if not self._line:
+            self._mark_if_due()
+        self._write(f"{line}\n")
+        line, self._line = (self._line + line)[-_LONGEST_LINE:], ""
+        for found in PROGRESS.finditer(line):
             self.progress = max(self.progress, int(found[1]))
-        if waits := WAITS.search(self._line):
+        self.resumed = self.resumed or RESUMED.search(line) is not None
+        if waits := WAITS.search(line):
             self.waits = waits[1].strip()[:_LONGEST_REASON]
-        elif BEGAN.search(self._line):
+        elif BEGAN.search(line):
             self.waits, self.began = "", True
-        self.resumed = self.resumed or RESUMED.search(self._line) is not None
-        self._last.append(self._line[-_LONGEST_LINE:])
-        self._line = ""
+        self._last.append(line)
+
+    def _write(self, text: str) -> None:
+        sys.stdout.write(text)
+        self._shown += len(text)
+
+    def _mark_if_due(self) -> None:
+        now = time.monotonic()
+        old = now - self._marked_at >= _MARK_SECONDS
+        if self._shown > self._marked and not self._line and (old or self._shown - self._marked >= _MARK_EVERY):
+            self._mark(self._shown)
+            self._marked, self._marked_at = self._shown, now

@@ -3,6 +3,7 @@
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from controllers.job_decision import LOST, STOPPED_CODE, WITHDRAWN, Ending, Limits, decide
@@ -15,6 +16,12 @@ from controllers.run_objects import RunObjects
 from controllers.telemetry import Metrics, log
 
 NAME: Final = "job-supervisor"
+OUTPUT_MARK: Final = "output"
+"""Message of lines with the position of the job's output at which the next line begins."""
+
+STOP_SECONDS: Final = 60
+"""How long a job that is stopped may take to save."""
+
 NAME_IN_USE: Final = 2
 
 _LOOK: Final = 2.0
@@ -154,6 +161,7 @@ class Supervisor:
         run, attempt = self._run, str(self._state.attempt)
         uid = self._objects.uid
         env = {"RUN_NAME": run.name, "RUN_ATTEMPT": attempt, "RUN_SERIES": uid, "RUN_STORAGE": run.storage}
+        env["RAY_JOB_STOP_WAIT_TIME_S"] = str(STOP_SECONDS)
         metadata = {"run": run.name, "attempt": attempt, "supervisor": uid}
         package = run.package.name if run.package else None
         return submission(self._id, run.entrypoint, env=env, metadata=metadata, package=package)
@@ -181,7 +189,7 @@ class Supervisor:
 
     def _follow(self) -> Ending:
         """Show the attempt's output until the attempt ends; return its ending."""
-        output = JobOutput(self._id)
+        output = JobOutput(self._id, partial(_mark, self._id))
         pace = Pace()
         began = time.monotonic()
         stop_at = 0.0
@@ -378,3 +386,7 @@ def say(message: str, **fields: object) -> None:
 
 def _no_answer(error: ApiError) -> None:
     say("no answer", error=str(error))
+
+
+def _mark(job: str, position: int) -> None:
+    say(OUTPUT_MARK, job=job, position=position)

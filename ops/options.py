@@ -20,6 +20,7 @@ Force = Annotated[bool, typer.Option("--force", help="Proceed even if a Ray job 
 _CONTEXT: Final = "CDK context for {}, as KEY=VALUE."
 Context = Annotated[list[str] | None, typer.Option("--context", "-c", help=_CONTEXT.format("the synthesis"))]
 ContextOfBoth = Annotated[list[str] | None, typer.Option("--context", "-c", help=_CONTEXT.format("both syntheses"))]
+Checkpoint = Annotated[bool, typer.Option("--checkpoint", help="Let running jobs save first, then proceed.")]
 Cluster = Annotated[
     str | None,
     typer.Option(

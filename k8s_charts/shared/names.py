@@ -61,6 +61,8 @@ RUN_CLUSTER_LABEL: Final = "ray-on-hyperpod/cluster"
 # supervisor's state in JSON.
 RUN_STOP: Final = "ray-on-hyperpod/stop"
 RUN_STATE: Final = "ray-on-hyperpod/state"
+# Message of a supervisor's lines that say at which position of the job's output its log continues.
+OUTPUT_MARK: Final = "output"
 
 
 def submitters_group(namespace: str) -> str:

@@ -18,6 +18,8 @@ from ops.cli import confirmed
 from ops.clients import Clients, connect
 from ops.environment.edits import lower_counts
 from ops.errors import in_plain_words
+from ops.jobs.checkpoint import CheckpointError, Job, jobs_on, save_all
+from ops.jobs.head_api import HeadUnreachableError, RayApiError
 from ops.jobs.running import running
 from ops.max_unavailable import MaxUnavailable
 
@@ -33,6 +35,7 @@ def scale(
     yes: bool,
     dry_run: bool,
     force: bool,
+    checkpoint: bool,
     timeout: float,
     interval: float = 5,
 ) -> None:
@@ -41,12 +44,12 @@ def scale(
         made = scaling.look(environment, clients, group, count)
         if made.leaving or made.replicas:
             _tell(scaling.describe(made), say)
-            if not force:
-                refuse_jobs(made.clusters, partial(running, clients.kubernetes))
+            jobs = _jobs(clients, made.clusters, say, force=force, checkpoint=checkpoint)
             if dry_run:
                 say("dry run: nothing was changed")
             else:
                 _confirm("Continue?", yes)
+                _save(jobs, say)
                 cluster = environment.hyperpod.cluster_name
                 scaling.carry_out(made, clients, cluster, say, timeout=timeout, interval=interval)
         now = made.target if dry_run else scaling.count_now(clients.sagemaker, environment.hyperpod.cluster_name, group)
@@ -62,18 +65,19 @@ def update_software(
     yes: bool,
     dry_run: bool,
     force: bool,
+    checkpoint: bool,
 ) -> None:
     """Start a software update of the groups; an empty `groups` means all. Raises RefusedError and UnreachableError."""
     with _connected(environment) as clients:
         update = software.look(environment, clients, list(groups))
         say(f"UpdateClusterSoftware: {update.nodes} nodes of {', '.join(update.groups)} in {update.cluster}")
         say("HyperPod wipes their root volumes and reruns the lifecycle scripts; processes on them end")
-        if not force:
-            refuse_jobs(set(update.ray_clusters), partial(running, clients.kubernetes))
+        jobs = _jobs(clients, set(update.ray_clusters), say, force=force, checkpoint=checkpoint)
         if dry_run:
             say("dry run: nothing was changed")
             return
         _confirm("Continue?", yes)
+        _save(jobs, say)
         software.begin(update, clients.sagemaker)
         say(f"started; it takes up to an hour. `ops wait --env {environment.name}` shows its progress")
 
@@ -87,6 +91,7 @@ def rollout(
     yes: bool,
     dry_run: bool,
     force: bool,
+    checkpoint: bool,
     timeout: float,
     interval: float = 2,
 ) -> None:
@@ -103,13 +108,13 @@ def rollout(
                 rollouts.refuse_missing_image(environment, clients)
             for made in needed:
                 rollouts.refuse_other_image(made)
-            refuse_jobs(
-                {(made.live.namespace, made.live.name) for made in needed}, partial(running, clients.kubernetes)
-            )
+        clusters = {(made.live.namespace, made.live.name) for made in needed}
+        jobs = _jobs(clients, clusters, say, force=force, checkpoint=checkpoint)
         if needed and dry_run:
             say("dry run: nothing was changed")
         elif needed:
             _confirm("Continue?", yes)
+            _save(jobs, say)
             for made in needed:
                 rollouts.carry_out(made, say, timeout=timeout, interval=interval)
 
@@ -121,6 +126,7 @@ def pause(
     yes: bool,
     dry_run: bool,
     force: bool,
+    checkpoint: bool,
     timeout: float,
     interval: float = 5,
 ) -> None:
@@ -132,12 +138,12 @@ def pause(
         made = pauses.look(environment, clients)
         if made.is_needed:
             _tell(pauses.describe(made), say)
-            if not force:
-                refuse_jobs(set(made.with_jobs), partial(running, clients.kubernetes))
+            jobs = _jobs(clients, set(made.with_jobs), say, force=force, checkpoint=checkpoint)
             if dry_run:
                 say("dry run: nothing was changed")
             else:
                 _confirm("Continue?", yes)
+                _save(jobs, say)
                 pauses.carry_out(made, clients, say, timeout=timeout, interval=interval)
         else:
             say(f"{environment.name} is paused already")
@@ -206,6 +212,32 @@ def _advise(environment: Environment, group: str, count: int, replicas: dict[tup
         say(f"now change {shown(file)}, or the next deployment raises it again:")
         _tell(map(str, lines), say)
         say(f"then `cdk deploy --all -c environment={environment.name}`, which moves no node")
+
+
+def _jobs(clients: Clients, clusters: set[tuple[str, str]], say: Print, *, force: bool, checkpoint: bool) -> list[Job]:
+    """Return the running jobs that save first. Raises RefusedError if a job runs that must not lose its workers."""
+    if force:
+        return []
+    if not checkpoint:
+        refuse_jobs(clusters, partial(running, clients.kubernetes), instead="let it save first with `--checkpoint`")
+        return []
+    with _as_refusal():
+        jobs = [job for place in sorted(clusters) for job in jobs_on(clients.kubernetes, *place)]
+    _tell((f"{job}: saves first" for job in jobs), say)
+    return jobs
+
+
+def _save(jobs: list[Job], say: Print) -> None:
+    with _as_refusal():
+        save_all(jobs, say)
+
+
+@contextmanager
+def _as_refusal() -> Iterator[None]:
+    try:
+        yield
+    except (CheckpointError, HeadUnreachableError, RayApiError) as error:
+        raise RefusedError(str(error)) from error
 
 
 @contextmanager

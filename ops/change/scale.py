@@ -110,8 +110,11 @@ def refuse_deep_checks(nodes: Sequence[Mapping[str, Any]]) -> None:
         )
 
 
-def refuse_jobs(clusters: set[tuple[str, str]], jobs: Jobs) -> None:
-    """Raise RefusedError if a job runs on one of the RayClusters (namespace, name), or its head does not answer."""
+def refuse_jobs(clusters: set[tuple[str, str]], jobs: Jobs, *, instead: str = "") -> None:
+    """Raise RefusedError if a job runs on one of the RayClusters (namespace, name), or its head does not answer.
+
+    `instead` is one more thing to do about a job, for the message.
+    """
     for namespace, name in sorted(clusters):
         try:
             found = jobs(namespace, name)
@@ -120,7 +123,8 @@ def refuse_jobs(clusters: set[tuple[str, str]], jobs: Jobs) -> None:
         if found:
             raise RefusedError(
                 f"on RayCluster {namespace}/{name} runs {', '.join(found)}. "
-                "Fix: wait for its end or stop it, or override with `--force`, which takes its workers away"
+                f"Fix: wait for its end or stop it, {f'{instead}, ' if instead else ''}"
+                "or override with `--force`, which takes its workers away"
             )
 
 

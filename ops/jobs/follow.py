@@ -1,6 +1,5 @@
 """Stream a run's output across its supervisor pods, with the supervisor's own messages in between."""
 
-import json
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -8,19 +7,18 @@ from typing import Any, Final
 import urllib3
 from kubernetes.client import ApiException
 from rich.console import Console
-from rich.markup import escape
 
-from k8s_charts.shared.names import JOB_SUPERVISOR
+from ops.jobs.head_api import Head, HeadUnreachableError, RayApiError, heads
 from ops.jobs.runs import Run, Runs, as_submitter, pending_reason
+from ops.jobs.shown import Fill, Shown
 
 _LOOK: Final = 1.0
-_ASIDE: Final = {"time", "message", "controller"}
 
 
 def follow(runs: Runs, name: str, console: Console) -> int:
     """Show the output of a run until it ends; return its exit code. Raises RunError and UnreachableError."""
     told = ""
-    shown: dict[str, int] = {}
+    shown = Shown(console, _from_ray(runs, name))
     while True:
         with as_submitter():
             run = runs.get(name)
@@ -29,37 +27,49 @@ def follow(runs: Runs, name: str, console: Console) -> int:
             if pod.status.phase == "Pending":
                 waits = pending_reason(pod)
                 if waits != told:
-                    _aside(console, "waiting for the supervisor", {"reason": waits})
+                    shown.aside("waiting for the supervisor", {"reason": waits})
                     told = waits
             else:
-                _show(runs, pod.metadata.name, shown, console)
+                _show(runs, pod.metadata.name, shown)
         if run.finished:
             return _exit_code(run, pods)
         time.sleep(_LOOK)
 
 
-def show(line: str, console: Console) -> None:
-    """Print a line of the output: a job's line unchanged, a supervisor's message highlighted."""
-    said = _said(line)
-    if said is None:
-        console.print(line, soft_wrap=True, markup=False, highlight=False)
-    else:
-        _aside(console, said["message"], {key: value for key, value in said.items() if key not in _ASIDE})
+def _show(runs: Runs, pod: str, shown: Shown) -> None:
+    """Show a pod's log until the pod or the connection ends, or the log is silent for long.
 
-
-def _show(runs: Runs, pod: str, shown: dict[str, int], console: Console) -> None:
-    """Print a pod's new log lines until the pod or the connection ends."""
-    known = shown.get(pod, 0)
+    The node removes the beginning of a long log, and some kubelets then send nothing more: reading it again helps.
+    """
+    shown.read(pod)
     try:
-        for number, line in enumerate(lines_of(runs.log(pod))):
-            if number >= known:
-                show(line, console)
-                shown[pod] = number + 1
+        for line in lines_of(runs.log(pod)):
+            shown.line(line)
     except (ApiException, urllib3.exceptions.HTTPError) as error:
         # The pod has not started or is gone, or the API server closed the connection: the next poll shows which.
         if isinstance(error, ApiException) and error.status in (401, 403):
             with as_submitter():
                 raise
+    shown.end()
+
+
+def _from_ray(runs: Runs, name: str) -> Fill:
+    """Return a function that reads a part of an attempt's output from Ray, which keeps all of it with the head."""
+
+    def fill(job: str, begin: int, end: int) -> str:
+        text = ""
+        try:
+            for pod in heads(runs.core, runs.namespace, runs.get(name).cluster):
+                for piece in Head(runs.core, runs.namespace, pod).tail(job):
+                    text += piece
+                    if len(text) >= end:
+                        return text[begin:end]
+        except (ApiException, HeadUnreachableError, RayApiError):
+            # The caller reports the gap.
+            return ""
+        return ""
+
+    return fill
 
 
 def lines_of(pieces: Iterable[bytes]) -> Iterator[str]:
@@ -72,21 +82,6 @@ def lines_of(pieces: Iterable[bytes]) -> Iterator[str]:
         yield rest.decode(errors="replace")
 
 
-def _said(line: str) -> dict[str, Any] | None:
-    """Return the supervisor's message in a line as a dict; None if the line is the job's."""
-    if not line.startswith("{"):
-        return None
-    try:
-        said = json.loads(line)
-    except ValueError:
-        return None
-    return said if isinstance(said, dict) and said.get("controller") == JOB_SUPERVISOR and "message" in said else None
-
-
-def _aside(console: Console, message: str, fields: dict[str, Any]) -> None:
-    told = ", ".join(f"{key} {value}" if key != "reason" else str(value) for key, value in fields.items())
-    text = f"── {message}{': ' + told if told else ''}"
-    console.print(f"[cyan]{escape(text)}[/]", soft_wrap=True, highlight=False)
 
 
 def _exit_code(run: Run, pods: list[Any]) -> int:

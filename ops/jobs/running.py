@@ -1,6 +1,7 @@
 """Find the jobs on a RayCluster: RayJob objects, and the jobs that the head lists."""
 
 from collections.abc import Callable
+from typing import Any
 
 import kubernetes
 
@@ -16,20 +17,21 @@ def running(api: kubernetes.client.ApiClient, namespace: str, cluster: str) -> l
 
     Raises HeadUnreachableError if a head exists and does not answer.
     """
-    found = [f"RayJob {name}" for name in _ray_jobs(api, namespace, cluster)]
+    found = [f"RayJob {job['metadata']['name']}" for job in ray_jobs(api, namespace, cluster)]
     core = kubernetes.client.CoreV1Api(api)
     for pod in heads(core, namespace, cluster):
         found += [f"job {job}" for job in _submitted(Head(core, namespace, pod))]
     return found
 
 
-def _ray_jobs(api: kubernetes.client.ApiClient, namespace: str, cluster: str) -> list[str]:
+def ray_jobs(api: kubernetes.client.ApiClient, namespace: str, cluster: str) -> list[dict[str, Any]]:
+    """Return the RayJob objects that have not ended and use the RayCluster."""
     custom = kubernetes.client.CustomObjectsApi(api)
     listed = custom.list_namespaced_custom_object(
         "ray.io", "v1", namespace, "rayjobs", _request_timeout=REQUEST_TIMEOUT
     )
     return [
-        job["metadata"]["name"]
+        job
         for job in listed["items"]
         if (status := job.get("status", {})).get("rayClusterName") == cluster
         and status.get("jobStatus") not in ENDED

@@ -20,8 +20,9 @@ _PACKAGE_MOUNT: Final = "/opt/ray-on-hyperpod-package"
 _ENTRY: Final = "ray-on-hyperpod/entrypoint"
 _JOB_LABEL: Final = "batch.kubernetes.io/job-name"
 _CONFLICT_SECONDS: Final = 30
-# Seconds to connect, and seconds without output after which the log is requested again.
-_SILENCE: Final = (REQUEST_TIMEOUT[0], 3600)
+# Seconds to connect, and seconds without output after which the log is requested again: a kubelet that has rotated it
+# may send nothing more.
+_SILENCE: Final = (REQUEST_TIMEOUT[0], 300)
 _DONE: Final = {"Complete", "Failed"}
 
 as_submitter: Final = partial(in_plain_words, "access.submitters")
@@ -68,7 +69,7 @@ class Runs:
 
     def __init__(self, api: kubernetes.client.ApiClient, namespace: str) -> None:
         self._api = api
-        self._namespace = namespace
+        self.namespace = self._namespace = namespace
         self._batch = kubernetes.client.BatchV1Api(api)
         self.core = kubernetes.client.CoreV1Api(api)
         self._leases = kubernetes.client.CoordinationV1Api(api)
@@ -140,11 +141,16 @@ class Runs:
             _request_timeout=REQUEST_TIMEOUT,
         ).items
         return {pod.metadata.labels.get(_JOB_LABEL, ""): pending_reason(pod) for pod in pods}
+    def running(self, name: str) -> Run:
+        """Return a run that has not ended. Raises RunError."""
+        run = self.get(name)
+        if run.finished:
+            raise RunError(f"the run {name} has ended. Allowed: runs that have not ended")
+        return run
 
     def stop(self, name: str) -> None:
         """Request the stop of a run; its supervisor stops the job on Ray. Raises RunError."""
-        if self.get(name).finished:
-            raise RunError(f"the run {name} has ended. Allowed: runs that have not ended")
+        self.running(name)
         body = {"metadata": {"annotations": {RUN_STOP: "requested"}}}
         self._batch.patch_namespaced_job(name, self._namespace, body, _request_timeout=REQUEST_TIMEOUT)
 

@@ -18,7 +18,8 @@ COMMANDS: Final[Mapping[str, tuple[Role, ...]]] = {
     **dict.fromkeys(("update-software", "node shell", "node drain", "node reboot"), (Role.OPERATOR,)),
     **dict.fromkeys(("node replace", "node check"), (Role.OPERATOR,)),
     **dict.fromkeys(("data ls", "job list", "job logs", "kubeconfig", "logs"), (Role.SCIENTIST, Role.VIEWER)),
-    **dict.fromkeys(("dashboard", "data get", "data put", "job submit", "job stop", "smoke"), (Role.SCIENTIST,)),
+    **dict.fromkeys(("dashboard", "data get", "data put", "smoke"), (Role.SCIENTIST,)),
+    **dict.fromkeys(("job submit", "job checkpoint", "job stop"), (Role.SCIENTIST,)),
     **dict.fromkeys(("mirror", "sweep"), (Role.ADMIN,)),
 }
 """The roles with the fewest rights that may run a command: of two, neither has all rights of the other. The other

@@ -1,6 +1,7 @@
 """Rehearse a job that loses a node."""
 
 import json
+import re
 import shutil
 import sys
 import time
@@ -68,8 +69,10 @@ def rehearse_job(console: Console) -> int:
         with rehearsal.watch.interrupting():
             rehearsal.set_up()
             rehearsal.submit()
+            rehearsal.ask_to_save()
             rehearsal.upgrade_the_controllers()
             rehearsal.lose_a_node()
+            rehearsal.see_it_saved()
             rehearsal.see_it_end()
             rehearsal.submit_own_script()
             rehearsal.smoke()
@@ -143,6 +146,21 @@ class JobRehearsal:
             self._wait_for("the first checkpoint", lambda: bool(self._checkpoints()))
             self._mark(f"checkpoint of step {max(self._checkpoints())}")
             step.see(f"{len(self._attempts())} attempt, checkpoints of steps {_listed(self._checkpoints())}")
+
+    def ask_to_save(self) -> None:
+        """Ask the run to save with `ops job checkpoint`, without waiting for the answer."""
+        self._asking = self._ops("checkpoint", ["job", "checkpoint", RUN, "--env", _ENVIRONMENT])
+        self._mark("`ops job checkpoint`")
+
+    def see_it_saved(self) -> None:
+        """Wait for the answer. Raises RehearsalError unless the run has saved."""
+        with self._progress.step(f"ops job checkpoint {RUN} --env {_ENVIRONMENT}") as step:
+            wait("the end of ops job checkpoint", lambda: self._asking.returncode is not None, timeout=_PATIENCE)
+            said = self._asking.tail(5).strip()
+            self._mark(f"`ops job checkpoint` ends with {self._asking.returncode}")
+            if self._asking.returncode or not re.search(rf"^run {RUN} saved step [0-9]+ ", said, re.MULTILINE):
+                raise RehearsalError(f"the run must save when it is asked:\n{said}")
+            step.see(said.splitlines()[-1])
 
     def upgrade_the_controllers(self) -> None:
         """Deploy a newer version of the controllers while the run trains.

@@ -109,6 +109,7 @@ def _details(id: str, job: FakeJob) -> dict[str, Any]:
         "driver_exit_code": job.exit_code,
         "entrypoint": job.request["entrypoint"],
         "metadata": job.request.get("metadata"),
+        "runtime_env": job.request.get("runtime_env"),
         "error_type": None,
     }
 

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from ops.cli import EnvName, app, load, say
-from ops.commands.change.running import changing, wait
+from ops.commands.change.running import changing, require_one, wait
 from ops.durations import Duration
-from ops.options import DryRun, Force, Interval, Timeout, Yes
+from ops.options import Checkpoint, DryRun, Force, Interval, Timeout, Yes
 
 
 @app.command()
@@ -17,6 +17,7 @@ def pause(
     yes: Yes = False,
     dry_run: DryRun = False,
     force: Force = False,
+    checkpoint: Checkpoint = False,
     timeout: Timeout = Duration(3600),
 ) -> None:
     """Suspend the RayClusters, drain all HyperPod nodes and remove them; print what still costs.
@@ -40,9 +41,12 @@ def pause(
     """
     from ops.change import confirm  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
 
+    require_one(checkpoint=checkpoint, force=force)
     environment = load(env)
     with changing(f"rerun `ops pause --env {env}`, or revert it with `ops resume --env {env}`"):
-        confirm.pause(environment, say, yes=yes, dry_run=dry_run, force=force, timeout=timeout.seconds)
+        confirm.pause(
+            environment, say, yes=yes, dry_run=dry_run, force=force, checkpoint=checkpoint, timeout=timeout.seconds
+        )
 
 
 @app.command()

@@ -13,7 +13,7 @@ from ops.cli import EnvName, app, console, errors, fail, kuberay_app, load, say
 from ops.durations import Duration
 from ops.max_unavailable import MaxUnavailable
 from ops.max_unavailable import max_unavailable as parsed
-from ops.options import DryRun, Force, Interval, Timeout, Yes
+from ops.options import Checkpoint, DryRun, Force, Interval, Timeout, Yes
 from ops.output import Format, Output, emit, teller
 from ops.readiness.item import Item, Require, State
 
@@ -106,6 +106,7 @@ def scale(
     yes: Yes = False,
     dry_run: DryRun = False,
     force: Force = False,
+    checkpoint: Checkpoint = False,
     timeout: Timeout = Duration(3600),
 ) -> None:
     """Lower an instance group to COUNT nodes: drain nodes, lower Ray's replicas, delete the nodes.
@@ -124,12 +125,24 @@ def scale(
     Examples:
     - `ops scale worker-group-1 3 --env dev --dry-run`
     - `ops scale worker-group-1 3 --env dev`
+    - `ops scale worker-group-1 3 --env dev --checkpoint`
     """
     from ops.change import confirm  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
 
+    require_one(checkpoint=checkpoint, force=force)
     environment = load(env)
     with changing(f"rerun `ops scale {group} {count} --env {env}` to resume"):
-        confirm.scale(environment, group, count, say, yes=yes, dry_run=dry_run, force=force, timeout=timeout.seconds)
+        confirm.scale(
+            environment,
+            group,
+            count,
+            say,
+            yes=yes,
+            dry_run=dry_run,
+            force=force,
+            checkpoint=checkpoint,
+            timeout=timeout.seconds,
+        )
 
 
 @app.command()
@@ -150,6 +163,7 @@ def rollout(
             "--force", help="Proceed even if a Ray job is running, its state is unknown, or the image is missing."
         ),
     ] = False,
+    checkpoint: Checkpoint = False,
     max_unavailable: Annotated[
         MaxUnavailable | None,
         typer.Option(
@@ -187,6 +201,7 @@ def rollout(
     """
     from ops.change import confirm  # noqa: PLC0415
 
+    require_one(checkpoint=checkpoint, force=force)
     environment = load(env)
     batches = f" --max-unavailable {max_unavailable}" if max_unavailable else ""
     command = f"ops rollout {cluster} --env {env}" if cluster else f"ops rollout --env {env}"
@@ -199,6 +214,7 @@ def rollout(
             yes=yes,
             dry_run=dry_run,
             force=force,
+            checkpoint=checkpoint,
             timeout=timeout.seconds,
         )
 
@@ -215,9 +231,11 @@ def update_software(
             help="Instance group. Repeatable. Default: all.",
         ),
     ] = None,
+    *,
     yes: Yes = False,
     dry_run: DryRun = False,
     force: Force = False,
+    checkpoint: Checkpoint = False,
 ) -> None:
     """Update HyperPod's platform software (AMI, drivers): it wipes root volumes and reruns lifecycle scripts.
 
@@ -235,9 +253,12 @@ def update_software(
     """
     from ops.change import confirm  # noqa: PLC0415
 
+    require_one(checkpoint=checkpoint, force=force)
     environment = load(env)
     with changing("nothing more was started"):
-        confirm.update_software(environment, group or [], say, yes=yes, dry_run=dry_run, force=force)
+        confirm.update_software(
+            environment, group or [], say, yes=yes, dry_run=dry_run, force=force, checkpoint=checkpoint
+        )
 
 
 @kuberay_app.command("crds")
@@ -286,6 +307,12 @@ def kuberay_crds(
     emit({"environment": env, "accepted": accepted, "crds": [kind.data() for kind in kinds]}, None, output)
     if not accepted:
         fail("a deployment of the platform stack would fail on these CRDs. Fix: see docs/operate/kuberay.md", code=1)
+
+
+def require_one(*, checkpoint: bool, force: bool) -> None:
+    """Exit with 2 if both options are given: one saves jobs, the other gives them up."""
+    if checkpoint and force:
+        fail("--checkpoint and --force exclude each other. Fix: give one of them")
 
 
 @contextmanager

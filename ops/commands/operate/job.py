@@ -1,4 +1,4 @@
-"""Commands for jobs on a RayCluster: submit, list, logs, stop."""
+"""Commands for jobs on a RayCluster: submit, list, logs, checkpoint, stop."""
 
 import re
 from collections.abc import Iterator
@@ -195,8 +195,45 @@ def logs(name: RunName, env: EnvName, cluster: Cluster = None, direct: Direct = 
 
 
 @job_app.command()
+def checkpoint(
+    name: RunName,
+    env: EnvName,
+    cluster: Cluster = None,
+    direct: Direct = False,
+    timeout: Annotated[
+        Duration, typer.Option(parser=duration, metavar="DURATION", help="Give up after this time.")
+    ] = Duration(600),
+) -> None:
+    """Let a running job save a checkpoint now; print its step.
+
+    The job must use the library ray_resume. Ctrl-C detaches; the job saves
+    all the same.
+
+    Exit codes:
+    - 0: saved
+    - 1: not saved in time, or the run is not running
+    - 2: bad input or no access
+    - 130: detached
+
+    Examples:
+    - `ops job checkpoint run-1 --env dev`
+    - `ops job checkpoint run-1 --env dev --timeout 30m`
+    """
+    from ops.jobs.checkpoint import answer, ask, job_of  # noqa: PLC0415
+
+    environment = load(env)
+    with _talking(environment, f"`ops job logs {name} --env {env}` shows when it has saved", direct) as runs:
+        head = _head(runs, environment, cluster if direct else runs.running(name).cluster)
+        said = answer(ask(job_of(head, name), seconds=timeout.seconds))
+    say(said)
+
+
+@job_app.command()
 def stop(name: RunName, env: EnvName, cluster: Cluster = None, direct: Direct = False) -> None:
     """Stop a run and its job on Ray; its checkpoints stay.
+
+    A job that uses the library ray_resume saves first if it can within a
+    minute. With `--direct`, it has three seconds.
 
     Exit codes:
     - 0: stop requested
@@ -257,13 +294,14 @@ def _talking(environment: Environment, again: str = "", direct: bool = False) ->
     """Yield the environment's runs; report errors, and after Ctrl-C print `again`, the commands to return with."""
     from ops.clients import connect  # noqa: PLC0415
     from ops.errors import UnreachableError  # noqa: PLC0415
+    from ops.jobs.checkpoint import CheckpointError  # noqa: PLC0415
     from ops.jobs.head_api import HeadUnreachableError, RayApiError  # noqa: PLC0415
     from ops.jobs.runs import RunError, Runs, as_submitter  # noqa: PLC0415
 
     try:
         with connect(environment) as clients, as_submitter():
             yield Runs(clients.kubernetes, environment.ray.namespace)
-    except (RunError, HeadUnreachableError, RayApiError) as error:
+    except (RunError, CheckpointError, HeadUnreachableError, RayApiError) as error:
         fail(str(error), code=1)
     except UnreachableError as error:
         fail(str(error))

@@ -14,7 +14,9 @@ from ray.train.torch import TorchConfig, TorchTrainer
 
 from ray_resume.checkpoint_store import CheckpointStore
 from ray_resume.cluster_view import missing_resources, reported_steps
+from ray_resume.on_sigterm import saving_on_sigterm
 from ray_resume.runs import InvalidInputError, Run, RunFailedError, first_use
+from ray_resume.save_requests import SaveRequests
 from ray_resume.storage import open_storage
 from ray_resume.watchdog import PATIENCE, Watchdog
 from ray_resume.worker import completing
@@ -86,8 +88,9 @@ def fit(
         return
     store = CheckpointStore(storage)
     try:
-        # Not as train_loop_config: Ray Train would restore that of the earlier attempt.
-        _fit(run, partial(_train, train, {**settings, "run": run}), scaling, worker_failures, torch_config)
+        with saving_on_sigterm(run.name, SaveRequests(store)):
+            # Not as train_loop_config: Ray Train would restore that of the earlier attempt.
+            _fit(run, partial(_train, train, {**settings, "run": run}), scaling, worker_failures, torch_config)
     except (TrainingFailedError, *_TORN) as error:
         # _TORN: on a full file system Ray Train cannot read its own record of the failure, and raises another error.
         last = next(store.history(), None)

@@ -20,6 +20,7 @@ from ray_resume.cluster_view import StepReports
 from ray_resume.collective import agree, by_rank_0
 from ray_resume.data_order import DataOrder
 from ray_resume.runs import Run
+from ray_resume.save_requests import Requested, SaveRequests
 from ray_resume.saving import Rest, Save, Write, in_background
 from ray_resume.storage import StorageError, open_storage
 
@@ -49,6 +50,7 @@ class Checkpoints:
         self._restored = False
         self._writing: tuple[Save, Future[None]] | None = None
         Checkpoints._latest = self
+        self._requested = Requested(SaveRequests(self._store), self._writer, self._rank)
 
     def data_order(self, samples: int, batch: int, seed: int) -> DataOrder:
         """Return the run's order of samples; a run keeps the version of the order with which it began."""
@@ -70,10 +72,14 @@ class Checkpoints:
         return self._origin.step
 
     def due(self, step: int, *, last: bool = False) -> bool:
-        """Return whether a checkpoint is due after `step` steps; call it after each step, as a sign of life."""
+        """Return whether a checkpoint is due after `step` steps, or somebody has asked for one.
+
+        Call it after each step, at all workers: it is also the sign of life that patience counts from.
+        """
         if self._rank == 0:
             self._steps.reached(step)
-        return last or step % self._run.every == 0
+        regular = last or step % self._run.every == 0
+        return self._requested.at(step, saves=regular) or regular
 
     def save(self, step: int, write: Write, metrics: Mapping[str, Any]) -> None:
         """Let `write` write this worker's part into a directory, commit the checkpoint, and report it to Ray Train.
@@ -107,6 +113,7 @@ class Checkpoints:
             call = partial(self._finish, save, rest, self._group)
             save.unblock()
             self._writing = save, in_background(call)
+        self._requested.wait(step, self._say)
 
     def wait(self) -> None:
         """Wait until the checkpoint that is written in the background exists, and report it to Ray Train.

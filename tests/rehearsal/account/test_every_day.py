@@ -82,8 +82,8 @@ MAY_VIEW = {
 }
 """What the viewers' group may do in Ray's namespace: verb and resource with its API group."""
 IN_KUBERNETES = (
-    *("dashboard", "image build", "isolation-check", "job list", "job logs run-1", "logs head", "node list", "pause"),
-    *("resume", "rollout", "scale worker-group-1 0", "wait"),
+    *("dashboard", "image build", "isolation-check", "job list", "job logs run-1", "job checkpoint run-1", "logs head"),
+    *("node list", "pause", "resume", "rollout", "scale worker-group-1 0", "wait"),
 )
 """Commands that ask the Kubernetes API, each with its arguments."""
 REFUSED: list[str] = []
@@ -659,6 +659,7 @@ def test_check_keeps_pods_off_the_node(every_day: EveryDay) -> None:
         ("image", "build", "--dry-run"),
         ("job", "list"),
         ("job", "logs", "none"),
+        ("job", "checkpoint", "none"),
         ("pause", "--dry-run"),
         ("resume", "--dry-run"),
         ("rollout", "--dry-run"),

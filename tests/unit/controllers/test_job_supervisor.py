@@ -45,6 +45,7 @@ def test_job_that_succeeds_is_submitted_once_with_its_run_in_its_environment(run
         "RUN_ATTEMPT": "1",
         "RUN_SERIES": "job-1",
         "RUN_STORAGE": "/fsx/runs",
+        "RAY_JOB_STOP_WAIT_TIME_S": "60",
     }
     assert job.request["metadata"] == {"run": "train", "attempt": "1", "supervisor": "job-1"}
     assert "hello\nworld\n" in run.log.read_text()

@@ -1,0 +1,158 @@
+"""Ask running jobs to save a checkpoint now.
+
+A short Ray job asks, with the environment of the job that it asks: the same code, storage and run
+(`python -m ray_resume checkpoint`). So `ops` needs no access to the storage, and nothing beside the head's own API.
+"""
+
+import secrets
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import kubernetes
+
+from ops.jobs.head_api import ENDED, Head, heads
+from ops.jobs.running import ray_jobs
+
+SAVE_SECONDS: Final = 600.0
+"""How long a change waits for the jobs that it asked."""
+
+HOLD_SECONDS: Final = 300.0
+"""How long the workers wait after a save for the change that ends them."""
+
+# Longer than Ray needs to start a job.
+_START_SECONDS: Final = 120.0
+_ASKS: Final = "checkpoint-of"
+_RUNNING: Final = "RUNNING"
+
+Say = Callable[[str], None]
+
+
+class CheckpointError(Exception):
+    """A job cannot save, or did not save in time; the message says why."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A running job of the training library; `runtime_env` is the one that Ray started it with."""
+
+    head: Head
+    id: str
+    run: str
+    runtime_env: dict[str, Any]
+
+    def __str__(self) -> str:
+        return f"job {self.id}"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A Ray job that asks `job` to save; it gives up after `seconds`."""
+
+    job: Job
+    id: str
+    seconds: float
+
+
+def job_of(head: Head, run: str) -> Job:
+    """Return the job that runs `run` now. Raises CheckpointError, HeadUnreachableError and RayApiError."""
+    found = [job for job in _running(head) if job["status"] == _RUNNING and _variables(job).get("RUN_NAME") == run]
+    if not found:
+        raise CheckpointError(f"the run {run} is not running on Ray. Fix: see `ops job list` for its state")
+    return _job(head, found[-1])
+
+
+def jobs_on(api: kubernetes.client.ApiClient, namespace: str, cluster: str) -> list[Job]:
+    """Return the jobs that run on a RayCluster.
+
+    Raises CheckpointError if one of them cannot save on request, HeadUnreachableError and RayApiError.
+    """
+    core = kubernetes.client.CoreV1Api(api)
+    found = [
+        (Head(core, namespace, pod), job)
+        for pod in heads(core, namespace, cluster)
+        for job in _running(Head(core, namespace, pod))
+    ]
+    known = {job.get("submission_id") for _, job in found}
+    others = [
+        f"RayJob {each['metadata']['name']}"
+        for each in ray_jobs(api, namespace, cluster)
+        if each.get("status", {}).get("jobId") not in known
+    ]
+    others += [f"job {_id(job)}" for _, job in found if not {"RUN_NAME", "RUN_STORAGE"} <= _variables(job).keys()]
+    if others:
+        raise CheckpointError(
+            f"on RayCluster {namespace}/{cluster} runs {', '.join(others)}, which cannot be asked to save. "
+            "Fix: wait for its end or stop it, or override with `--force`, which takes its workers away"
+        )
+    return [_job(head, job) for head, job in found]
+
+
+def ask(job: Job, *, seconds: float, hold: float = 0.0) -> Asked:
+    """Start the request; afterwards the job's workers wait `hold` seconds instead of training on.
+
+    Raises HeadUnreachableError and RayApiError.
+    """
+    id = f"{job.id}-checkpoint-{secrets.token_hex(4)}"
+    words = ["python", "-m", "ray_resume", "checkpoint", f"--timeout={seconds:g}", f"--hold={hold:g}"]
+    job.head.submit(
+        {
+            "submission_id": id,
+            "entrypoint": shlex.join(words),
+            "runtime_env": job.runtime_env,
+            "metadata": {_ASKS: job.id},
+        }
+    )
+    return Asked(job, id, seconds)
+
+
+def answer(asked: Asked, interval: float = 1.0) -> str:
+    """Wait for the answer; return a sentence with the step.
+
+    Raises CheckpointError if the job did not save in time, HeadUnreachableError and RayApiError.
+    """
+    deadline = time.monotonic() + asked.seconds + _START_SECONDS
+    head = asked.job.head
+    while (job := head.job(asked.id))["status"] not in ENDED:
+        if time.monotonic() >= deadline:
+            raise CheckpointError(f"{asked.job} was asked, but Ray did not answer. Fix: see `ops status`")
+        time.sleep(interval)
+    lines = [line for line in "".join(head.tail(asked.id)).splitlines() if line.strip()]
+    said = lines[-1] if lines else str(job.get("message") or "it printed nothing")
+    if job["status"] != "SUCCEEDED":
+        raise CheckpointError(
+            f"{asked.job} has not saved. Fix: see whether it trains (`ops job logs {asked.job.run}`). Last line: {said}"
+        )
+    return said
+
+
+def save_all(jobs: Sequence[Job], say: Say) -> None:
+    """Let the jobs save, at the same time, and wait until the workers are ended.
+
+    Raises CheckpointError, HeadUnreachableError and RayApiError.
+    """
+    asked = []
+    for job in jobs:
+        asked.append(ask(job, seconds=SAVE_SECONDS, hold=HOLD_SECONDS))
+        say(f"{job}: asked to save")
+    for each in asked:
+        say(answer(each))
+
+
+def _running(head: Head) -> list[dict[str, Any]]:
+    return [job for job in head.jobs() if job["status"] not in ENDED and _ASKS not in (job.get("metadata") or {})]
+
+
+def _job(head: Head, job: dict[str, Any]) -> Job:
+    return Job(head, _id(job), _variables(job)["RUN_NAME"], job["runtime_env"])
+
+
+def _variables(job: dict[str, Any]) -> dict[str, str]:
+    variables: dict[str, str] = (job.get("runtime_env") or {}).get("env_vars") or {}
+    return variables
+
+
+def _id(job: dict[str, Any]) -> str:
+    return str(job.get("submission_id") or job.get("job_id"))
