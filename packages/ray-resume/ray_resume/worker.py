@@ -11,6 +11,7 @@ from typing import Any
 
 import ray.train
 
+from ray_resume import warm_start
 from ray_resume.checkpoint_store import CheckpointStore, Saved, Writer
 from ray_resume.collective import agree, by_rank_0
 from ray_resume.data_order import DataOrder
@@ -43,11 +44,16 @@ class Checkpoints:
         self._order = self._order_version
         return DataOrder(samples, batch, seed, self._order_version)
 
-    def restore(self, read: Callable[[Path], None]) -> int:
-        """Let `read` load the newest checkpoint from a directory; return how many steps are done (0: a fresh start)."""
+    def restore(self, read: Callable[[Path], None], weights: Callable[[Path], None] | None = None) -> int:
+        """Let `read` load the newest checkpoint from a directory; return how many steps are done (0: a fresh start).
+
+        A run that starts with the weights of another run, and has no checkpoint of its own yet, calls `weights`.
+        """
         self._restored = True
         if self._origin is None:
-            self._say("starts at step 0" + (": there is no checkpoint" if self._run.attempt > 1 else ""))
+            warm = warm_start.load(self._store, weights)
+            told = f" with the weights of {warm}" if warm else ""
+            self._say(f"starts at step 0{told}" + (": there is no checkpoint" if self._run.attempt > 1 else ""))
             return 0
         started = time.monotonic()
         with self._store.storage.reading(self._origin.folder) as directory:
