@@ -13,10 +13,11 @@ import ray.train
 
 from ray_resume import warm_start
 from ray_resume.checkpoint_store import CheckpointStore, Saved, Writer
-from ray_resume.collective import agree, by_rank_0
+from ray_resume.collective import agree, by_rank_0, world_size
 from ray_resume.data_order import DataOrder
 from ray_resume.runs import Run
 from ray_resume.storage import StorageError, open_storage
+from ray_resume.telemetry.meter import Meter
 
 
 class Checkpoints:
@@ -38,6 +39,7 @@ class Checkpoints:
         self._writer, self._origin, self._order_version = began
         self._order: int | None = None
         self._restored = False
+        self.meter = Meter(run.name, self._store, self._writer, rank=self._rank, world=world_size(), say=self._say)
 
     def data_order(self, samples: int, batch: int, seed: int) -> DataOrder:
         """Return the run's order of samples; a run keeps the version of the order with which it began."""
@@ -49,6 +51,11 @@ class Checkpoints:
 
         A run that starts with the weights of another run, and has no checkpoint of its own yet, calls `weights`.
         """
+        done = self._restore(read, weights)
+        self.meter.ready(done)
+        return done
+
+    def _restore(self, read: Callable[[Path], None], weights: Callable[[Path], None] | None) -> int:
         self._restored = True
         if self._origin is None:
             warm = warm_start.load(self._store, weights)
@@ -102,6 +109,7 @@ class Checkpoints:
             self._store.prune(self._run.keep)
         seconds = time.monotonic() - started
         self._say(f"checkpoint of step {step} written in {seconds:.2f} s")
+        self.meter.saved(step, seconds)
         ray.train.report({**metrics, "step": step, "checkpoint_seconds": seconds})
 
     def _begin(self) -> tuple[Writer, Saved | None, int]:
