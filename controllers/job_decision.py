@@ -25,6 +25,14 @@ PROGRESS: Final = re.compile(r"\bcheckpoint of step ([0-9]+) written\b")
 RESUMED: Final = re.compile(r"\bresumes from step ([0-9]+)\b")
 """What a job prints once it has loaded a checkpoint (as ray_resume does)."""
 
+_NUMBER: Final = r"[-+]?(?:[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?|nan|inf)"
+
+FIGURES: Final = re.compile(
+    rf"\bstep (?P<step>[0-9]+): (?:loss (?P<loss>{_NUMBER}), )?(?P<steps_per_second>{_NUMBER}) steps/s\b"
+    rf"(?:.*\bgoodput (?P<goodput>{_NUMBER}) %)?"
+)
+"""What a job may print of its speed, once per interval (as ray_resume does); goodput in percent."""
+
 BAD_INPUT: Final = 2
 """Exit code of a job with invalid input; another attempt would end the same way."""
 

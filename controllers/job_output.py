@@ -5,7 +5,7 @@ from collections import deque
 from http.client import HTTPException
 from typing import Final
 
-from controllers.job_decision import PROGRESS, RESUMED
+from controllers.job_decision import FIGURES, PROGRESS, RESUMED
 from controllers.ray_jobs_api import HeadUnavailableError, RayJobs
 from controllers.websocket import WebSocket
 
@@ -27,6 +27,8 @@ class JobOutput:
         """The highest progress that the job has printed; -1 before the first."""
         self.resumed = False
         """Whether the job has printed that it resumed from a checkpoint."""
+        self.figures: dict[str, float] = {}
+        """The newest figures that the job has printed (`job_decision.FIGURES`); empty before the first."""
 
     def follow(self, ray: RayJobs, seconds: float) -> bool:
         """Show the output of the next `seconds`; return False once it is complete or Ray does not answer."""
@@ -74,5 +76,7 @@ class JobOutput:
         for found in PROGRESS.finditer(self._line):
             self.progress = max(self.progress, int(found[1]))
         self.resumed = self.resumed or RESUMED.search(self._line) is not None
+        if figures := FIGURES.search(self._line):
+            self.figures = {name: float(value) for name, value in figures.groupdict().items() if value}
         self._last.append(self._line[-_LONGEST_LINE:])
         self._line = ""

@@ -1,6 +1,6 @@
 """A run of the user's job, and the state that a successor needs to continue it."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Self
 
@@ -40,6 +40,10 @@ class State:
     """How long attempts have run, and waited to be retried, since the last progress."""
     progress: int = -1
     """Progress of the run in the job's own unit; -1 if the job prints none."""
+    progress_at: str = ""
+    """When the progress last grew, in ISO 8601; empty before that."""
+    figures: dict[str, float] = field(default_factory=dict)
+    """The newest figures that the job printed: step, loss, steps_per_second, and goodput in percent."""
     progressed: bool = False
     """Whether this attempt made more progress than all before."""
     phase: str = "starting"

@@ -17,6 +17,7 @@ Interval = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")]
 Force = Annotated[bool, typer.Option("--force", help="Proceed even if a Ray job is running or its state is unknown.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Redraw until Ctrl-C; needs a terminal.")]
 Cluster = Annotated[
     str | None,
     typer.Option(

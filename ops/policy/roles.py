@@ -15,7 +15,7 @@ COMMANDS: Final[Mapping[str, Role]] = {
     **dict.fromkeys(("image build", "kuberay crds", "pause", "resume", "rollout", "scale"), Role.OPERATOR),
     **dict.fromkeys(("update-software", "node list", "node shell", "node drain", "node reboot"), Role.OPERATOR),
     **dict.fromkeys(("node replace", "node check"), Role.OPERATOR),
-    **dict.fromkeys(("dashboard", "job submit", "job list", "job logs", "job stop"), Role.SCIENTIST),
+    **dict.fromkeys(("dashboard", "job submit", "job list", "job top", "job logs", "job stop"), Role.SCIENTIST),
     **dict.fromkeys(("data get", "data ls", "data put", "kubeconfig", "logs", "smoke"), Role.SCIENTIST),
     "support-bundle": Role.OPERATOR,
     **dict.fromkeys(("mirror", "sweep"), Role.ADMIN),

@@ -59,7 +59,17 @@ HEAD_GROUP, WORKERS = (group.name for group in SMALL.hyperpod.instance_groups)
 ROLES = (Role.OPERATOR, Role.SCIENTIST)
 VISITOR = "RehearsalVisitor"
 IN_KUBERNETES = (
-    *("dashboard", "image build", "isolation-check", "job list", "job logs run-1", "logs head", "node list", "pause"),
+    *(
+        "dashboard",
+        "image build",
+        "isolation-check",
+        "job list",
+        "job top",
+        "job logs run-1",
+        "logs head",
+        "node list",
+        "pause",
+    ),
     *("resume", "rollout", "scale worker-group-1 0", "wait"),
 )
 """Commands that ask the Kubernetes API, each with its arguments."""
