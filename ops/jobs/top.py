@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from ops.change.image_build_log import elapsed
+from ops.durations import elapsed
 from ops.jobs.runs import Run
 
 Row = dict[str, Any]

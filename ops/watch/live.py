@@ -7,7 +7,7 @@ from typing import Final, NoReturn
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from ops.change.image_build_log import elapsed
+from ops.durations import elapsed
 
 INTERVAL: Final = 5.0
 """Seconds between two looks."""
