@@ -34,6 +34,14 @@ WAITS: Final = re.compile(r"\bwaits for resources: (.+)")
 BEGAN: Final = re.compile(r"\b(?:has its resources\b|(?:starts at|resumes from|checkpoint of) step [0-9])")
 """What a job prints once its workers have their resources, or have begun."""
 
+_NUMBER: Final = r"[-+]?(?:[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?|nan|inf)"
+
+FIGURES: Final = re.compile(
+    rf"\bstep (?P<step>[0-9]+): (?:loss (?P<loss>{_NUMBER}), )?(?P<steps_per_second>{_NUMBER}) steps/s\b"
+    rf"(?:.*\bgoodput (?P<goodput>{_NUMBER}) %)?"
+)
+"""What a job may print of its speed, once per interval (as ray_resume does); goodput in percent."""
+
 BAD_INPUT: Final = 2
 """Exit code of a job with invalid input; another attempt would end the same way."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from http.client import HTTPException
 from typing import Final
 
-from controllers.job_decision import BEGAN, PROGRESS, RESUMED, WAITS
+from controllers.job_decision import BEGAN, FIGURES, PROGRESS, RESUMED, WAITS
 from controllers.ray_jobs_api import HeadUnavailableError, RayJobs
 from controllers.websocket import WebSocket
 
@@ -47,6 +47,8 @@ class JobOutput:
         """What the job's workers wait for; empty if they wait for nothing, as far as the job prints it."""
         self.began = False
         """Whether the job has printed that its workers got their resources, or began."""
+        self.figures: dict[str, float] = {}
+        """The newest figures that the job has printed (`job_decision.FIGURES`); empty before the first."""
 
     @property
     def connected(self) -> bool:
@@ -112,6 +114,8 @@ class JobOutput:
             self.waits = waits[1].strip()[:_LONGEST_REASON]
         elif BEGAN.search(line):
             self.waits, self.began = "", True
+        if figures := FIGURES.search(line):
+            self.figures = {name: float(value) for name, value in figures.groupdict().items() if value}
         self._last.append(line)
 
     def _write(self, text: str) -> None:

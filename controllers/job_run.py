@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
@@ -49,6 +49,10 @@ class State:
     """Attempts that ended while they waited for resources."""
     progress: int = -1
     """Progress of the run in the job's own unit; -1 if the job prints none."""
+    progress_at: str = ""
+    """When the progress last grew, in ISO 8601; empty before that."""
+    figures: dict[str, float] = field(default_factory=dict)
+    """The newest figures that the job printed: step, loss, steps_per_second, and goodput in percent."""
     progressed: bool = False
     """Whether this attempt made more progress than all before."""
     began: bool = False

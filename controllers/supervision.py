@@ -3,6 +3,7 @@
 import threading
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
@@ -291,8 +292,10 @@ class Supervisor:
         if output.progress >= 0 and self._is_fresh(output) and self._fresh != self._id:
             self._fresh = self._id
             say("warning: did not resume", submission_id=self._id, fix="print `resumes from step N` after loading")
+        self._state.figures = output.figures or self._state.figures
         if output.progress > self._state.progress:
             self._state.progress, self._state.progressed = output.progress, True
+            self._state.progress_at = datetime.now(UTC).isoformat(timespec="seconds")
             self._state.stalled_seconds = 0.0
             self._pods.forget()
             self._metrics.set("job_supervisor_progress", output.progress)

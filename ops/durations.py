@@ -1,4 +1,4 @@
-"""Durations on the command line, such as `90s`, `10m`, `2h` and `1d`."""
+"""Durations: on the command line, such as `90s`, `10m`, `2h` and `1d`, and in words."""
 
 import re
 from collections.abc import Callable
@@ -47,3 +47,9 @@ def at_least(least: Duration) -> Callable[[str | Duration], Duration]:
         return parsed
 
     return parse
+
+
+def elapsed(seconds: float) -> str:
+    """Format a duration, such as `2 min 05 s`."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"

@@ -21,6 +21,7 @@ _CONTEXT: Final = "CDK context for {}, as KEY=VALUE."
 Context = Annotated[list[str] | None, typer.Option("--context", "-c", help=_CONTEXT.format("the synthesis"))]
 ContextOfBoth = Annotated[list[str] | None, typer.Option("--context", "-c", help=_CONTEXT.format("both syntheses"))]
 Checkpoint = Annotated[bool, typer.Option("--checkpoint", help="Let running jobs save first, then proceed.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Redraw until Ctrl-C; needs a terminal.")]
 Cluster = Annotated[
     str | None,
     typer.Option(

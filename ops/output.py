@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import RenderableType
 
-from ops.cli import aside, say, show
+from ops.cli import aside, console, fail, say, show
 
 
 class Format(StrEnum):
@@ -26,6 +26,12 @@ Output = Annotated[Format, typer.Option("-o", "--output", help="table for people
 def teller(output: Format) -> Callable[[str], None]:
     """Return what prints lines beside the data: to standard output for people, to standard error for programs."""
     return say if output is Format.TABLE else aside
+
+
+def require_terminal(output: Format, instead: str) -> None:
+    """End the program unless a table can be redrawn in place; `instead` names what to use elsewhere."""
+    if not (console.is_terminal and output is Format.TABLE):
+        fail(f"--watch is refused: it redraws a table. Allowed: a terminal, without -o. Fix: use {instead}")
 
 
 def emit(data: Any, table: Callable[[], RenderableType] | None, output: Format) -> None:

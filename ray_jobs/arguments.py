@@ -23,7 +23,7 @@ def add_run_arguments(parser: argparse.ArgumentParser, *, batch: int, epochs: in
     parser.add_argument("--cpus", type=float, default=1, help="CPUs of each worker (%(default)s)")
     parser.add_argument("--batch", type=positive, default=batch, help="samples in a global batch (%(default)s)")
     parser.add_argument("--micro-batch", type=positive, default=8, help="samples of a worker at a time (%(default)s)")
-    parser.add_argument("--epochs", type=positive, default=epochs, help="(%(default)s)")
+    parser.add_argument("--epochs", type=positive, default=epochs, help="may grow later (%(default)s)")
     parser.add_argument("--learning-rate", type=float, default=1e-3, help="(%(default)s)")
     parser.add_argument("--seed", type=int, default=7, help="(%(default)s)")
     parser.add_argument("--every", type=positive, default=10, help="steps between two checkpoints (%(default)s)")
@@ -36,6 +36,11 @@ def add_run_arguments(parser: argparse.ArgumentParser, *, batch: int, epochs: in
         help="end an attempt that has stalled for so long; must exceed the longest step and the start of the workers, "
         "not the wait for resources (%(default)s)",
     )
+    parser.add_argument(
+        "--warm-from",
+        metavar="RUN",
+        help="start with the weights of this run's newest checkpoint: its name in the same storage, or its folder",
+    )
     parser.add_argument("--keep-best", action="store_true", help="keep those with the lowest loss, not the newest")
 
 
@@ -45,7 +50,7 @@ def run_of(parser: argparse.ArgumentParser, options: argparse.Namespace, default
     keep = CheckpointConfig(num_to_keep=options.keep, **best)
     try:
         return ray_resume.Run.from_environment(
-            options.name or default_name, options.storage, every=options.every, keep=keep
+            options.name or default_name, options.storage, every=options.every, keep=keep, warm_from=options.warm_from
         )
     except ray_resume.InvalidInputError as error:
         parser.error(str(error))

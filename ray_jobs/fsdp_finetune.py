@@ -75,21 +75,33 @@ def train(config: dict[str, Any]) -> None:
         torch_state.load, model=model, optimizer=optimizer, rank=rank, reseed=config["seed"] + 1 + rank
     )
     save = functools.partial(torch_state.save, model=model, optimizer=optimizer, rank=rank)
+    weights = functools.partial(torch_state.load_weights, model=model)
+    parameters = _parameters(model, device)
     model.train()
     steps = config["epochs"] * order.steps_per_epoch
-    for step in range(checkpoints.restore(load), steps):
+    for step in range(checkpoints.restore(load, weights), steps):
         optimizer.zero_grad()
-        loss = torch.zeros((), device=device)
+        loss, tokens = torch.zeros((), device=device), 0
         for indices, weight in order.pieces(step, rank, world, config["micro_batch"]):
-            inputs, labels = sentences.batch(indices, device)
+            with checkpoints.meter.data():
+                inputs, labels = sentences.batch(indices, device)
+            tokens += inputs[0].numel()
             part = nn.functional.cross_entropy(model(*inputs).float(), labels) * weight
             part.backward()
             loss += part.detach()
         model.clip_grad_norm_(1.0)
         optimizer.step()
+        checkpoints.meter.step(step + 1, loss=loss, tokens=tokens, flops_per_token=6 * parameters)
         if checkpoints.due(step + 1, last=step + 1 == steps):
             dist.all_reduce(loss)
             checkpoints.save(step + 1, save, {"loss": loss.item() / world, "epoch": (step + 1) / order.steps_per_epoch})
+
+
+def _parameters(model: nn.Module, device: torch.device) -> int:
+    """Return the number of parameters in all workers' parts."""
+    number = torch.tensor(sum(one.numel() for one in model.parameters()), device=device)
+    dist.all_reduce(number)
+    return int(number)
 
 
 def _sentences(config: dict[str, Any]) -> Sentences:
@@ -141,7 +153,7 @@ def main() -> None:
     names = ("model", "data", "samples", "cpu_offload", "batch", "micro_batch", "epochs", "seed", "learning_rate")
     settings = {name: getattr(options, name) for name in names}
     workers = ray_resume.workers(options.workers, cpus=options.cpus, gpu=options.gpus)
-    ray_resume.main(run, train, settings, workers, patience=options.patience)
+    ray_resume.main(run, train, settings, workers, patience=options.patience, may_grow=("epochs",))
 
 
 if __name__ == "__main__":

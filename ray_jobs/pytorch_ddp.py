@@ -58,8 +58,9 @@ def train(config: dict[str, Any]) -> None:
         torch_state.load, model=model, optimizer=optimizer, rank=rank, reseed=config["seed"] + 1 + rank
     )
     save = functools.partial(torch_state.save, model=model, optimizer=optimizer, rank=rank)
+    weights = functools.partial(torch_state.load_weights, model=model)
     steps = config["epochs"] * order.steps_per_epoch
-    for step in range(checkpoints.restore(load), steps):
+    for step in range(checkpoints.restore(load, weights), steps):
         optimizer.zero_grad()
         loss = torch.zeros((), device=device)
         for indices, weight in order.pieces(step, rank, world, config["micro_batch"]):
@@ -67,6 +68,7 @@ def train(config: dict[str, Any]) -> None:
             part.backward()
             loss += part.detach()
         optimizer.step()
+        checkpoints.meter.step(step + 1, loss=loss)
         if checkpoints.due(step + 1, last=step + 1 == steps):
             dist.all_reduce(loss)
             checkpoints.save(step + 1, save, {"loss": loss.item() / world, "epoch": (step + 1) / order.steps_per_epoch})
@@ -83,7 +85,7 @@ def main() -> None:
     names = ("samples", "batch", "micro_batch", "epochs", "seed", "learning_rate")
     settings = {name: getattr(options, name) for name in names}
     workers = ray_resume.workers(options.workers, cpus=options.cpus, gpu=options.gpus)
-    ray_resume.main(run, train, settings, workers, patience=options.patience)
+    ray_resume.main(run, train, settings, workers, patience=options.patience, may_grow=("epochs",))
 
 
 if __name__ == "__main__":

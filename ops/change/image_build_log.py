@@ -13,6 +13,7 @@ from config import Environment
 from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE
 from ops.change.image_build import BuildError
 from ops.clients import REQUEST_TIMEOUT, Clients
+from ops.durations import elapsed
 from ops.errors import NoAnswerError, in_plain_words
 from ops.jobs.follow import lines_of
 from ops.readiness.item import State
@@ -129,12 +130,6 @@ class Follower:
             if simulated not in self._refusals:
                 self.say(f"── {simulated}")
                 self._refusals.add(simulated)
-
-
-def elapsed(seconds: float) -> str:
-    """Format a duration, such as `2 min 05 s`."""
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
 
 
 def _in_order(pod: Any) -> list[Any]:

@@ -82,8 +82,6 @@ def lines_of(pieces: Iterable[bytes]) -> Iterator[str]:
         yield rest.decode(errors="replace")
 
 
-
-
 def _exit_code(run: Run, pods: list[Any]) -> int:
     """Return the exit code that the supervisor recorded, else that of its last pod."""
     code = run.state.get("exit_code")

@@ -141,6 +141,7 @@ class Runs:
             _request_timeout=REQUEST_TIMEOUT,
         ).items
         return {pod.metadata.labels.get(_JOB_LABEL, ""): pending_reason(pod) for pod in pods}
+
     def running(self, name: str) -> Run:
         """Return a run that has not ended. Raises RunError."""
         run = self.get(name)

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ops.change.image_build_log import elapsed
+from ops.durations import elapsed
 from ops.mirror.crane import Crane
 from ops.mirror.plan import Copy, Kind, State, at, require_copy
 

@@ -14,9 +14,9 @@ from config import Environment
 from config.model import InstanceGroup
 from ops.change.drain import DrainTimeoutError, Say, cordon
 from ops.change.drain import drain as evict
-from ops.change.image_build_log import elapsed
 from ops.change.scale import RefusedError, in_service, refuse_jobs
 from ops.clients import REQUEST_TIMEOUT, Clients
+from ops.durations import elapsed
 from ops.errors import NoAnswerError, in_plain_words
 from ops.jobs.running import running
 from ops.nodes.listing import RUNNING, Node, nodes, ray_pods

@@ -17,7 +17,9 @@ COMMANDS: Final[Mapping[str, tuple[Role, ...]]] = {
     **dict.fromkeys(("image build", "kuberay crds", "pause", "resume", "rollout", "scale"), (Role.OPERATOR,)),
     **dict.fromkeys(("update-software", "node shell", "node drain", "node reboot"), (Role.OPERATOR,)),
     **dict.fromkeys(("node replace", "node check"), (Role.OPERATOR,)),
-    **dict.fromkeys(("data ls", "job list", "job logs", "kubeconfig", "logs"), (Role.SCIENTIST, Role.VIEWER)),
+    **dict.fromkeys(
+        ("data ls", "job list", "job top", "job logs", "kubeconfig", "logs"), (Role.SCIENTIST, Role.VIEWER)
+    ),
     **dict.fromkeys(("dashboard", "data get", "data put", "smoke"), (Role.SCIENTIST,)),
     **dict.fromkeys(("job submit", "job checkpoint", "job stop"), (Role.SCIENTIST,)),
     **dict.fromkeys(("mirror", "sweep"), (Role.ADMIN,)),

@@ -1,23 +1,23 @@
-"""Redraw a status in place until it is interrupted."""
+"""Redraw in place until it is interrupted."""
 
 import time
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Final, NoReturn
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 
-from ops.change.image_build_log import elapsed
-from ops.watch.screen import screen
-from ops.watch.status import Status
+from ops.durations import elapsed
+
+INTERVAL: Final = 5.0
+"""Seconds between two looks."""
 
 
-def watch(look: Callable[[], Status], console: Console, *, interval: float) -> NoReturn:
-    """Redraw `look()` every `interval` seconds, with the time since the start; only an exception ends it."""
+def watch(draw: Callable[[str], RenderableType], console: Console, *, interval: float = INTERVAL) -> NoReturn:
+    """Redraw every `interval` seconds; `draw` gets words on how long that has lasted. Only an exception ends it."""
     started = time.monotonic()
     with Live(console=console, auto_refresh=False, vertical_overflow="visible") as live:
         while True:
-            status = look()
             since = elapsed(time.monotonic() - started)
-            live.update(screen(status, f", watching for {since}; Ctrl-C stops"), refresh=True)
+            live.update(draw(f", watching for {since}; Ctrl-C stops"), refresh=True)
             time.sleep(interval)

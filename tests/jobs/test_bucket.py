@@ -1,5 +1,6 @@
 """A run in a bucket, with real S3 requests to an embedded S3 (moto, from the project's own environment)."""
 
+import json
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -104,6 +105,18 @@ def test_save_in_the_background_is_committed_after_its_upload(bucket: str) -> No
     assert store.is_whole(saved)
     with store.storage.reading(saved.folder) as directory:
         assert (directory / "part").read_text() == "weights"
+
+
+def test_run_in_a_bucket_is_extended(bucket: str) -> None:
+    store = CheckpointStore(open_storage(bucket, "grown"))
+    store.settle({"steps": 5})
+    done = {"finished": "2026-11-21T10:00:00+00:00"}
+    for name, content in (("DONE.json", done), ("trainer.pkl", {}), ("experiment_state-2026.json", {})):
+        store.storage.put(name, json.dumps(content).encode())
+    store.storage.delete("nothing.json")
+    store.settle({"steps": 9}, may_grow=("steps",))
+    assert store.storage.names("") == ["earlier_ends.json", "run.json"]
+    assert json.loads(store.storage.read("earlier_ends.json") or b"") == [done]
 
 
 def test_missing_bucket_is_named(bucket: str) -> None:

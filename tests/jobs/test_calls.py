@@ -88,7 +88,7 @@ def started(storage: Path) -> int:
     import arguments
 
     parser = argparse.ArgumentParser("job.py")
-    options = argparse.Namespace(name=None, storage=str(storage), every=5, keep=2, keep_best=False)
+    options = argparse.Namespace(name=None, storage=str(storage), every=5, keep=2, keep_best=False, warm_from=None)
     with pytest.raises(SystemExit) as ended:
         ray_resume.main(arguments.run_of(parser, options, "job"), lambda _: None, {}, ray_resume.workers(1))
     return int(ended.value.code or 0)

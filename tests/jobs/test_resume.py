@@ -2,7 +2,9 @@
 
 import json
 import shutil
+from contextlib import suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +20,7 @@ import ray_resume
 from ray_resume import torch_state
 from ray_resume.checkpoint_store import StaleAttemptError
 from ray_resume.data_order import FORMULA, SHUFFLED, DataOrder
+from ray_resume.storage import RunStorage
 
 EARLIER = Path(__file__).with_name("earlier")
 """The run `job` of the first version of the library after 10 steps, and what it did in the steps after that."""
@@ -184,3 +187,111 @@ def test_attempt_that_never_began_keeps_its_number(
     ray_resume.Checkpoints(attempt(tmp_path, monkeypatch, attempt="7", series="first"))
     never = attempt(tmp_path, monkeypatch, attempt="1", series="later")
     assert attempt(tmp_path, monkeypatch, attempt="2", series="later").attempt == never.attempt + 1
+
+
+def begun(
+    storage: Path, name: str = "job", warm_from: str | None = None, **settings: int
+) -> tuple[ray_resume.Run, RunStorage]:
+    """Return the next attempt of a run whose steps may grow, and the run's folder."""
+    run = ray_resume.Run.from_environment(name, str(storage), every=EVERY, warm_from=warm_from)
+    return run, run.begin(settings, may_grow=("steps",))
+
+
+def test_extended_run_ends_like_one_that_was_long_from_the_start(tmp_path: Path) -> None:
+    run, folder = begun(tmp_path, steps=10)
+    samples, _ = train(run, 10)
+    run.finish(folder, {})
+    run, folder = begun(tmp_path, steps=20)
+    assert not run.is_done(folder)
+    more, weights = train(run, 20)
+    assert min(more) == 10
+    undisturbed, _ = begun(tmp_path, "other", steps=20)
+    assert train(undisturbed, 20) == ({**samples, **more}, weights)
+
+
+@pytest.mark.parametrize("change", range(1, 7))
+def test_extension_that_is_killed_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: int) -> None:
+    """The number of a change of the folder before which the program is killed."""
+    run, folder = begun(tmp_path, steps=10)
+    folder.put("trainer.pkl", b"Ray's")
+    folder.put("experiment_state-2026.json", b"Ray's")
+    run.finish(folder, {})
+    changes = count(1)
+    with monkeypatch.context() as kill:
+        for name in ("put", "delete"):
+            kill.setattr(
+                f"ray_resume.storage._Directory.{name}", killed_at(change, changes, getattr(type(folder), name))
+            )
+        with suppress(KeyboardInterrupt):
+            begun(tmp_path, steps=20)
+    assert next(changes) > change, "the program was killed"
+    run, folder = begun(tmp_path, steps=20)
+    assert not run.is_done(folder)
+    assert json.loads((tmp_path / "job" / "run.json").read_text()) == {"steps": 20}
+    assert len(json.loads((tmp_path / "job" / "earlier_ends.json").read_text())) == 1
+    assert not [*(tmp_path / "job").glob("*.pkl"), *(tmp_path / "job").glob("experiment_state-*")]
+
+
+def killed_at(change: int, changes: Iterator[int], call: Any) -> Any:
+    def killed(*arguments: Any) -> Any:
+        if next(changes) == change:
+            raise KeyboardInterrupt
+        return call(*arguments)
+
+    return killed
+
+
+def test_only_numbers_that_may_grow_can_change(tmp_path: Path) -> None:
+    run, _ = begun(tmp_path, steps=10, batch=8)
+    for settings in ({"steps": 9, "batch": 8}, {"steps": 20, "batch": 9}, {"steps": "20", "batch": 8}, {"steps": 20}):
+        with pytest.raises(ray_resume.InvalidInputError, match="the run began with other settings"):
+            run.begin(settings, may_grow=("steps",))
+
+
+def load_into(loaded: list[str]) -> Any:
+    """Return a function that notes the checkpoint from which it loads."""
+    return lambda directory: loaded.append(directory.name)
+
+
+def test_run_starts_once_with_the_newest_weights_of_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(begun(tmp_path, "base", steps=10)[0], 10)
+    loaded: list[str] = []
+    nothing = load_into([])
+    for warm_from in ("base", f"{tmp_path}/base/"):
+        run, _ = begun(tmp_path, warm_from=warm_from, steps=5)
+        assert ray_resume.Checkpoints(run).restore(nothing, load_into(loaded)) == 0
+    assert loaded == ["000000010@0001.01"] * 2, "without a checkpoint of its own, the run starts again"
+    assert f"starts at step 0 with the weights of {tmp_path}/base/checkpoints/" in capsys.readouterr().out
+    recorded = json.loads((tmp_path / "job" / "run.json").read_text())
+    assert recorded == {"steps": 5, "warm_from": {"run": f"{tmp_path}/base", "checkpoint": "000000010@0001.01"}}
+
+    checkpoints = ray_resume.Checkpoints(run)
+    checkpoints.save(EVERY, lambda _: None, {})
+    shutil.rmtree(tmp_path / "base")
+    run, _ = begun(tmp_path, warm_from="base", steps=20)
+    resumed: list[str] = []
+    assert ray_resume.Checkpoints(run).restore(load_into(resumed), load_into(loaded)) == EVERY
+    assert (resumed, len(loaded)) == (["000000005@0002.02"], 2)
+    assert json.loads((tmp_path / "job" / "run.json").read_text())["warm_from"] == recorded["warm_from"]
+
+
+def test_start_is_warm_from_the_newest_weights_if_the_recorded_ones_are_gone(tmp_path: Path) -> None:
+    train(begun(tmp_path, "base", steps=5)[0], 5)
+    begun(tmp_path, warm_from="base", steps=5)
+    train(begun(tmp_path, "base", steps=20)[0], 20)
+    loaded: list[str] = []
+    run, _ = begun(tmp_path, warm_from="base", steps=5)
+    ray_resume.Checkpoints(run).restore(load_into([]), load_into(loaded))
+    assert loaded == ["000000020@0002.01"]
+
+
+def test_warm_start_that_cannot_be_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ray_resume.InvalidInputError, match="base has no checkpoint to start from"):
+        begun(tmp_path, warm_from="base", steps=5)
+    train(begun(tmp_path, "base", steps=5)[0], 5)
+    run, _ = begun(tmp_path, warm_from="base", steps=5)
+    with pytest.raises(TypeError, match=r"nothing loads them. Fix: restore\(…, weights=…\)"):
+        ray_resume.Checkpoints(run).restore(lambda _: None)
+    for other in (None, "other"):
+        with pytest.raises(ray_resume.InvalidInputError, match=r"warm_from .* then, "):
+            begun(tmp_path, warm_from=other, steps=5)

@@ -23,6 +23,25 @@ def test_training_resumes_bit_by_bit(tmp_path: Path, kind: str, wrapper: str) ->
     together(workers, resume, tmp_path / "meeting", tmp_path / "half", kind, wrapper)
 
 
+def start_warm(rank: int, directory: Path, wrapper: str) -> None:
+    """Load the weights of a saved training into a new one, and nothing else."""
+    trained, new = (TRAININGS["usual"](wrapper, "cpu") for _ in range(2))
+    for step in range(3):
+        trained.step(step)
+    trained.save(directory, rank)
+    weights = [parameter.detach().clone() for parameter in trained.wrapped.parameters()]
+    generator = torch.get_rng_state()
+    torch_state.load_weights(directory, new.wrapped)
+    assert all(torch.equal(*pair) for pair in zip(new.wrapped.parameters(), weights, strict=True))
+    assert not new.optimizer.state
+    assert torch.equal(torch.get_rng_state(), generator)
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_weights_alone_start_another_training(tmp_path: Path, wrapper: str) -> None:
+    together(1 if wrapper == "plain" else 2, start_warm, tmp_path / "meeting", tmp_path / "saved", wrapper)
+
+
 def rewrite(rank: int, directory: Path) -> None:
     """Load the state that another number of workers wrote, and save it again."""
     training = TRAININGS["moving average"]("fsdp", "cpu")

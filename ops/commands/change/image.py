@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from ops.cli import EnvName, app, fail, load
-from ops.durations import Duration, duration
+from ops.durations import Duration, duration, elapsed
 from ops.output import Format, Output, emit, teller
 
 image_app = typer.Typer(no_args_is_help=True, help="The Ray image that the cluster builds.")
@@ -52,7 +52,7 @@ def build(
     ```
     """
     from ops.change import image_build  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
-    from ops.change.image_build_log import Follower, elapsed  # noqa: PLC0415
+    from ops.change.image_build_log import Follower  # noqa: PLC0415
     from ops.clients import connect  # noqa: PLC0415
     from ops.errors import UnreachableError  # noqa: PLC0415
     from ops.readiness.item import State  # noqa: PLC0415

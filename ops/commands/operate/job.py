@@ -1,9 +1,10 @@
-"""Commands for jobs on a RayCluster: submit, list, logs, checkpoint, stop."""
+"""Commands for jobs on a RayCluster: submit, list, top, logs, checkpoint, stop."""
 
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -15,8 +16,8 @@ from config import Environment
 from k8s_charts.shared.names import RAY_DIRECTORY
 from ops.cli import EnvName, app, console, fail, load, say
 from ops.durations import Duration, duration
-from ops.options import Cluster
-from ops.output import Format, Output, emit
+from ops.options import Cluster, Watch
+from ops.output import Format, Output, emit, require_terminal
 
 if TYPE_CHECKING:
     from ops.jobs.runs import Request, Run, Runs
@@ -165,6 +166,49 @@ def list_jobs(env: EnvName, cluster: Cluster = None, direct: Direct = False, out
             listed = [run for run in runs.all() if cluster in (None, run.cluster)]
             pending = runs.pending() if any(not run.finished for run in listed) else {}
             emit([_data(run, pending) for run in listed], lambda: _table(listed, pending), output)
+
+
+@job_app.command()
+def top(env: EnvName, cluster: Cluster = None, watch: Watch = False, output: Output = Format.TABLE) -> None:
+    """Show how far each run is that has not ended, how fast, and how much of its time was useful.
+
+    The figures are the last that the run printed: with the library of
+    `ray_jobs/`, once per half minute. Goodput is the useful share of the
+    run's time, from 0 to 1.
+
+    Exit codes:
+    - 0: shown
+    - 2: bad input or no access
+    - 130: `--watch` was interrupted
+
+    Examples:
+    - `ops job top --env dev`
+    - `ops job top --env dev --watch`
+
+    With `-o json` or `-o yaml`; a figure that the run did not print is null,
+    and a loss that is no number is a text, "nan" or "inf":
+
+    ```json
+    [{"run": "run-1", "cluster": "rayml", "state": "running",
+      "step": 1200, "steps_per_second": 2.31, "loss": 0.4321,
+      "checkpoint_age_seconds": 95, "goodput": 0.931}]
+    ```
+    """
+    from ops.jobs import top as job_top  # noqa: PLC0415
+    from ops.watch.live import watch as keep_watching  # noqa: PLC0415
+
+    environment = load(env)
+    if watch:
+        require_terminal(output, "`-o json` in a loop")
+    with _talking(environment) as runs:
+        look = partial(job_top.rows, runs.all, cluster)
+        if watch:
+            try:
+                keep_watching(lambda since: job_top.screen(look(), since), console)
+            except KeyboardInterrupt:
+                raise typer.Exit(130) from None
+        found = look()
+        emit(found, lambda: job_top.table(found), output)
 
 
 @job_app.command()

@@ -1,21 +1,19 @@
 """Commands that watch an environment: status, dashboard, what it costs."""
 
-from functools import partial
 from typing import Annotated
 
 import typer
 
 from ops.cli import EnvName, app, console, fail, load, say
-from ops.output import Format, Output, emit
-
-_INTERVAL = 5.0
+from ops.options import Watch
+from ops.output import Format, Output, emit, require_terminal
 
 
 @app.command()
 def status(
     env: EnvName,
     output: Output = Format.TABLE,
-    watch: Annotated[bool, typer.Option("--watch", help="Redraw until Ctrl-C; needs a terminal.")] = False,
+    watch: Watch = False,
 ) -> None:
     """Show the environment on one screen: what `ops wait` waits for, nodes, jobs, file system, cost.
 
@@ -69,12 +67,12 @@ def status(
     from ops.watch.status import look  # noqa: PLC0415
 
     environment = load(env)
-    if watch and not (console.is_terminal and output is Format.TABLE):
-        fail("--watch is refused: it redraws a table. Allowed: a terminal, without -o. Fix: use `ops wait`")
+    if watch:
+        require_terminal(output, "`ops wait`")
     try:
         account = Account(environment)
         if watch:
-            keep_watching(partial(look, environment, account), console, interval=_INTERVAL)
+            keep_watching(lambda since: screen(look(environment, account), since), console)
         found = look(environment, account)
     except UnreachableError as error:
         fail(str(error))

@@ -21,8 +21,10 @@ The files of a run:
     <RUN_STORAGE>/<RUN_NAME>/checkpoints/<step>@<attempt>.<group>/   a checkpoint, once manifest.json is in it
     <RUN_STORAGE>/<RUN_NAME>/attempts/                               which workers began, and from which checkpoint
     <RUN_STORAGE>/<RUN_NAME>/requests/                               who wants a checkpoint now (python -m ray_resume)
-    <RUN_STORAGE>/<RUN_NAME>/run.json                                settings that stay the same for the whole run
+    <RUN_STORAGE>/<RUN_NAME>/telemetry/                              what the workers did with their time
+    <RUN_STORAGE>/<RUN_NAME>/run.json                                settings that stay the same, or only grow
     <RUN_STORAGE>/<RUN_NAME>/DONE.json                               the run is done; there is no more training
+    <RUN_STORAGE>/<RUN_NAME>/earlier_ends.json                       when it was done before it was extended
     <RUN_STORAGE>/<RUN_NAME>/                                        the rest is Ray Train's own record of the run
 
 A minimal job:

@@ -1,8 +1,9 @@
-"""Ask the run of RUN_NAME and RUN_STORAGE to save a checkpoint now, and wait until it has.
+"""Ask a run to save, or show what its folder says.
 
-    python -m ray_resume checkpoint --timeout 600
+    python -m ray_resume checkpoint --timeout 600      the run of RUN_NAME and RUN_STORAGE saves now
+    python -m ray_resume goodput /fsx/ray/runs/RUN     how much of its time was useful, and what the rest was
 
-Exit codes: 0 saved; 1 not saved in time, or there is no such run; 2 bad input.
+Exit codes: 0 done; 1 not saved in time, or there is no such run; 2 bad input.
 """
 
 from __future__ import annotations
@@ -14,24 +15,32 @@ from ray_resume.checkpoint_store import CheckpointStore
 from ray_resume.runs import DONE, InvalidInputError, RunFailedError, first_use
 from ray_resume.save_requests import SaveRequests
 from ray_resume.storage import open_storage
+from ray_resume.telemetry.goodput import Goodput, goodput
 
 
 def main() -> None:
     """Parse the command line, and do what it says."""
     parser = argparse.ArgumentParser(
-        prog="python -m ray_resume", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m ray_resume",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
-    commands = parser.add_subparsers(required=True)
-    command = commands.add_parser("checkpoint", help="ask the run to save now")
-    command.add_argument("--timeout", type=float, default=600.0, help="seconds (%(default)g)")
-    command.add_argument("--hold", type=float, default=0.0, help="seconds that workers wait afterwards (%(default)g)")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    saving = commands.add_parser("checkpoint", help="ask the run to save now")
+    saving.add_argument("--timeout", type=float, default=600.0, help="seconds (%(default)g)")
+    saving.add_argument("--hold", type=float, default=0.0, help="seconds that workers wait afterwards (%(default)g)")
+    saving.set_defaults(run=lambda options: checkpoint(options.timeout, options.hold))
+    telling = commands.add_parser("goodput", help="show how much of a run's time was useful, and what the rest was")
+    telling.add_argument("folder", metavar="FOLDER", help="the run's folder, or its address: s3://bucket/prefix/RUN")
+    telling.set_defaults(run=lambda options: goodput_of(options.folder))
     options = parser.parse_args()
     try:
-        print(checkpoint(options.timeout, options.hold), flush=True)
+        print(options.run(options), flush=True)
     except InvalidInputError as error:
-        parser.exit(2, f"{error}\n")
+        parser.exit(2, f"{parser.prog}: {error}\n")
     except RunFailedError as error:
-        parser.exit(1, f"{error}\n")
+        parser.exit(1, f"{parser.prog}: {error}\n")
 
 
 def checkpoint(timeout: float, hold: float) -> str:
@@ -57,6 +66,32 @@ def checkpoint(timeout: float, hold: float) -> str:
             "Fix: check that it trains and calls `due` at each step, or allow more time"
         )
     return f"run {name} saved step {saved.step} ({saved.name})"
+
+
+def goodput_of(folder: str) -> str:
+    """Return what a run's folder says of its time.
+
+    Raises:
+        InvalidInputError: the folder is not that of a run, or cannot be read.
+        RunFailedError: the storage cannot be read now.
+    """
+    storage, _, name = folder.rstrip("/").rpartition("/")
+    with first_use(folder, "read"):
+        store = CheckpointStore(open_storage(storage, name))
+        if not store.writers():
+            raise InvalidInputError(
+                f"run {folder!r} is invalid: no workers have begun there. Allowed: the folder of a run"
+            )
+        return "\n".join(lines(name, goodput(store)))
+
+
+def lines(run: str, found: Goodput) -> list[str]:
+    """Return a run's goodput for people: the useful share, and each loss with its share."""
+    paid = found.paid or 1.0
+    return [
+        f"run {run}: goodput {found.share:.1%}, {found.useful:,.0f} s of {found.paid:,.0f} s",
+        *(f"lost to {cause:<15}{seconds:>10,.0f} s{seconds / paid:>8.1%}" for cause, seconds in found.lost.items()),
+    ]
 
 
 if __name__ == "__main__":

@@ -15,14 +15,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from ray.train import CheckpointConfig
 
-from ray_resume import data_order
+from ray_resume import data_order, extending
 from ray_resume.storage import RunStorage
 
 MANIFEST = "manifest.json"
@@ -109,8 +109,10 @@ class CheckpointStore:
         self.storage.put(name, as_json({"before": before}))
         return given + before
 
-    def settle(self, settings: Mapping[str, Any]) -> None:
-        """Save the settings that must stay the same for the whole run.
+    def settle(self, settings: Mapping[str, Any], may_grow: Collection[str] = ()) -> None:
+        """Save the settings that must stay the same for the whole run; numbers in `may_grow` may become larger.
+
+        A run that was done with the smaller number is not done with the larger one.
 
         Raises:
             RunInUseError: the run began with other settings.
@@ -121,12 +123,16 @@ class CheckpointStore:
             self.storage.put("run.json", as_json(mine))
             return
         before = json.loads(known)
-        other = [key for key in sorted(before.keys() | mine.keys()) if before.get(key) != mine.get(key)]
+        changed = [key for key in sorted(before.keys() | mine.keys()) if before.get(key) != mine.get(key)]
+        other = [key for key in changed if not (key in may_grow and extending.grows(before.get(key), mine.get(key)))]
         if other:
             told = ", ".join(f"{key} {before.get(key)!r} then, {mine.get(key)!r} now" for key in other)
             raise RunInUseError(
                 f"the run began with other settings ({told}). Fix: use those settings again, or choose another run name"
             )
+        if changed:
+            extending.reopen(self.storage)
+            self.storage.put("run.json", as_json(mine))
 
     def begin(self, attempt: int) -> tuple[Writer, Saved | None]:
         """Register a new group of workers; return it and the checkpoint from which it resumes (None: step 0).

@@ -10,6 +10,11 @@ import torch.distributed as dist
 from ray_resume.checkpoint_store import StaleAttemptError
 
 
+def world_size() -> int:
+    """Return the number of workers."""
+    return dist.get_world_size() if dist.is_initialized() else 1
+
+
 def by_rank_0(call: Callable[[], Any], group: dist.ProcessGroup | None = None) -> Any:
     """Run `call` at rank 0; return or raise the outcome at every worker. `group` is that of the training by default."""
     answer: list[Any] = [None, None]

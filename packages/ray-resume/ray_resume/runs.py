@@ -6,17 +6,18 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from ray.train import CheckpointConfig
 
+from ray_resume import warm_start
 from ray_resume.checkpoint_store import CheckpointStore, RunInUseError, as_json, now
+from ray_resume.extending import DONE
 from ray_resume.storage import RunStorage, StorageError, check_writable, lasts, open_storage
 from ray_resume.watchdog import SIGN
 
-DONE: Final = "DONE.json"
 _RUN_NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?")
 _SERIES = re.compile(r"[A-Za-z0-9-]{1,63}")
 
@@ -56,6 +57,7 @@ class Run:
     """One attempt of a run, with a checkpoint every `every` steps.
 
     `keep` says which checkpoints stay: the newest ones, or the best ones by a metric. The newest one always stays.
+    `warm_from` is the folder of another run, with whose weights this one starts; None: with the script's own.
     """
 
     name: str
@@ -63,10 +65,17 @@ class Run:
     attempt: int
     every: int
     keep: CheckpointConfig
+    warm_from: str | None = None
 
     @classmethod
     def from_environment(
-        cls, name: str, storage: str | None, *, every: int, keep: CheckpointConfig | None = None
+        cls,
+        name: str,
+        storage: str | None,
+        *,
+        every: int,
+        keep: CheckpointConfig | None = None,
+        warm_from: str | None = None,
     ) -> Run:
         """Return the run that RUN_NAME, RUN_ATTEMPT, RUN_SERIES and RUN_STORAGE name.
 
@@ -75,6 +84,7 @@ class Run:
             storage: where runs are kept without RUN_STORAGE.
             every: steps between two checkpoints, 1 or more.
             keep: which checkpoints stay; by default the two newest.
+            warm_from: the run with whose weights this run starts, by its folder, or by its name in the same storage.
 
         Raises:
             InvalidInputError: a variable or an argument is invalid.
@@ -105,10 +115,13 @@ class Run:
                 number = store.attempt_of(int(attempt), series)
             else:
                 number = int(attempt or max((writer.attempt for writer in store.writers()), default=0) + 1)
-        return cls(name, storage, number, every, keep or CheckpointConfig(num_to_keep=2))
+        warm_from = warm_from and warm_start.folder_of(warm_from, storage)
+        return cls(name, storage, number, every, keep or CheckpointConfig(num_to_keep=2), warm_from)
 
-    def begin(self, settings: Mapping[str, Any]) -> RunStorage:
+    def begin(self, settings: Mapping[str, Any], may_grow: Collection[str] = ()) -> RunStorage:
         """Return the run's folder after checking that it is writable and belongs to a run with these settings.
+
+        The numbers of the settings in `may_grow` may be larger than they were.
 
         Raises:
             InvalidInputError: the storage cannot be written, or the run's name is in use.
@@ -117,7 +130,10 @@ class Run:
         with first_use(self.storage, "used"):
             storage = open_storage(self.storage, self.name)
             check_writable(storage, self.storage)
-            CheckpointStore(storage).settle(settings)
+            store = CheckpointStore(storage)
+            if self.warm_from:
+                settings = {**settings, warm_start.WARM_FROM: warm_start.chosen(store, self.warm_from)}
+            store.settle(settings, may_grow)
         return storage
 
     def is_done(self, storage: RunStorage) -> bool:

@@ -37,6 +37,9 @@ class RunStorage(Protocol):
     def read(self, name: str) -> bytes | None:
         """Return the content of a small file; None if there is no such file."""
 
+    def delete(self, name: str) -> None:
+        """Delete a small file, if it exists."""
+
     def names(self, folder: str) -> list[str]:
         """Return the names directly in a folder, sorted; empty if there is no such folder."""
 
@@ -124,6 +127,9 @@ class _Directory:
         except FileNotFoundError:
             return None
 
+    def delete(self, name: str) -> None:
+        (self._root / name).unlink(missing_ok=True)
+
     def names(self, folder: str) -> list[str]:
         try:
             return sorted(path.name for path in (self._root / folder).iterdir() if not path.name.startswith("."))
@@ -183,6 +189,10 @@ class _Bucket:
                 return bytes(stream.read())
         except FileNotFoundError:
             return None
+
+    def delete(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._fs.delete_file(f"{self._root}/{name}")
 
     def names(self, folder: str) -> list[str]:
         found = self._fs.get_file_info(self._selector(folder, recursive=False))

@@ -138,10 +138,11 @@ def load(
 
 
 def load_weights(directory: Path, model: nn.Module) -> None:
-    """Read only the model's weights, in a process that does not train."""
-    state = {"model": model.state_dict()}
-    dcp.load(state, checkpoint_id=directory)
-    model.load_state_dict(state["model"])
+    """Read only the model's weights: to use the model, or to start another training. All workers call it together."""
+    weights = get_model_state_dict(model)
+    with _causes():
+        dcp.load({"model": weights}, checkpoint_id=directory)
+    set_model_state_dict(model, weights)
 
 
 def _gathered(

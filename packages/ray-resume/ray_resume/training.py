@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pickle
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from ray.train import FailureConfig, RunConfig, ScalingConfig
 from ray.train.base_trainer import TrainingFailedError
@@ -20,6 +20,9 @@ from ray_resume.save_requests import SaveRequests
 from ray_resume.storage import open_storage
 from ray_resume.watchdog import PATIENCE, Watchdog
 from ray_resume.worker import completing
+
+if TYPE_CHECKING:
+    from ray.data import Dataset
 
 # Ray Train counts a bug in the code like a lost node: without a limit it would retry the bug forever.
 WORKER_FAILURES: Final = 3
@@ -35,6 +38,10 @@ def main(
     worker_failures: int = WORKER_FAILURES,
     patience: float = PATIENCE,
     torch_config: TorchConfig | None = None,
+    may_grow: Collection[str] = (),
+    datasets: Mapping[str, Dataset] | None = None,
+    callbacks: Sequence[Any] = (),
+    on_done: Callable[[Mapping[str, Any]], object] | None = None,
 ) -> NoReturn:
     """Train until the run is done and end the program: 0 done, 1 failed, 2 bad input.
 
@@ -47,6 +54,14 @@ def main(
             It must exceed the longest step and the start of the workers, with the reading of a checkpoint.
         torch_config: Ray Train's settings of the process group, such as the seconds after which a collective operation
             fails (`TorchConfig(timeout_s=…)`, 1800).
+        may_grow: names of settings whose numbers may become larger, such as "epochs": a run that is done trains on.
+        datasets: Ray Data's datasets, of which `ray.train.get_dataset_shard(name)` returns a worker's part. Workers
+            that resume read them from the beginning.
+        callbacks: Ray Train's callbacks. Ray keeps them in its record of the run, so that they must be picklable, and
+            later attempts use those of the first.
+        on_done: called in the program when all steps are trained, before the run is marked as done: with the name of
+            the last checkpoint and its metrics, as they will stand in DONE.json. If it fails, or the program is killed
+            meanwhile, the next attempt calls it again.
     """
     try:
         with first_use(run.storage, "read"):
@@ -58,7 +73,18 @@ def main(
             steps=partial(reported_steps, run.name, run.attempt),
             missing=missing_resources,
         ):
-            fit(run, train, settings, scaling, worker_failures=worker_failures, torch_config=torch_config)
+            fit(
+                run,
+                train,
+                settings,
+                scaling,
+                worker_failures=worker_failures,
+                torch_config=torch_config,
+                may_grow=may_grow,
+                datasets=datasets,
+                callbacks=callbacks,
+                on_done=on_done,
+            )
     except InvalidInputError as error:
         print(f"{run.name}: {error}", file=sys.stderr, flush=True)
         sys.exit(2)
@@ -76,21 +102,33 @@ def fit(
     *,
     worker_failures: int = WORKER_FAILURES,
     torch_config: TorchConfig | None = None,
+    may_grow: Collection[str] = (),
+    datasets: Mapping[str, Dataset] | None = None,
+    callbacks: Sequence[Any] = (),
+    on_done: Callable[[Mapping[str, Any]], object] | None = None,
 ) -> None:
     """Train until the run is done; do nothing if it is done already. See `main`.
 
     Raises:
         InvalidInputError: the storage cannot be written, or the run's name is in use.
-        RunFailedError: training failed, or the storage at its start.
+        RunFailedError: training failed, or the storage at its start, or `on_done`.
     """
-    storage = run.begin(settings)
+    storage = run.begin(settings, may_grow)
     if run.is_done(storage):
         return
     store = CheckpointStore(storage)
+    run_config = RunConfig(
+        name=run.name,
+        storage_path=run.storage,
+        failure_config=FailureConfig(max_failures=worker_failures),
+        callbacks=list(callbacks),
+    )
+    # Not as train_loop_config: Ray Train would restore that of the earlier attempt.
+    loop = partial(_train, train, {**settings, "run": run})
     try:
         with saving_on_sigterm(run.name, SaveRequests(store)):
-            # Not as train_loop_config: Ray Train would restore that of the earlier attempt.
-            _fit(run, partial(_train, train, {**settings, "run": run}), scaling, worker_failures, torch_config)
+            words = {"scaling_config": scaling, "torch_config": torch_config, "datasets": dict(datasets or {})}
+            _fit(run, loop, run_config, **words)
     except (TrainingFailedError, *_TORN) as error:
         # _TORN: on a full file system Ray Train cannot read its own record of the failure, and raises another error.
         last = next(store.history(), None)
@@ -98,7 +136,15 @@ def fit(
         raise RunFailedError(f"attempt {run.attempt} failed; {where}. {_cause(error)}") from error
     last = next(store.history(), None)
     manifest = store.manifest(last) if last else None
-    run.finish(storage, {"checkpoint": last and last.name, "metrics": manifest["metrics"] if manifest else {}})
+    outcome = {"checkpoint": last and last.name, "metrics": manifest["metrics"] if manifest else {}}
+    if on_done:
+        try:
+            on_done(outcome)
+        except Exception as error:
+            raise RunFailedError(
+                f"all steps are trained, but on_done failed: {error!r}. Another attempt calls it again"
+            ) from error
+    run.finish(storage, outcome)
 
 
 def workers(number: int, *, cpus: float = 1, gpu: bool = False) -> ScalingConfig:
@@ -119,19 +165,11 @@ def _train(train: Callable[[dict[str, Any]], None], config: dict[str, Any]) -> N
         train(config)
 
 
-def _fit(
-    run: Run,
-    train: Callable[[], None],
-    scaling: ScalingConfig,
-    worker_failures: int,
-    torch_config: TorchConfig | None,
-) -> None:
+def _fit(run: Run, train: Callable[[], None], run_config: RunConfig, **words: Any) -> None:
     """Train with Ray Train's own record of the run, continued or new. The model is in the checkpoints, not in it."""
     path = f"{run.storage.rstrip('/')}/{run.name}"
     try:
-        restored = TorchTrainer.can_restore(path) and TorchTrainer.restore(
-            path, train_loop_per_worker=train, scaling_config=scaling, torch_config=torch_config
-        )
+        restored = TorchTrainer.can_restore(path) and TorchTrainer.restore(path, train_loop_per_worker=train, **words)
         if restored:
             restored.fit()
             return
@@ -144,16 +182,7 @@ def _fit(
             raise
         # Ray Train does not write its files atomically: the writer may have been killed while writing.
         print(f"run {run.name}: Ray Train's record of the earlier attempts is unreadable, a new one begins ({error!r})")
-    TorchTrainer(
-        train,
-        torch_config=torch_config,
-        scaling_config=scaling,
-        run_config=RunConfig(
-            name=run.name,
-            storage_path=run.storage,
-            failure_config=FailureConfig(max_failures=worker_failures),
-        ),
-    ).fit()
+    TorchTrainer(train, run_config=run_config, **words).fit()
 
 
 def _cause(error: BaseException) -> str:

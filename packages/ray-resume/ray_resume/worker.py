@@ -15,14 +15,16 @@ from typing import Any, ClassVar
 import ray.train
 import torch.distributed as dist
 
+from ray_resume import warm_start
 from ray_resume.checkpoint_store import CheckpointStore, Saved, Writer
 from ray_resume.cluster_view import StepReports
-from ray_resume.collective import agree, by_rank_0
+from ray_resume.collective import agree, by_rank_0, world_size
 from ray_resume.data_order import DataOrder
 from ray_resume.runs import Run
 from ray_resume.save_requests import Requested, SaveRequests
 from ray_resume.saving import Rest, Save, Write, in_background
 from ray_resume.storage import StorageError, open_storage
+from ray_resume.telemetry.meter import Meter
 
 
 class Checkpoints:
@@ -51,17 +53,28 @@ class Checkpoints:
         self._writing: tuple[Save, Future[None]] | None = None
         Checkpoints._latest = self
         self._requested = Requested(SaveRequests(self._store), self._writer, self._rank)
+        self.meter = Meter(run.name, self._store, self._writer, rank=self._rank, world=world_size(), say=self._say)
 
     def data_order(self, samples: int, batch: int, seed: int) -> DataOrder:
         """Return the run's order of samples; a run keeps the version of the order with which it began."""
         self._order = self._order_version
         return DataOrder(samples, batch, seed, self._order_version)
 
-    def restore(self, read: Callable[[Path], None]) -> int:
-        """Let `read` load the newest checkpoint from a directory; return how many steps are done (0: a fresh start)."""
+    def restore(self, read: Callable[[Path], None], weights: Callable[[Path], None] | None = None) -> int:
+        """Let `read` load the newest checkpoint from a directory; return how many steps are done (0: a fresh start).
+
+        A run that starts with the weights of another run, and has no checkpoint of its own yet, calls `weights`.
+        """
+        done = self._restore(read, weights)
+        self.meter.ready(done)
+        return done
+
+    def _restore(self, read: Callable[[Path], None], weights: Callable[[Path], None] | None) -> int:
         self._restored = True
         if self._origin is None:
-            self._say("starts at step 0" + (": there is no checkpoint" if self._run.attempt > 1 else ""))
+            warm = warm_start.load(self._store, weights)
+            told = f" with the weights of {warm}" if warm else ""
+            self._say(f"starts at step 0{told}" + (": there is no checkpoint" if self._run.attempt > 1 else ""))
             return 0
         started = time.monotonic()
         with self._store.storage.reading(self._origin.folder) as directory:
@@ -103,6 +116,7 @@ class Checkpoints:
             )
         saved, keep = Saved(step, self._writer), self._run.keep
         save = Save(self._store, saved, metrics, order=self._order, keep=keep, rank=self._rank)
+        started = time.monotonic()
         self.wait()
         rest = save.begin(write)
         if rest is None:
@@ -113,7 +127,9 @@ class Checkpoints:
             call = partial(self._finish, save, rest, self._group)
             save.unblock()
             self._writing = save, in_background(call)
-        self._requested.wait(step, self._say)
+        self.meter.saved(step, time.monotonic() - started)
+        with self.meter.waiting():
+            self._requested.wait(step, self._say)
 
     def wait(self) -> None:
         """Wait until the checkpoint that is written in the background exists, and report it to Ray Train.

@@ -82,8 +82,8 @@ MAY_VIEW = {
 }
 """What the viewers' group may do in Ray's namespace: verb and resource with its API group."""
 IN_KUBERNETES = (
-    *("dashboard", "image build", "isolation-check", "job list", "job logs run-1", "job checkpoint run-1", "logs head"),
-    *("node list", "pause", "resume", "rollout", "scale worker-group-1 0", "wait"),
+    *("dashboard", "image build", "isolation-check", "job list", "job top", "job logs run-1", "job checkpoint run-1"),
+    *("logs head", "node list", "pause", "resume", "rollout", "scale worker-group-1 0", "wait"),
 )
 """Commands that ask the Kubernetes API, each with its arguments."""
 REFUSED: list[str] = []

@@ -7,7 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.job_decision import BEGAN, LOST, PROGRESS, WAITS, WITHDRAWN, Cause, Ending, Limits, Verdict, decide
+from controllers.job_decision import (
+    BEGAN,
+    FIGURES,
+    LOST,
+    PROGRESS,
+    WAITS,
+    WITHDRAWN,
+    Cause,
+    Ending,
+    Limits,
+    Verdict,
+    decide,
+)
 
 HOURS = 4 * 3600.0
 LIMITS = Limits(attempts=100, stalled=5, seconds=HOURS)
@@ -188,3 +200,26 @@ def test_what_the_library_prints_of_its_resources_is_known(line: str, waits: str
     found = WAITS.search(line)
     assert (found and found[1]) == waits
     assert (BEGAN.search(line) is not None) == began
+
+
+@pytest.mark.parametrize(
+    ("line", "figures"),
+    [
+        ("step 7: 2 steps/s", {"step": "7", "loss": None, "steps_per_second": "2", "goodput": None}),
+        (
+            "step 7: loss -1.5e-07, 1e+03 steps/s",
+            {"step": "7", "loss": "-1.5e-07", "steps_per_second": "1e+03", "goodput": None},
+        ),
+        (
+            "x step 7: loss inf, 0 steps/s, goodput 9 %; s",
+            {"step": "7", "loss": "inf", "steps_per_second": "0", "goodput": "9"},
+        ),
+        ("step 7: loss low, 2 steps/s", None),
+        ("step 7: loss 1.2.3, 2 steps/s", None),
+        ("checkpoint of step 7 written in 2 s", None),
+        ("resumes from step 7 (000000007@0001.01, read in 2 s)", None),
+    ],
+)
+def test_figures_are_read_from_a_line_of_their_form_only(line: str, figures: dict[str, str | None] | None) -> None:
+    found = FIGURES.search(line)
+    assert (found and found.groupdict()) == figures

@@ -1,7 +1,9 @@
 """The job supervisor as a process, against a strict fake of Ray's Jobs API."""
 
+import json
 import signal
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +72,28 @@ def test_exit_code_that_would_restart_the_supervisor_is_recorded_and_the_run_end
     assert code == 1
     assert code not in STARTS_ANOTHER
     assert run.state["exit_code"] == noted
+
+
+def test_newest_figures_and_the_time_of_the_last_checkpoint_are_kept(run: Supervised, ray: FakeRay) -> None:
+    run.start()
+    job = submitted(ray, "train-1")
+    job.output = "attempt 0001.01: step 5: 0.2 steps/s; seconds: 25.0 compute\n"
+    wait_until(lambda: run.state.get("figures"), "the first figures")
+    assert run.state["figures"] == {"step": 5, "steps_per_second": 0.2}
+    assert run.state["progress_at"] == ""
+    job.output += "checkpoint of step 10 written in 0.1 s\n"
+    job.output += (
+        "attempt 0001.01: step 12: loss nan, 2.5 steps/s, 300 tokens/s, goodput 93.1 %; seconds: 25.0 compute\n"
+    )
+    wait_until(lambda: run.state["figures"]["step"] == 12, "the next figures")
+    assert json.dumps(run.state["figures"]) == '{"step": 12.0, "loss": NaN, "steps_per_second": 2.5, "goodput": 93.1}'
+    assert run.state["progress"] == 10
+    at = datetime.fromisoformat(run.state["progress_at"])
+    ray.lose()
+    submitted(ray, "train-2").end("SUCCEEDED", 0)
+    assert run.exit_code() == 0
+    assert run.state["figures"]["step"] == 12
+    assert datetime.fromisoformat(run.state["progress_at"]) == at
 
 
 def test_head_that_forgot_its_jobs_gets_the_next_attempt_under_the_same_run(run: Supervised, ray: FakeRay) -> None:

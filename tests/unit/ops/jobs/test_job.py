@@ -6,11 +6,14 @@ import os
 import secrets
 import subprocess
 import zipfile
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console, RenderableType
 from typer.testing import CliRunner, Result
 
 from ops import cli
@@ -19,6 +22,8 @@ from ops.jobs import direct, follow
 from ops.jobs import package as job_package
 from ops.jobs.package import LIBRARY, EntryError, Package, entry, pack
 from ops.jobs.runs import Request
+from ops.watch import live
+from tests.support.waiting import PATIENCE
 from tests.unit.support.documented_data import assert_same_shape, documented
 from tests.unit.support.fake_apis import Apis
 
@@ -108,7 +113,8 @@ class TestPackage:
         ]
 
     def test_package_carries_the_checkouts_library(self, script: Path) -> None:
-        library = {f"ray_resume/{path.name}" for path in LIBRARY.iterdir() if path.is_file()}
+        files = [path for path in LIBRARY.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+        library = {f"ray_resume/{path.relative_to(LIBRARY).as_posix()}" for path in files}
         assert library == {name for name in packed(pack(script.parent, ["ray_resume"])) if "/" in name}
 
     @pytest.mark.parametrize("own", ["ray_resume.py", "ray_resume/__init__.py"])
@@ -309,6 +315,68 @@ def test_run_whose_supervisor_has_no_place_is_listed_with_the_schedulers_words(c
     cluster.kubernetes[PODS] = {"items": [pod]}
     [run] = json.loads(ops("list", "-o", "json").stdout)
     assert (run["state"], run["reason"]) == ("starting", told)
+
+
+def test_top_shows_what_each_run_printed_last(cluster: Apis) -> None:
+    names = ("train", "waits", "silent", "elsewhere")
+    cluster.kubernetes[JOBS] = {"items": [*map(a_run, names), a_run("done", condition="Complete")]}
+    cluster.kubernetes[JOBS]["items"][3]["metadata"]["labels"]["ray-on-hyperpod/cluster"] = "other"
+    figures = {"step": 120.0, "loss": 0.4321, "steps_per_second": 2.31, "goodput": 93.1}
+    saved = (datetime.now(UTC) - timedelta(minutes=2)).isoformat(timespec="seconds")
+    waits = {"phase": "waiting to retry", "progress": 30, "figures": {**figures, "loss": float("nan")}}
+    cluster.kubernetes[LEASES] = {
+        "items": [
+            a_lease("train", phase="running", progress=100, progress_at=saved, figures=figures),
+            a_lease("waits", **waits),
+            a_lease("silent", phase="running", progress=30),
+        ]
+    }
+    data = json.loads(ops("top", "--cluster", "rayml", "-o", "json").stdout)
+    assert_same_shape(data[:1], documented("job", "top"))
+    assert 120 <= data[0].pop("checkpoint_age_seconds") < 120 + PATIENCE
+    expected = {"cluster": "rayml", "state": "running"}
+    assert data == [
+        {"run": "train", **expected, "step": 120, "steps_per_second": 2.31, "loss": 0.4321, "goodput": 0.931},
+        {
+            **{"run": "waits", "cluster": "rayml", "state": "waiting to retry", "step": 120, "steps_per_second": None},
+            **{"loss": "nan", "checkpoint_age_seconds": None, "goodput": 0.931},
+        },
+        {
+            **{"run": "silent", **expected, "step": 30, "steps_per_second": None},
+            **{"loss": None, "checkpoint_age_seconds": None, "goodput": None},
+        },
+    ]
+    header, *lines = ops("top").stdout.splitlines()
+    assert header.split() == ["run", "state", "step", "steps/s", "loss", "last", "checkpoint", "goodput"]
+    assert lines[0].split()[:5] == ["train", "running", "120", "2.31", "0.4321"]
+    assert lines[0].endswith(" s ago    93.1%")
+    assert lines[1].split() == ["waits", "waiting", "to", "retry", "120", "nan", "93.1%"]
+    assert [line.split()[0] for line in lines] == list(names)
+
+
+def test_top_is_redrawn_on_a_terminal_only(cluster: Apis, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert refused("top", "--watch", code=2) == (
+        "--watch is refused: it redraws a table. Allowed: a terminal, without -o. Fix: use `-o json` in a loop"
+    )
+    cluster.kubernetes[JOBS] = {"items": [a_run("train")]}
+    drawn: list[str] = []
+
+    def once(draw: Callable[[str], RenderableType], console: Console) -> None:
+        drawn.append(draw_text(draw(", watching for 0 s")))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.console, "_force_terminal", True)
+    monkeypatch.setattr(live, "watch", once)
+    assert ops("top", "--watch").exit_code == 130
+    assert "train" in drawn[0]
+    assert drawn[0].rstrip().endswith("UTC, watching for 0 s")
+
+
+def draw_text(drawn: RenderableType) -> str:
+    console = Console(width=100)
+    with console.capture() as captured:
+        console.print(drawn)
+    return captured.get()
 
 
 def test_stop_is_a_request_that_the_supervisor_reads(cluster: Apis) -> None:

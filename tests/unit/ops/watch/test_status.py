@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from rich.console import Console
+from rich.console import Console, Group
 from typer.testing import CliRunner, Result
 
 import config
@@ -182,9 +182,9 @@ def test_watch_redraws_until_it_is_interrupted(apis: Apis) -> None:
     first = look(environment, Account(environment))
     looks: Iterator[Status] = iter([first, first])
 
-    def interrupted() -> Status:
+    def interrupted(since: str) -> Group:
         try:
-            return next(looks)
+            return screen(next(looks), since)
         except StopIteration:
             raise KeyboardInterrupt from None
 

@@ -1,0 +1,54 @@
+"""One run with all that `ray_resume.main` takes, on real Ray."""
+
+import re
+from contextlib import suppress
+from urllib.request import urlopen
+
+from tests.jobs.support.ray_nodes import Nodes
+from tests.jobs.support.runs import JOB, Runs
+from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
+
+SCRIPT = JOB.with_name("complete_training.py")
+
+
+def gauges(nodes: Nodes) -> dict[str, float]:
+    """Return Ray's gauges of the run, as Prometheus reads them at the nodes whose agents answer."""
+    found: dict[str, float] = {}
+    for node in nodes.workers:
+        address, text = f"http://{node.node_ip_address}:{node.metrics_export_port}/metrics", ""
+        with suppress(OSError), urlopen(address, timeout=10) as answer:
+            text = answer.read().decode()
+        for name, labels, value in re.findall(r"^(ray_training_\w+)\{(.*)\} (\S+)$", text, re.MULTILINE):
+            assert 'run="job"' in labels
+            part = re.search(r'part="(\w+)"', labels)
+            found[f"{name} {part[1]}" if part else name] = float(value)
+    return found
+
+
+def test_run_is_watched_ends_with_its_hook_and_is_extended(nodes: Nodes, runs: Runs) -> None:
+    trace = runs.storage / "trace.txt"
+    first = runs.start(script=SCRIPT)
+    seen = lambda: "ray_training_step" in gauges(nodes) or first.job.poll() is not None  # noqa: E731
+    wait_until(seen, "the gauges of the waiting run", REHEARSAL_PATIENCE)
+    found = gauges(nodes)
+    assert found["ray_training_step"] == 5
+    assert found["ray_training_loss"] == 5
+    assert 0 < found["ray_training_goodput_ratio"] <= 1
+    assert found["ray_training_interval_seconds waiting"] > 0
+    (runs.storage / "go").touch()
+
+    assert first.wait() == 1, first.output
+    assert "job: all steps are trained, but on_done failed: ConnectionError" in first.output
+    assert re.search(r"attempt 0001\.01: step 5: loss 5, \S+ steps/s, .*goodput \S+ %; seconds: ", first.output)
+    again = runs.start(script=SCRIPT)
+    assert again.wait() == 0, again.output
+    assert runs.done()["metrics"] == {"weight": 10, "rows": 6}
+    ended = ["result 5", "result 10", *["hook 000000010@0001.01 10"] * 2]
+    assert trace.read_text().splitlines() == ended
+
+    longer = runs.start("--steps=12", script=SCRIPT)
+    assert longer.wait() == 0, longer.output
+    assert longer.resumed() == [10]
+    assert runs.done()["metrics"]["weight"] == 12
+    assert trace.read_text().splitlines()[4:] == ["result 12", "hook 000000012@0003.01 12"]
+    assert "nothing is left to do" not in longer.output
