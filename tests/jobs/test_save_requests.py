@@ -16,7 +16,7 @@ import torch
 
 from ray_resume import __main__ as command
 from ray_resume.checkpoint_store import CheckpointStore, Saved, Writer
-from ray_resume.runs import DONE
+from ray_resume.extending import DONE
 from ray_resume.save_requests import Requested, SaveRequests
 from ray_resume.storage import open_storage
 from tests.jobs.support.runs import Runs, Undisturbed

@@ -12,7 +12,8 @@ import argparse
 import os
 
 from ray_resume.checkpoint_store import CheckpointStore
-from ray_resume.runs import DONE, InvalidInputError, RunFailedError, first_use
+from ray_resume.extending import DONE
+from ray_resume.runs import InvalidInputError, RunFailedError, first_use
 from ray_resume.save_requests import SaveRequests
 from ray_resume.storage import open_storage
 from ray_resume.telemetry.goodput import Goodput, goodput

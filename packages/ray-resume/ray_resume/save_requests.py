@@ -22,7 +22,7 @@ from typing import Final
 
 from ray_resume.checkpoint_store import CheckpointStore, Saved, Writer, as_json
 from ray_resume.collective import by_rank_0
-from ray_resume.runs import DONE
+from ray_resume.extending import DONE
 
 LOOK_SECONDS: Final = 2.0
 """About how often rank 0 looks for requests, and the workers ask it."""
