@@ -200,7 +200,6 @@ class Supervisor:
         while True:
             self._tick()
             self._note(output)
-            self._note_resources(output, quiet=time.monotonic() - began > _SAYS_NOTHING)
             if runs_since is not None and not output.waits:
                 self._state.stalled_seconds += time.monotonic() - runs_since
             runs_since = None
@@ -215,18 +214,17 @@ class Supervisor:
                         self._enter("running", "")
                     if job.status in ENDED:
                         self._show_rest(ray, output)
-                        if withdrawn and job.status == "STOPPED":
-                            return self._ending(Ending(WITHDRAWN, message=withdrawn), output)
-                        return self._ending(Ending(job.status, job.exit_code, job.message), output)
+                        return self._ending(_ending_of(job, withdrawn), output)
+                if not (asks or output.connected):
+                    self.ending.wait(_LOOK)
+                    continue
                 runs_since = time.monotonic()
+                self._note_resources(output, quiet=runs_since - began > _SAYS_NOTHING)
                 withdrawn = withdrawn or self._gives_way(output)
                 if (self._objects.wants_stop or withdrawn) and time.monotonic() >= stop_at:
                     stop_at = time.monotonic() + _STOP_AGAIN
                     ray.stop(self._id)
-                if asks or output.connected:
-                    self._listen(ray, output)
-                else:
-                    self.ending.wait(_LOOK)
+                self._listen(ray, output)
             except (HeadUnavailableError, RayError) as error:
                 output.close()
                 self._enter("waiting for the head", str(error))
@@ -385,6 +383,13 @@ class Supervisor:
 def say(message: str, **fields: object) -> None:
     """Log a line of the supervisor among the lines of the job."""
     log(message, controller=NAME, **fields)
+
+
+def _ending_of(job: RayJob, withdrawn: str) -> Ending:
+    """Return how a job ended; `withdrawn` is the reason for which the supervisor itself stopped it."""
+    if withdrawn and job.status == "STOPPED":
+        return Ending(WITHDRAWN, message=withdrawn)
+    return Ending(job.status, job.exit_code, job.message)
 
 
 def _no_answer(error: ApiError) -> None:

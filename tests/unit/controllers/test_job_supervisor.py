@@ -391,6 +391,19 @@ def test_attempt_that_waits_for_resources_says_so_and_uses_up_nothing(run: Super
     assert run.said("ended")[0]["reason"] == "the head was lost, and with it the job; it waited for resources"
 
 
+def test_attempt_that_waits_for_resources_without_a_head_is_said_once(run: Supervised, ray: FakeRay) -> None:
+    run.start()
+    submitted(ray, "train-1").output = WAITS
+    wait_until(lambda: run.state.get("phase") == "waiting for resources", "its phase")
+    ray.away = True
+    wait_until(lambda: run.state.get("phase") == "waiting for the head", "its phase")
+    renewals = len(run.kubernetes.asked("PUT", LEASES))
+    wait_until(lambda: len(run.kubernetes.asked("PUT", LEASES)) > renewals + 3, "renewals")
+    assert [len(run.said(phase)) for phase in ("waiting for resources", "waiting for the head")] == [1, 1]
+    ray.away = False
+    wait_until(lambda: len(run.said("waiting for resources")) == 2, "its phase")
+
+
 def test_runs_get_resources_in_the_order_of_their_submission(run: Supervised, older: Supervised, ray: FakeRay) -> None:
     older.start(name="older-abcde")
     job = submitted(ray, "older-1")
