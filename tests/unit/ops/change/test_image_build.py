@@ -262,8 +262,3 @@ def test_an_existing_image_is_bad_input(failed: Apis, monkeypatch: pytest.Monkey
     done = build()
     assert (done.exit_code, failed.changes) == (2, [])
     assert "image.uri of dev is example.invalid/ray:1: there is nothing to build" in done.stderr
-
-
-@pytest.mark.parametrize(("seconds", "said"), [(0.4, "0 s"), (59, "59 s"), (61, "1 min 01 s"), (7200, "120 min 00 s")])
-def test_elapsed_time_in_words(seconds: float, said: str) -> None:
-    assert image_build_log.elapsed(seconds) == said
