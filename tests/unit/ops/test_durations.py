@@ -5,7 +5,7 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ops.durations import Duration, at_least, duration
+from ops.durations import Duration, at_least, duration, elapsed
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,8 @@ def test_a_duration_is_shown_as_it_can_be_typed(seconds: int) -> None:
 )
 def test_a_duration_is_shown_in_the_largest_whole_unit(seconds: float, shown: str) -> None:
     assert str(Duration(seconds)) == shown
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0.4, "0 s"), (59, "59 s"), (61, "1 min 01 s"), (7200, "120 min 00 s")])
+def test_elapsed_time_in_words(seconds: float, said: str) -> None:
+    assert elapsed(seconds) == said

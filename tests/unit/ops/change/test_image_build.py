@@ -8,7 +8,6 @@ from typer.testing import CliRunner, Result
 
 import config
 from k8s_charts.image_build.context import BUILD_ARGUMENTS, context_files, context_tag
-from ops import durations
 from ops.__main__ import app
 from ops.change import image_build_log
 from tests.unit.support.documented_data import assert_same_shape, documented
@@ -263,8 +262,3 @@ def test_an_existing_image_is_bad_input(failed: Apis, monkeypatch: pytest.Monkey
     done = build()
     assert (done.exit_code, failed.changes) == (2, [])
     assert "image.uri of dev is example.invalid/ray:1: there is nothing to build" in done.stderr
-
-
-@pytest.mark.parametrize(("seconds", "said"), [(0.4, "0 s"), (59, "59 s"), (61, "1 min 01 s"), (7200, "120 min 00 s")])
-def test_elapsed_time_in_words(seconds: float, said: str) -> None:
-    assert durations.elapsed(seconds) == said
