@@ -10,11 +10,12 @@ from kubernetes.client import ApiException
 from rich.console import Console
 from rich.markup import escape
 
-from k8s_charts.shared.names import JOB_SUPERVISOR
+from k8s_charts.shared.names import JOB_SUPERVISOR, RAYJOB_SUBMITTER
 from ops.jobs.runs import Run, Runs, as_submitter
 
 _LOOK: Final = 1.0
 _ASIDE: Final = {"time", "message", "controller"}
+_CONTROLLERS: Final = {JOB_SUPERVISOR, RAYJOB_SUBMITTER}
 
 
 def follow(runs: Runs, name: str, console: Console) -> int:
@@ -25,6 +26,10 @@ def follow(runs: Runs, name: str, console: Console) -> int:
         with as_submitter():
             run = runs.get(name)
             pods = runs.pods(name)
+        reason = str(run.state.get("reason", ""))
+        if not pods and reason and not run.finished and reason != told:
+            _aside(console, run.phase, {"reason": reason})
+            told = reason
         for pod in pods:
             if pod.status.phase == "Pending":
                 waits = _waits(pod)
@@ -80,7 +85,7 @@ def _said(line: str) -> dict[str, Any] | None:
         said = json.loads(line)
     except ValueError:
         return None
-    return said if isinstance(said, dict) and said.get("controller") == JOB_SUPERVISOR and "message" in said else None
+    return said if isinstance(said, dict) and said.get("controller") in _CONTROLLERS and "message" in said else None
 
 
 def _aside(console: Console, message: str, fields: dict[str, Any]) -> None:
