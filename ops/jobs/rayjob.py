@@ -102,7 +102,7 @@ def _copy(cluster: Mapping[str, Any], workers: int | None) -> dict[str, Any]:
         }
     groups: Sequence[dict[str, Any]] = spec.get("workerGroupSpecs", [])
     if not spec.get("enableInTreeAutoscaling") and not any(group["replicas"] for group in groups):
-        raise NoWorkersError(cluster["metadata"]["name"])
+        raise NoWorkersError
     for group in (spec["headGroupSpec"], *groups):
         metadata = group["template"].setdefault("metadata", {})
         metadata["labels"] = {**metadata.get("labels", {}), RAYJOB_LABEL: "true"}
