@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from controllers.job_output import JobOutput
 from controllers.ray_jobs_api import ENDED, HeadUnavailableError, RayError, RayJobs, submission
-from controllers.telemetry import log
+from controllers.telemetry import Metrics, log, serve
 
 NAME: Final = "rayjob-submitter"
 TERMINATED: Final = 75
@@ -33,6 +33,7 @@ REFUSED: Final = 1
 _LOOK: Final = 2.0
 _LAST_OUTPUT: Final = 15.0
 _REFUSALS: Final = 2
+_SILENT: Final = 120.0
 
 
 class Submitter:
@@ -46,8 +47,14 @@ class Submitter:
         self._package = package
         self._output = JobOutput(self._id)
         self._refusals = 0
+        self._alive_at = time.monotonic()
         self.waits_for = ""
         """The last message; empty while the job runs."""
+
+    def stall(self) -> str:
+        """Return the fault that a restart would fix; empty if there is none."""
+        silent = time.monotonic() - self._alive_at
+        return f"no sign of life for {silent:.0f} s" if silent > _SILENT else ""
 
     def run(self) -> int:
         """Return 0 once the job has ended, REFUSED if Ray refuses it, and TERMINATED after `ending`."""
@@ -63,6 +70,7 @@ class Submitter:
 
     def _is_over(self) -> bool:
         """Submit the job unless the head knows it, show output for a while, and return whether the job has ended."""
+        self._alive_at = time.monotonic()
         try:
             job = self._ray.get(self._id)
             if job is None:
@@ -117,6 +125,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--entrypoint", required=True, help="shell command line that the job starts")
     parser.add_argument("--storage", required=True, help="folder or address under which the run keeps its checkpoints")
     parser.add_argument("--package", type=Path, help="zip file that becomes the working directory")
+    parser.add_argument("--listen", required=True, help="HOST:PORT of /metrics and /healthz")
     return parser.parse_args()
 
 
@@ -135,6 +144,7 @@ def main() -> int:
     submitter = Submitter(RayJobs(host, int(port)), request, arguments.package)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: submitter.ending.set())
+    serve(arguments.listen, Metrics(), {"/healthz": submitter.stall})
     return submitter.run()
 
 

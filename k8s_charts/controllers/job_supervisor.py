@@ -26,12 +26,12 @@ from k8s_charts.shared.names import (
 )
 
 _PORT: Final = 8080
+_LISTEN: Final = f"--listen=:{_PORT}"
 _RBAC: Final = "rbac.authorization.k8s.io"
 _READ: Final = ["get", "list", "watch"]
 # `STARTS_ANOTHER` of `controllers.job_supervisor`: EX_TEMPFAIL requests another supervisor, 137 is a killed one's code.
 _TRY_AGAIN: Final = [75, 137]
 _WEEK: Final = 7 * 24 * 3600
-_RESOURCES: Final = {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "256Mi"}}
 _EXCEPTIONS: Final = {**TAG_UNTIL_SETTLED, **PULL_IF_ABSENT}
 
 SUPERVISOR_RULES: Final = (
@@ -126,10 +126,8 @@ def _job(supervisor: JobSupervisor) -> dict[str, Any]:
                 "args": [
                     f"--namespace={supervisor.namespace}",
                     f"--service-account={SERVICE_ACCOUNT}",
-                    f"--listen=:{_PORT}",
+                    _LISTEN,
                 ],
-                "ports": [{"name": "metrics", "containerPort": _PORT}],
-                "livenessProbe": {"httpGet": {"path": "/healthz", "port": "metrics"}, "periodSeconds": 20},
             },
         ),
     }
@@ -142,13 +140,18 @@ def _rayjob_submitter(supervisor: JobSupervisor) -> dict[str, Any]:
             "rayjob_submitter",
             RAYJOB_SUBMITTER_CODE,
             account={"automountServiceAccountToken": False},
-            container={"name": RAYJOB_SUBMITTER, "image": supervisor.image},
+            container={"name": RAYJOB_SUBMITTER, "image": supervisor.image, "args": [_LISTEN]},
         )
     }
 
 
 def _pod(module: str, code: str, *, account: dict[str, Any], container: dict[str, Any]) -> dict[str, Any]:
     """Return the template of a pod that runs `controllers.<module>` and may reach heads."""
+    checked = {
+        "ports": [{"name": "metrics", "containerPort": _PORT}],
+        "livenessProbe": {"httpGet": {"path": "/healthz", "port": "metrics"}, "periodSeconds": 20},
+        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "256Mi"}},
+    }
     return {
         "metadata": {
             "labels": {"app.kubernetes.io/name": container["name"], SUBMITTER_LABEL: "true"},
@@ -169,7 +172,7 @@ def _pod(module: str, code: str, *, account: dict[str, Any], container: dict[str
             ],
             "securityContext": POD_SECURITY,
             "terminationGracePeriodSeconds": 20,
-            "containers": [{**container, **python(module), "resources": _RESOURCES}],
+            "containers": [{**container, **python(module), **checked}],
             "volumes": [code_volume(code)],
         },
     }

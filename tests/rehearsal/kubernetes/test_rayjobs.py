@@ -112,6 +112,11 @@ def objects_of(kubectl: Kubectl, name: str) -> dict[str, list[Object]]:
     return own
 
 
+def said(control_plane: ControlPlane, name: str) -> str:
+    """What the submitters of a RayJob have logged."""
+    return "".join(log.read_text() for log in (control_plane.logs / "pods").glob(f"{NAMESPACE}_{name}-*.log"))
+
+
 def labels_of(pod: Object) -> dict[str, str]:
     found: dict[str, str] = pod["metadata"]["labels"]
     return found
@@ -132,9 +137,7 @@ def test_ray_job_gets_a_ray_cluster_like_the_environments_and_the_projects_submi
     assert {labels_of(pod)[RAYJOB_LABEL] for pod in pods} == {"true"}
 
     wait_until(lambda: [pod.status.phase for pod in ann.pods(name)] == ["Running"], "the submitter's pod")
-    logs = control_plane.logs / "pods"
-    said = lambda: "".join(log.read_text() for log in logs.glob(f"{NAMESPACE}_{name}-*.log"))  # noqa: E731
-    wait_until(lambda: "waiting for the head" in said(), "the submitter's search for the head")
+    wait_until(lambda: "waiting for the head" in said(control_plane, name), "the submitter's search for the head")
     [pod] = ann.pods(name)
     assert pod.metadata.labels[SUBMITTER_LABEL] == "true", "heads admit this label"
     assert pod.spec.containers[0].name == RAYJOB_SUBMITTER

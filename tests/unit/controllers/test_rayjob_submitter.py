@@ -123,7 +123,7 @@ def test_head_without_an_agent_is_waited_for_and_a_refusal_is_not(ray: FakeRay) 
 
 
 def test_program_takes_the_job_from_kuberays_variables_and_ends_at_sigterm(ray: FakeRay) -> None:
-    words = ["--run=train", "--entrypoint=python train.py", "--storage=/fsx/runs"]
+    words = ["--run=train", "--entrypoint=python train.py", "--storage=/fsx/runs", "--listen=127.0.0.1:0"]
     env = {**os.environ, "RAY_DASHBOARD_ADDRESS": f"{ray.host}:{PORT}", "RAY_JOB_SUBMISSION_ID": ID}
     argv = [sys.executable, "-m", "controllers.rayjob_submitter", *words]
     with subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL) as program:
