@@ -11,6 +11,9 @@ from controllers.job_decision import BEGAN, FIGURES, PROGRESS, RESUMED, WAITS
 from controllers.ray_jobs_api import HeadUnavailableError, RayJobs
 from controllers.websocket import WebSocket
 
+OUTPUT_MARK: Final = "output"
+"""Message of lines with the position of the job's output at which the next line begins."""
+
 _LAST_LINES: Final = 200
 _LONGEST_LINE: Final = 10_000
 _LONGEST_REASON: Final = 300

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from controllers.job_decision import LOST, STOPPED_CODE, WITHDRAWN, Ending, Limits, decide
-from controllers.job_output import JobOutput
+from controllers.job_output import OUTPUT_MARK, JobOutput
 from controllers.job_run import WAITING, Run, State
 from controllers.kubernetes_api import ApiError, ApiServer, Object
 from controllers.lease import LeaseLostError
@@ -17,9 +17,6 @@ from controllers.run_objects import RunObjects
 from controllers.telemetry import Metrics, log
 
 NAME: Final = "job-supervisor"
-OUTPUT_MARK: Final = "output"
-"""Message of lines with the position of the job's output at which the next line begins."""
-
 STOP_SECONDS: Final = 60
 """How long a job that is stopped may take to save."""
 

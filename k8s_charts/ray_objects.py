@@ -224,6 +224,7 @@ def _controller_code(app: cdk8s.App, environment: Environment) -> ProjectChart:
     controllers = (
         ControllerCode("reaper", names.REAPER_CODE, environment.kuberay.namespace),
         ControllerCode("job_supervisor", names.JOB_SUPERVISOR_CODE, environment.ray.namespace),
+        ControllerCode("rayjob_submitter", names.RAYJOB_SUBMITTER_CODE, environment.ray.namespace),
     )
     return ControllerCodeChart(app, "controller-code", controllers=controllers)
 

@@ -59,7 +59,8 @@ LONGEST: Final[tuple[str, ...]] = (
 # Files whose tests share a session's control plane: with KubeRay's operator, and without. One worker runs all files of
 # a group, so that their control plane is started once, and the operator is installed once.
 WITH_OPERATOR: Final = frozenset(
-    f"tests/rehearsal/kubernetes/test_{name}.py" for name in ("image_pull", "kuberay", "ray_keys", "reaper", "rollout")
+    f"tests/rehearsal/kubernetes/test_{name}.py"
+    for name in ("image_pull", "kuberay", "ray_keys", "rayjobs", "reaper", "rollout")
 )
 WITHOUT_OPERATOR: Final = frozenset(
     f"tests/rehearsal/kubernetes/test_{name}.py"

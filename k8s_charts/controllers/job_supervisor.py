@@ -1,7 +1,8 @@
-"""The job supervisor (`controllers/job_supervisor.py`) and the submitters' Role in Ray's namespace.
+"""The job supervisor (`controllers/job_supervisor.py`), RayJobs' submitter and the submitters' Role in Ray's namespace.
 
 The supervisor of a run is a Kubernetes Job. Its template is in the cluster as a suspended CronJob that never runs:
-`ops job submit` creates the Job from it, with the image and the code that the environment was deployed with.
+`ops job submit` creates the Job from it, with the image and the code that the environment was deployed with. The pod
+that submits the job of a RayJob (`controllers/rayjob_submitter.py`) has such a template, too.
 """
 
 from dataclasses import dataclass
@@ -15,15 +16,23 @@ from k8s_charts.helm.release import on_system_nodes
 from k8s_charts.ray.pods import LOST_NODE_SECONDS
 from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.shared.checkov_skips import NEEDS_THE_API, PULL_IF_ABSENT, TAG_UNTIL_SETTLED, explain
-from k8s_charts.shared.names import JOB_SUPERVISOR, JOB_SUPERVISOR_CODE, SUBMITTER_LABEL, submitters_group
+from k8s_charts.shared.names import (
+    JOB_SUPERVISOR,
+    JOB_SUPERVISOR_CODE,
+    RAYJOB_SUBMITTER,
+    RAYJOB_SUBMITTER_CODE,
+    SUBMITTER_LABEL,
+    submitters_group,
+)
 
 _PORT: Final = 8080
+_LISTEN: Final = f"--listen=:{_PORT}"
 _RBAC: Final = "rbac.authorization.k8s.io"
 _READ: Final = ["get", "list", "watch"]
 # `STARTS_ANOTHER` of `controllers.job_supervisor`: EX_TEMPFAIL requests another supervisor, 137 is a killed one's code.
 _TRY_AGAIN: Final = [75, 137]
 _WEEK: Final = 7 * 24 * 3600
-_EXCEPTIONS: Final = {**TAG_UNTIL_SETTLED, **PULL_IF_ABSENT, **NEEDS_THE_API}
+_EXCEPTIONS: Final = {**TAG_UNTIL_SETTLED, **PULL_IF_ABSENT}
 
 SUPERVISOR_RULES: Final = (
     {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": _READ},
@@ -32,7 +41,9 @@ SUPERVISOR_RULES: Final = (
 )
 # AWS documents the purpose of the submitters' EKS access policy, not its rules, so these rules do not depend on it.
 SUBMITTER_RULES: Final = (
-    {"apiGroups": ["ray.io"], "resources": ["rayclusters", "rayjobs"], "verbs": _READ},
+    {"apiGroups": ["ray.io"], "resources": ["rayclusters"], "verbs": _READ},
+    # A RayJob's pods are in this namespace, whose Pod Security level and quota they meet, as those of a Job.
+    {"apiGroups": ["ray.io"], "resources": ["rayjobs"], "verbs": [*_READ, "create", "delete"]},
     {"apiGroups": ["batch"], "resources": ["cronjobs"], "verbs": ["get"]},
     {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": [*_READ, "create", "patch", "delete"]},
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": _READ},
@@ -65,7 +76,11 @@ class JobSupervisorChart(ProjectChart):
         )
         group = submitters_group(supervisor.namespace)
         self._grant("submitters", SUBMITTER_RULES, {"apiGroup": _RBAC, "kind": "Group", "name": group})
-        explain(self._add("batch/v1", "CronJob", JOB_SUPERVISOR, {"spec": _template(supervisor)}), _EXCEPTIONS)
+        for template_name, job, exceptions in (
+            (JOB_SUPERVISOR, _job(supervisor), {**_EXCEPTIONS, **NEEDS_THE_API}),
+            (RAYJOB_SUBMITTER, _rayjob_submitter(supervisor), _EXCEPTIONS),
+        ):
+            explain(self._add("batch/v1", "CronJob", template_name, {"spec": _template(job)}), exceptions)
 
     def _grant(self, name: str, rules: tuple[dict[str, Any], ...], subject: dict[str, str]) -> None:
         reference = {"apiGroup": _RBAC, "kind": "Role", "name": name}
@@ -80,12 +95,12 @@ class JobSupervisorChart(ProjectChart):
         return made
 
 
-def _template(supervisor: JobSupervisor) -> dict[str, Any]:
+def _template(job: dict[str, Any]) -> dict[str, Any]:
     return {
         # February 31 does not exist, and the CronJob is suspended: it serves as a template only.
         "schedule": "0 0 31 2 *",
         "suspend": True,
-        "jobTemplate": {"spec": _job(supervisor)},
+        "jobTemplate": {"spec": job},
     }
 
 
@@ -101,45 +116,63 @@ def _job(supervisor: JobSupervisor) -> dict[str, Any]:
                 {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": _TRY_AGAIN}},
             ]
         },
-        "template": {
-            "metadata": {
-                "labels": {"app.kubernetes.io/name": JOB_SUPERVISOR, SUBMITTER_LABEL: "true"},
-                "annotations": {"ray-on-hyperpod/code": digest(code_of("job_supervisor"))},
-            },
-            "spec": {
-                "restartPolicy": "Never",
-                "serviceAccountName": JOB_SUPERVISOR,
-                "automountServiceAccountToken": True,
-                "nodeSelector": on_system_nodes(),
-                "tolerations": [
-                    {
-                        "key": f"node.kubernetes.io/{condition}",
-                        "operator": "Exists",
-                        "effect": "NoExecute",
-                        "tolerationSeconds": LOST_NODE_SECONDS,
-                    }
-                    for condition in ("not-ready", "unreachable")
+        "template": _pod(
+            "job_supervisor",
+            JOB_SUPERVISOR_CODE,
+            account={"serviceAccountName": JOB_SUPERVISOR, "automountServiceAccountToken": True},
+            container={
+                "name": JOB_SUPERVISOR,
+                "image": supervisor.image,
+                "args": [
+                    f"--namespace={supervisor.namespace}",
+                    f"--service-account={SERVICE_ACCOUNT}",
+                    _LISTEN,
                 ],
-                "securityContext": POD_SECURITY,
-                "terminationGracePeriodSeconds": 20,
-                "containers": [_container(supervisor)],
-                "volumes": [code_volume(JOB_SUPERVISOR_CODE)],
             },
-        },
+        ),
     }
 
 
-def _container(supervisor: JobSupervisor) -> dict[str, Any]:
+def _rayjob_submitter(supervisor: JobSupervisor) -> dict[str, Any]:
+    """Return the Job of whose pod template `ops job submit --as rayjob` makes a RayJob's `submitterPodTemplate`."""
     return {
-        "name": JOB_SUPERVISOR,
-        "image": supervisor.image,
-        **python("job_supervisor"),
-        "args": [
-            f"--namespace={supervisor.namespace}",
-            f"--service-account={SERVICE_ACCOUNT}",
-            f"--listen=:{_PORT}",
-        ],
+        "template": _pod(
+            "rayjob_submitter",
+            RAYJOB_SUBMITTER_CODE,
+            account={"automountServiceAccountToken": False},
+            container={"name": RAYJOB_SUBMITTER, "image": supervisor.image, "args": [_LISTEN]},
+        )
+    }
+
+
+def _pod(module: str, code: str, *, account: dict[str, Any], container: dict[str, Any]) -> dict[str, Any]:
+    """Return the template of a pod that runs `controllers.<module>` and may reach heads."""
+    checked = {
         "ports": [{"name": "metrics", "containerPort": _PORT}],
         "livenessProbe": {"httpGet": {"path": "/healthz", "port": "metrics"}, "periodSeconds": 20},
         "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "256Mi"}},
+    }
+    return {
+        "metadata": {
+            "labels": {"app.kubernetes.io/name": container["name"], SUBMITTER_LABEL: "true"},
+            "annotations": {"ray-on-hyperpod/code": digest(code_of(module))},
+        },
+        "spec": {
+            "restartPolicy": "Never",
+            **account,
+            "nodeSelector": on_system_nodes(),
+            "tolerations": [
+                {
+                    "key": f"node.kubernetes.io/{condition}",
+                    "operator": "Exists",
+                    "effect": "NoExecute",
+                    "tolerationSeconds": LOST_NODE_SECONDS,
+                }
+                for condition in ("not-ready", "unreachable")
+            ],
+            "securityContext": POD_SECURITY,
+            "terminationGracePeriodSeconds": 20,
+            "containers": [{**container, **python(module), **checked}],
+            "volumes": [code_volume(code)],
+        },
     }

@@ -21,6 +21,7 @@ from k8s_charts.shared.names import (
     OBSERVABILITY_NAMESPACE,
     PROMETHEUS_NAMESPACE,
     RAY_NODE,
+    RAYJOB_LABEL,
     REAPER,
     SUBMITTER_LABEL,
     SYSTEM_NAMESPACE,
@@ -32,6 +33,7 @@ AwsRayKey = Literal["hang_detection", "tiered_checkpoints", "metrics"]
 _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 _RAY_HEAD: Final[Labels] = MappingProxyType({"ray.io/node-type": "head"})
 _SUBMITTER: Final[Labels] = MappingProxyType({SUBMITTER_LABEL: "true"})
+_RAYJOB: Final[Labels] = MappingProxyType({RAYJOB_LABEL: "true"})
 # The label that the operator's chart sets.
 _OPERATOR: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": "kuberay-operator"})
 _ALL: Final[Labels] = MappingProxyType({})
@@ -144,6 +146,8 @@ def ray_flows(ends: Ends) -> tuple[Flow, ...]:
     charts = "the dashboard embeds Grafana's panels of Prometheus' series"
     code = "submitting a job runs code: only pods with the submitters' label may"
     status = "KubeRay asks for a RayJob's status"
+    rayjobs = "pods of RayJobs"
+    inside = "KubeRay chooses the name of a RayJob's RayCluster, so no policy can name it"
     return (
         *_names_and_https("all pods", _ALL, https),
         Flow("metrics", "Ray's pods", RAY_NODE, "in", (_MONITORING,), _SCRAPED, (METRICS_PORT,)),
@@ -151,6 +155,7 @@ def ray_flows(ends: Ends) -> tuple[Flow, ...]:
         Flow("submitted-jobs", "heads", _RAY_HEAD, "in", (submitters,), code, (DASHBOARD_PORT,)),
         Flow("submit-jobs", "submitters", _SUBMITTER, "out", (heads,), code, (DASHBOARD_PORT,)),
         Flow("operator", "heads", _RAY_HEAD, "in", (operator,), status, (DASHBOARD_PORT,)),
+        Flow("inside-rayjobs", rayjobs, _RAYJOB, "both", (Peer(rayjobs, labels=_RAYJOB),), inside),
         *_aws_ray_flows(ends),
     )
 

@@ -27,6 +27,9 @@ REAPER_CODE: Final = f"{REAPER}-code"
 # The job supervisors' service account, Role and template, in Ray's namespace.
 JOB_SUPERVISOR: Final = "job-supervisor"
 JOB_SUPERVISOR_CODE: Final = f"{JOB_SUPERVISOR}-code"
+# The template of the pods that submit a RayJob's job, in Ray's namespace.
+RAYJOB_SUBMITTER: Final = "rayjob-submitter"
+RAYJOB_SUBMITTER_CODE: Final = f"{RAYJOB_SUBMITTER}-code"
 
 # Prefix in the data bucket that the Ray pods read and write.
 RAY_DATA_PREFIX: Final = "ray"
@@ -53,6 +56,8 @@ CHECKPOINTS_HOST: Final = "ai-toolkit-gossip-headless.aws-hyperpod.svc.cluster.l
 RAY_NODE: Final[Mapping[str, str]] = MappingProxyType({"ray.io/is-ray-node": "yes"})
 # A pod of Ray's namespace with this label may submit jobs to a head's port 8265.
 SUBMITTER_LABEL: Final = "ray-on-hyperpod/submitter"
+# Pods of RayJobs' RayClusters with this label may reach each other.
+RAYJOB_LABEL: Final = "ray-on-hyperpod/rayjob"
 
 # Labels of a run's Job: the run's name, and its RayCluster.
 RUN_LABEL: Final = "ray-on-hyperpod/run"

@@ -11,7 +11,7 @@ from ops.destroy import show
 from ops.destroy.plan import Plan, plan
 from ops.destroy.run import Print, carry_out
 from ops.errors import UnreachableError, in_plain_words
-from ops.jobs.running import running
+from ops.jobs.running import ray_clusters, running
 
 
 def look(environment: Environment) -> Plan:
@@ -56,9 +56,9 @@ def _refuse_jobs(environment: Environment, made: Plan) -> None:
     """Raise RefusedError if a job runs, unless the RayClusters are already being deleted."""
     if not any(each.stack.part == "ray" and not each.stack.status.startswith("DELETE") for each in made.going):
         return
-    clusters = {(environment.ray.namespace, cluster.name) for cluster in environment.ray.clusters}
     try:
         with connect(environment) as clients, in_plain_words():
+            clusters = ray_clusters(clients.kubernetes, environment.ray.namespace)
             refuse_jobs(clusters, partial(running, clients.kubernetes))
     except UnreachableError as error:
         raise RefusedError(f"running jobs are unknown (override with `--force`): {error}") from error

@@ -23,6 +23,10 @@ def follow(runs: Runs, name: str, console: Console) -> int:
         with as_submitter():
             run = runs.get(name)
             pods = runs.pods(name)
+        reason = str(run.state.get("reason", ""))
+        if not pods and reason and not run.finished and reason != told:
+            shown.aside(run.phase, {"reason": reason})
+            told = reason
         for pod in pods:
             if pod.status.phase == "Pending":
                 waits = pending_reason(pod)

@@ -24,6 +24,15 @@ def running(api: kubernetes.client.ApiClient, namespace: str, cluster: str) -> l
     return found
 
 
+def ray_clusters(api: kubernetes.client.ApiClient, namespace: str) -> set[tuple[str, str]]:
+    """Return the (namespace, name) of all RayClusters of a namespace, those of RayJobs too."""
+    custom = kubernetes.client.CustomObjectsApi(api)
+    listed = custom.list_namespaced_custom_object(
+        "ray.io", "v1", namespace, "rayclusters", _request_timeout=REQUEST_TIMEOUT
+    )
+    return {(namespace, item["metadata"]["name"]) for item in listed["items"]}
+
+
 def ray_jobs(api: kubernetes.client.ApiClient, namespace: str, cluster: str) -> list[dict[str, Any]]:
     """Return the RayJob objects that have not ended and use the RayCluster."""
     custom = kubernetes.client.CustomObjectsApi(api)

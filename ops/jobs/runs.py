@@ -1,20 +1,30 @@
-"""Create, list and stop supervised runs: each is a Kubernetes Job made from the ray stack's template."""
+"""Create, list and stop runs: each is a supervisor's Job made from the ray stack's template, or a RayJob."""
 
 import base64
 import json
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
 import kubernetes
 from kubernetes.client import ApiException
 
-from k8s_charts.shared.names import JOB_SUPERVISOR, RUN_CLUSTER_LABEL, RUN_LABEL, RUN_STATE, RUN_STOP
+from k8s_charts.shared.names import (
+    JOB_SUPERVISOR,
+    RAYJOB_SUBMITTER,
+    RUN_CLUSTER_LABEL,
+    RUN_LABEL,
+    RUN_STATE,
+    RUN_STOP,
+)
 from ops.clients import REQUEST_TIMEOUT
 from ops.errors import in_plain_words
+from ops.jobs.kind import Kind
 from ops.jobs.package import Package
+from ops.jobs.rayjob import NoWorkersError, OwnCluster, RayJobs, is_over, ray_job
 
 _PACKAGE_MOUNT: Final = "/opt/ray-on-hyperpod-package"
 _ENTRY: Final = "ray-on-hyperpod/entrypoint"
@@ -35,7 +45,10 @@ class RunError(Exception):
 
 @dataclass(frozen=True)
 class Request:
-    """A run to create; `storage` is the job's RUN_STORAGE, `give_up_after` is in seconds."""
+    """A run to create; `storage` is the job's RUN_STORAGE, `give_up_after` is in seconds.
+
+    A run with an `own_cluster` is a RayJob, which has neither `max_stalled` nor `give_up_after`.
+    """
 
     name: str
     cluster: str
@@ -45,11 +58,15 @@ class Request:
     max_attempts: int
     max_stalled: int
     give_up_after: float
+    own_cluster: OwnCluster | None = None
 
 
 @dataclass(frozen=True)
 class Run:
-    """An existing run; `state` is what its supervisor recorded last, empty before the supervisor starts."""
+    """An existing run; `state` is what its supervisor recorded last, empty before the supervisor starts.
+
+    The state of a RayJob is KubeRay's, in the supervisor's words.
+    """
 
     name: str
     cluster: str
@@ -57,6 +74,7 @@ class Run:
     created: Any
     finished: bool
     state: Mapping[str, Any]
+    kind: Kind = Kind.SUPERVISED
 
     @property
     def phase(self) -> str:
@@ -73,6 +91,7 @@ class Runs:
         self._batch = kubernetes.client.BatchV1Api(api)
         self.core = kubernetes.client.CoreV1Api(api)
         self._leases = kubernetes.client.CoordinationV1Api(api)
+        self._ray_jobs = RayJobs(api, namespace)
 
     def cluster(self, wanted: str | None) -> str:
         """Return the RayCluster `wanted`, or the only one if it is None.
@@ -94,21 +113,46 @@ class Runs:
         return wanted or names[0]
 
     def create(self, request: Request, *, again: bool) -> None:
-        """Create the run's Job; `again` resumes an ended run of the same name. Raises RunError."""
+        """Create the run's Job or RayJob; `again` resumes an ended run of the same name. Raises RunError."""
         first = self._make_room(request.name, again=again)
-        job = self._job(request, first)
         try:
-            made = self._batch.create_namespaced_job(self._namespace, job, _request_timeout=REQUEST_TIMEOUT)
+            if request.own_cluster:
+                owner = self._create_ray_job(request, request.own_cluster)
+            else:
+                owner = self._create_job(request, first)
         except ApiException as error:
             if error.status == 409:
                 raise RunError(f"the run name {request.name} is in use. Fix: choose another with --name") from error
             raise
         if request.package:
             try:
-                self._bring(request.name, request.package, made.metadata.uid)
+                self._bring(request.name, request.package, owner)
             except BaseException:
-                self.delete(request.name)
+                self.delete(request.name, Kind.RAYJOB if request.own_cluster else Kind.SUPERVISED)
                 raise
+
+    def _create_job(self, request: Request, first_attempt: int) -> dict[str, str]:
+        """Create a supervisor's Job; return it as an owner reference."""
+        job = self._job(request, first_attempt)
+        made = self._batch.create_namespaced_job(self._namespace, job, _request_timeout=REQUEST_TIMEOUT)
+        return {"apiVersion": "batch/v1", "kind": "Job", "name": request.name, "uid": made.metadata.uid}
+
+    def _create_ray_job(self, request: Request, own: OwnCluster) -> dict[str, str]:
+        """Create a RayJob; return it as an owner reference. Raises RunError."""
+        custom = kubernetes.client.CustomObjectsApi(self._api)
+        cluster = custom.get_namespaced_custom_object(
+            "ray.io", "v1", self._namespace, "rayclusters", request.cluster, _request_timeout=REQUEST_TIMEOUT
+        )
+        submitter = self._template(RAYJOB_SUBMITTER, "template for RayJobs' submitters")["template"]
+        _complete(submitter["spec"], request)
+        try:
+            body = ray_job(
+                request.name, request.command, own, attempts=request.max_attempts, cluster=cluster, submitter=submitter
+            )
+        except NoWorkersError as error:
+            raise RunError(f"RayCluster {request.cluster} has no workers to copy. Fix: --workers N") from error
+        uid = self._ray_jobs.create(body)["metadata"]["uid"]
+        return {"apiVersion": body["apiVersion"], "kind": body["kind"], "name": request.name, "uid": uid}
 
     def get(self, name: str) -> Run:
         """Return a run. Raises RunError if no run has this name."""
@@ -119,6 +163,9 @@ class Runs:
                 raise
             job = None
         if job is None or (job.metadata.labels or {}).get(RUN_LABEL) != name:
+            found = self._ray_jobs.get(name)
+            if found and found["metadata"].get("labels", {}).get(RUN_LABEL) == name:
+                return self._run_of(found)
             raise RunError(f"there is no run {name} in namespace {self._namespace}. Fix: see `ops job list`")
         return _run(job, self._state(name))
 
@@ -129,8 +176,8 @@ class Runs:
         ).items
         leases = self._leases.list_namespaced_lease(self._namespace, _request_timeout=REQUEST_TIMEOUT).items
         states = {lease.metadata.name: _state_of(lease) for lease in leases}
-        jobs.sort(key=lambda job: job.metadata.creation_timestamp)
-        return [_run(job, states.get(job.metadata.name, {})) for job in jobs]
+        supervised = [_run(job, states.get(job.metadata.name, {})) for job in jobs]
+        return sorted([*supervised, *map(self._run_of, self._ray_jobs.all())], key=lambda run: run.created)
 
     def pending(self) -> dict[str, str]:
         """Map each run whose supervisor's pod has no place or has not started to the reason."""
@@ -150,13 +197,19 @@ class Runs:
         return run
 
     def stop(self, name: str) -> None:
-        """Request the stop of a run; its supervisor stops the job on Ray. Raises RunError."""
-        self.running(name)
+        """Request the stop of a run; its supervisor stops the job on Ray. Delete a RayJob. Raises RunError."""
+        run = self.running(name)
+        if run.kind is Kind.RAYJOB:
+            self._ray_jobs.delete(name)
+            return
         body = {"metadata": {"annotations": {RUN_STOP: "requested"}}}
         self._batch.patch_namespaced_job(name, self._namespace, body, _request_timeout=REQUEST_TIMEOUT)
 
-    def delete(self, name: str) -> None:
-        """Delete a run's Job and the objects that it owns."""
+    def delete(self, name: str, kind: Kind = Kind.SUPERVISED) -> None:
+        """Delete a run's Job or RayJob and the objects that it owns."""
+        if kind is Kind.RAYJOB:
+            self._ray_jobs.delete(name)
+            return
         self._batch.delete_namespaced_job(
             name, self._namespace, propagation_policy="Background", _request_timeout=REQUEST_TIMEOUT
         )
@@ -190,44 +243,46 @@ class Runs:
             )
         if not again:
             raise RunError(f"the run {name} has ended ({run.phase}). Fix: --again resumes it, or choose another --name")
-        self.delete(name)
+        self.delete(name, run.kind)
+        if run.kind is Kind.RAYJOB:
+            self._wait_until_gone(name)
         return int(run.state.get("attempt", 0)) + 1
 
-    def _job(self, request: Request, first_attempt: int) -> dict[str, Any]:
+    def _wait_until_gone(self, name: str) -> None:
+        """Wait for KubeRay, which removes its finalizer, and for the garbage collector. Raises RunError."""
+        deadline = time.monotonic() + _CONFLICT_SECONDS
+        while self._ray_jobs.get(name):
+            if time.monotonic() > deadline:
+                raise RunError(f"the earlier RayJob {name} is still being deleted. Fix: rerun this command")
+            time.sleep(0.5)
+
+    def _template(self, name: str, what: str) -> dict[str, Any]:
+        """Return the spec of the Job of a suspended CronJob. Raises RunError if there is no such CronJob."""
         try:
-            template = self._batch.read_namespaced_cron_job(
-                JOB_SUPERVISOR, self._namespace, _request_timeout=REQUEST_TIMEOUT
-            )
+            template = self._batch.read_namespaced_cron_job(name, self._namespace, _request_timeout=REQUEST_TIMEOUT)
         except ApiException as error:
             if error.status == 404:
-                raise RunError(
-                    "the environment has no job supervisor. Fix: deploy the ray stack, or use --direct"
-                ) from error
+                raise RunError(f"the environment has no {what}. Fix: deploy the ray stack, or use --direct") from error
             raise
         spec: dict[str, Any] = self._api.sanitize_for_serialization(template.spec.job_template.spec)
-        pod = spec["template"]["spec"]
-        [container] = pod["containers"]
-        container["args"] += [
-            f"--run={request.name}",
+        return spec
+
+    def _job(self, request: Request, first_attempt: int) -> dict[str, Any]:
+        spec = self._template(JOB_SUPERVISOR, "job supervisor")
+        further = (
             f"--cluster={request.cluster}",
-            f"--entrypoint={request.command.replace('$(', '$$(')}",
-            f"--storage={request.storage}",
             f"--first-attempt={first_attempt}",
             f"--max-attempts={request.max_attempts}",
             f"--max-stalled={request.max_stalled}",
             f"--give-up-after={request.give_up_after:g}",
-        ]
-        if request.package:
-            container["args"].append(f"--package={_PACKAGE_MOUNT}/{request.package.name}")
-            container["volumeMounts"].append({"name": "package", "mountPath": _PACKAGE_MOUNT, "readOnly": True})
-            pod["volumes"].append({"name": "package", "configMap": {"name": _config_map(request.name)}})
+        )
+        _complete(spec["template"]["spec"], request, *further)
         labels = {RUN_LABEL: request.name, RUN_CLUSTER_LABEL: request.cluster}
         metadata = {"name": request.name, "labels": labels, "annotations": {_ENTRY: request.command}}
         return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
-    def _bring(self, name: str, package: Package, uid: str) -> None:
-        """Create the ConfigMap with the package that the supervisor's pod waits for; the Job owns it."""
-        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid}
+    def _bring(self, name: str, package: Package, owner: Mapping[str, str]) -> None:
+        """Create the ConfigMap with the package that the run's pod waits for; the Job or RayJob owns it."""
         body = {
             "metadata": {"name": _config_map(name), "ownerReferences": [owner]},
             "binaryData": {package.name: base64.b64encode(package.content).decode()},
@@ -243,6 +298,18 @@ class Runs:
                 if error.status != 409 or time.monotonic() > deadline:
                     raise
             time.sleep(0.5)
+
+    def _run_of(self, made: Mapping[str, Any]) -> Run:
+        metadata = made["metadata"]
+        return Run(
+            name=metadata["name"],
+            cluster=metadata["labels"].get(RUN_CLUSTER_LABEL, ""),
+            command=made["spec"]["entrypoint"],
+            created=datetime.fromisoformat(metadata["creationTimestamp"]),
+            finished=is_over(made),
+            state=self._ray_jobs.state(made),
+            kind=Kind.RAYJOB,
+        )
 
     def _state(self, name: str) -> Mapping[str, Any]:
         try:
@@ -264,6 +331,22 @@ def pending_reason(pod: Any) -> str:
         if waiting := container.state.waiting:
             return str(waiting.message or waiting.reason)
     return "its pod is starting"
+
+
+def _complete(pod: dict[str, Any], request: Request, *further: str) -> None:
+    """Add the run's arguments, `further` ones and the package to the template of its pod."""
+    [container] = pod["containers"]
+    container["args"] = [
+        *container.get("args", []),
+        f"--run={request.name}",
+        f"--entrypoint={request.command.replace('$(', '$$(')}",
+        f"--storage={request.storage}",
+        *further,
+    ]
+    if request.package:
+        container["args"].append(f"--package={_PACKAGE_MOUNT}/{request.package.name}")
+        container["volumeMounts"].append({"name": "package", "mountPath": _PACKAGE_MOUNT, "readOnly": True})
+        pod["volumes"].append({"name": "package", "configMap": {"name": _config_map(request.name)}})
 
 
 def _run(job: Any, state: Mapping[str, Any]) -> Run:

@@ -12,8 +12,9 @@ from typing import Any, Final
 from rich.console import Console
 from rich.markup import escape
 
-from k8s_charts.shared.names import JOB_SUPERVISOR, OUTPUT_MARK
+from k8s_charts.shared.names import JOB_SUPERVISOR, OUTPUT_MARK, RAYJOB_SUBMITTER
 
+_CONTROLLERS: Final = {JOB_SUPERVISOR, RAYJOB_SUBMITTER}
 _ASIDE: Final = {"time", "message", "controller"}
 # A supervisor's first messages: a log that begins with one is complete.
 _FIRST: Final = ("waiting for the lease", "began")
@@ -129,11 +130,11 @@ class Shown:
 
 
 def _said(line: str) -> dict[str, Any] | None:
-    """Return the supervisor's message in a line as a dict; None if the line is the job's."""
+    """Return a supervisor's or submitter's message in a line as a dict; None if the line is the job's."""
     if not line.startswith("{"):
         return None
     try:
         said = json.loads(line)
     except ValueError:
         return None
-    return said if isinstance(said, dict) and said.get("controller") == JOB_SUPERVISOR and "message" in said else None
+    return said if isinstance(said, dict) and said.get("controller") in _CONTROLLERS and "message" in said else None

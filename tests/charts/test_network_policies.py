@@ -49,10 +49,13 @@ def test_only_members_reach_ports_that_run_code_and_only_submitters_and_the_oper
     assert from_others == {(source, "rayml-head", 8265) for source in ("submitter", "supervisor", "operator")}
 
 
-def test_two_ray_clusters_never_reach_each_other(open_connections: set[Connection]) -> None:
+def test_two_ray_clusters_never_reach_each_other_and_a_ray_job_reaches_neither(
+    open_connections: set[Connection],
+) -> None:
     sides = [(source.partition("-")[0], target.partition("-")[0]) for source, target, *_ in open_connections]
-    assert ("rayml", "rayml") in sides
-    assert not {("rayml", "other"), ("other", "rayml")} & set(sides)
+    clusters = ("rayml", "other", "rayjob")
+    between = {side for side in sides if set(side) <= set(clusters)}
+    assert between == {(cluster, cluster) for cluster in clusters}
 
 
 def test_nothing_comes_in_from_outside_of_the_cluster(matrix: Matrix, open_connections: set[Connection]) -> None:

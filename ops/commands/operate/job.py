@@ -16,10 +16,12 @@ from config import Environment
 from k8s_charts.shared.names import RAY_DIRECTORY
 from ops.cli import EnvName, app, console, fail, load, say
 from ops.durations import Duration, duration
+from ops.jobs.kind import Kind
 from ops.options import Cluster, Watch
 from ops.output import Format, Output, emit, require_terminal
 
 if TYPE_CHECKING:
+    from ops.jobs.rayjob import OwnCluster
     from ops.jobs.runs import Request, Run, Runs
 
 job_app = typer.Typer(no_args_is_help=True, help="Jobs on a RayCluster.")
@@ -27,7 +29,11 @@ app.add_typer(job_app, name="job")
 
 _WORDS: Final = "ops.job.words"
 # A Job's pods have its name and a suffix of six characters; a label value has at most 63.
-_NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?")
+_LONGEST: Final = 52
+_NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_ATTEMPTS: Final = 100
+# KubeRay cannot tell a failure of the infrastructure from one of the code, and makes a RayCluster for each attempt.
+_ATTEMPTS_OF_RAYJOB: Final = 4
 
 RunName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the run.")]
 Direct = Annotated[bool, typer.Option("--direct", help="The job was submitted with --direct: ask Ray's own API.")]
@@ -66,9 +72,25 @@ def submit(
     storage: Annotated[
         str | None, typer.Option(metavar="PLACE", help="Folder or s3:// address for checkpoints (RUN_STORAGE).")
     ] = None,
+    as_: Annotated[Kind, typer.Option("--as", help="What carries the run out.")] = Kind.SUPERVISED,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="With --as rayjob: workers of each group. Default: as many as the RayCluster has.",
+        ),
+    ] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="With --as rayjob: let Kueue's LocalQueue NAME start it. Default: at once."),
+    ] = None,
     max_attempts: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Maximum number of attempts, whatever the reason.")
-    ] = 100,
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Maximum number of attempts, whatever the reason. Default: 100; 4 of a RayJob."
+        ),
+    ] = None,
     max_stalled: Annotated[
         int, typer.Option(min=1, metavar="N", help="Maximum of failures in a row without a new checkpoint.")
     ] = 5,
@@ -95,6 +117,9 @@ def submit(
     lost. It retries a failure of the job's own code only if the attempt wrote
     a new checkpoint. Ctrl-C detaches; the job keeps running.
 
+    With `--as rayjob`, KubeRay makes a RayCluster for this job alone, and
+    makes another one after each failure (docs/explain/rayjobs.md).
+
     Exit codes:
     - the job's own exit code; 0 with `--detach`
     - 1: refused, such as a run name in use
@@ -105,20 +130,27 @@ def submit(
     - `ops job submit pytorch_ddp --env dev`
     - `ops job submit train.py --env dev --detach -- --epochs 3`
     - `ops job submit --env dev --working-dir . -- python -m trainer.main`
+    - `ops job submit pytorch_ddp --env dev --as rayjob --workers 2`
     """
     from ops.jobs.package import EntryError, entry  # noqa: PLC0415
+    from ops.jobs.rayjob import LONGEST_NAME  # noqa: PLC0415
     from ops.jobs.runs import Request  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
 
     environment = load(env)
     if direct and in_head:
         fail("--direct and --in-head exclude each other. Fix: give one of them")
+    own = _own_cluster(context, as_, workers, queue)
     try:
         wanted = entry(job, context.meta.get(_WORDS, []), working_dir, exclude or [])
     except EntryError as error:
         fail(str(error))
-    run = name or _named(wanted.title)
-    if not _NAME.fullmatch(run):
-        fail(f"--name: {run!r} is invalid. Allowed: a letter, then small letters, digits and dashes, at most 52 in all")
+    longest = LONGEST_NAME if own else _LONGEST
+    run = name or _named(wanted.title, longest)
+    if not _NAME.fullmatch(run) or len(run) > longest:
+        fail(
+            f"--name: {run!r} is invalid. Allowed: a letter, then small letters, digits and dashes, "
+            f"at most {longest} in all"
+        )
     with _talking(environment, f"`ops job logs {run} --env {env}`, `ops job stop {run} --env {env}`", direct) as runs:
         request = Request(
             name=run,
@@ -126,9 +158,10 @@ def submit(
             command=wanted.command,
             storage=storage or f"{environment.fsx.mount_path}/{RAY_DIRECTORY}/runs",
             package=wanted.package,
-            max_attempts=max_attempts,
+            max_attempts=max_attempts or (_ATTEMPTS_OF_RAYJOB if own else _ATTEMPTS),
             max_stalled=max_stalled,
             give_up_after=give_up_after.seconds,
+            own_cluster=own,
         )
         code = _submit_as(runs, request, environment, again=again, detach=detach, direct=direct, in_head=in_head)
     raise typer.Exit(code)
@@ -149,8 +182,8 @@ def list_jobs(env: EnvName, cluster: Cluster = None, direct: Direct = False, out
     With `-o json` or `-o yaml` (with `--direct`: Ray's own fields):
 
     ```json
-    [{"run": "run-1", "cluster": "rayml", "state": "running",
-      "attempt": 2, "progress": 300, "reason": "",
+    [{"run": "run-1", "kind": "supervised", "cluster": "rayml",
+      "state": "running", "attempt": 2, "progress": 300, "reason": "",
       "created": "2026-11-21T20:15:00+00:00",
       "command": "python train.py"}]
     ```
@@ -164,7 +197,8 @@ def list_jobs(env: EnvName, cluster: Cluster = None, direct: Direct = False, out
             emit(jobs, lambda: _rays_table(jobs), output)
         else:
             listed = [run for run in runs.all() if cluster in (None, run.cluster)]
-            pending = runs.pending() if any(not run.finished for run in listed) else {}
+            supervised = any(run.kind is Kind.SUPERVISED and not run.finished for run in listed)
+            pending = runs.pending() if supervised else {}
             emit([_data(run, pending) for run in listed], lambda: _table(listed, pending), output)
 
 
@@ -274,7 +308,7 @@ def checkpoint(
 
 @job_app.command()
 def stop(name: RunName, env: EnvName, cluster: Cluster = None, direct: Direct = False) -> None:
-    """Stop a run and its job on Ray; its checkpoints stay.
+    """Stop a run and its job on Ray; its checkpoints stay. A RayJob is deleted.
 
     A job that uses the library ray_resume saves first if it can within a
     minute. With `--direct`, it has three seconds.
@@ -354,11 +388,30 @@ def _talking(environment: Environment, again: str = "", direct: bool = False) ->
         fail(f"detached; the job keeps running: {again}{more}" if again else "interrupted", code=130)
 
 
-def _named(title: str) -> str:
+def _own_cluster(context: typer.Context, kind: Kind, workers: int | None, queue: str | None) -> "OwnCluster | None":
+    """Return the RayCluster of a RayJob; None for a supervised run. End the command if the options do not fit."""
+    from ops.jobs.rayjob import OwnCluster  # noqa: PLC0415
+
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    given = {name for name, source in sources.items() if source and source.name == "COMMANDLINE"}
+    if kind is Kind.SUPERVISED:
+        if wrong := sorted(given & {"workers", "queue"}):
+            fail(f"--{wrong[0]} is invalid without --as rayjob. Fix: leave it out, or add --as rayjob")
+        return None
+    if given & {"direct", "in_head"}:
+        fail("--as rayjob excludes --direct and --in-head. Fix: give one of them")
+    if wrong := sorted(given & {"max_stalled", "give_up_after"}):
+        option = wrong[0].replace("_", "-")
+        fail(f"--{option} is invalid with --as rayjob: KubeRay does not know why a job failed. Allowed: --max-attempts")
+    return OwnCluster(workers, queue)
+
+
+def _named(title: str, longest: int) -> str:
     """Return a name for the run: its title and the time (UTC), so that no two runs have the same."""
-    words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:32] or "job"
+    time = f"-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "job"
     stem = words if words[0].isalpha() else f"run-{words}"
-    return f"{stem}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    return stem[: min(32, longest - len(time))].rstrip("-") + time
 
 
 def _data(run: "Run", pending: dict[str, str]) -> dict[str, Any]:
@@ -366,6 +419,7 @@ def _data(run: "Run", pending: dict[str, str]) -> dict[str, Any]:
     progress = run.state.get("progress", -1)
     return {
         "run": run.name,
+        "kind": str(run.kind),
         "cluster": run.cluster,
         "state": run.phase,
         "attempt": run.state.get("attempt"),
@@ -383,13 +437,14 @@ def _why(run: "Run", pending: dict[str, str]) -> str:
 
 def _table(runs: list["Run"], pending: dict[str, str]) -> Table:
     drawn = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("run", "RayCluster", "state", "attempt", "progress", "since (UTC)"):
+    for column in ("run", "kind", "RayCluster", "state", "attempt", "progress", "since (UTC)"):
         drawn.add_column(column, no_wrap=True)
     drawn.add_column("why", overflow="fold")
     for run in runs:
         progress = run.state.get("progress", -1)
         drawn.add_row(
             run.name,
+            str(run.kind),
             run.cluster,
             run.phase,
             str(run.state.get("attempt", "")),

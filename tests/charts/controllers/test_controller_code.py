@@ -55,11 +55,11 @@ def change(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_each_controller_mounts_its_code_from_its_own_namespace(ray: RayObjects, code: dict[str, Object]) -> None:
     """Therefore, users of Ray's namespace cannot change the reaper's code."""
     deployment = of_kind("Deployment", ray.reaper)
-    template = of_kind("CronJob", ray.job_supervisor)
-    mounting = {
-        names.REAPER_CODE: (deployment, deployment["spec"]),
-        names.JOB_SUPERVISOR_CODE: (template, template["spec"]["jobTemplate"]["spec"]),
-    }
+    mounting = {names.REAPER_CODE: (deployment, deployment["spec"])}
+    for template in ray.job_supervisor.to_json():
+        if template["kind"] == "CronJob":
+            mounting[f"{template['metadata']['name']}-code"] = (template, template["spec"]["jobTemplate"]["spec"])
+    assert mounting.keys() == {names.REAPER_CODE, names.JOB_SUPERVISOR_CODE, names.RAYJOB_SUBMITTER_CODE}
     assert code.keys() == mounting.keys()
     for name, (owner, spec) in mounting.items():
         [volume] = spec["template"]["spec"]["volumes"]
@@ -73,6 +73,7 @@ def test_each_controller_mounts_its_code_from_its_own_namespace(ray: RayObjects,
     [
         (names.REAPER_CODE, {"__init__.py", "reaper.py"}, "job_supervisor.py"),
         (names.JOB_SUPERVISOR_CODE, {"__init__.py", "job_supervisor.py", "supervision.py"}, "reaper.py"),
+        (names.RAYJOB_SUBMITTER_CODE, {"__init__.py", "rayjob_submitter.py", "ray_jobs_api.py"}, "supervision.py"),
     ],
 )
 def test_the_code_is_complete_and_needs_only_the_standard_library(
@@ -108,7 +109,7 @@ def test_one_changed_line_changes_a_hash_of_each_controller_that_runs_it_and_not
         if line.startswith(("+", "-"))
     ]
     running = sum(file.name in item["data"] for item in code.values())
-    assert running in (1, 2), "no controller runs this module"
+    assert running in (1, 2, 3), "no controller runs this module"
     assert len(differences) == 2 * running
     assert all("ray-on-hyperpod/code: " in line for line in differences)
 

@@ -6,7 +6,7 @@ import cdk8s
 import pytest
 
 from config.facts.versions import PYTHON_IMAGE
-from controllers import job_supervisor, lease, run_objects, supervision
+from controllers import job_output, job_supervisor, lease, run_objects, supervision
 from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorChart
 from k8s_charts.shared import names
 
@@ -77,7 +77,7 @@ def test_exit_code_of_the_job_ends_the_run_and_its_own_starts_another(job: Objec
 
 def test_charts_and_code_name_things_alike(job: Object) -> None:
     assert (supervision.NAME, run_objects.STOP, lease.STATE) == (names.JOB_SUPERVISOR, names.RUN_STOP, names.RUN_STATE)
-    assert supervision.OUTPUT_MARK == names.OUTPUT_MARK
+    assert job_output.OUTPUT_MARK == names.OUTPUT_MARK
     assert job["template"]["metadata"]["labels"][names.SUBMITTER_LABEL] == "true", "the head admits this label"
 
 

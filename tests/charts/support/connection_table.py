@@ -14,6 +14,7 @@ from k8s_charts.shared.names import (
     IMAGE_BUILD_NAMESPACE,
     OBSERVABILITY_NAMESPACE,
     PROMETHEUS_NAMESPACE,
+    RAYJOB_LABEL,
     REAPER,
     SUBMITTER_LABEL,
     SYSTEM_NAMESPACE,
@@ -119,6 +120,11 @@ class Matrix:
             name, spec = cluster["metadata"]["name"], cluster["spec"]
             found[f"{name}-head"] = _ray_pod(ray, name, "head", spec["headGroupSpec"])
             found[f"{name}-worker"] = _ray_pod(ray, name, "worker", spec["workerGroupSpecs"][0])
+            # As `ops job submit --as rayjob` copies it; KubeRay names the copy.
+            of_rayjob = {"ray.io/cluster": "train-raycluster-x2k9p", RAYJOB_LABEL: "true"}
+            for role in ("head", "worker"):
+                original = found[f"{name}-{role}"]
+                found[f"rayjob-{role}"] = replace(original, labels={**original.labels, **of_rayjob})
         for job in self.of_kind("Job"):
             namespace = job["metadata"]["namespace"]
             name = "builder" if namespace == IMAGE_BUILD_NAMESPACE else "directory-owner"

@@ -13,12 +13,14 @@ import pytest
 import yaml
 
 from config import available, load
-from embedded_account.kubernetes.building.binaries import Binaries
+from embedded_account.kubernetes.building.binaries import Binaries, kuberay_module_directory
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.testing.cluster import Kubectl, Object
+from k8s_charts.shared.names import RAYJOB_SUBMITTER
+from ops.jobs.rayjob import OwnCluster, ray_job
 from ops.render.manifests import render
 from rehearsal import stand_ins
-from tests.rehearsal.kubernetes.cluster import install_definitions
+from tests.rehearsal.kubernetes.cluster import install_definitions, wait_until_served
 
 pytestmark = pytest.mark.product
 
@@ -116,6 +118,28 @@ def test_what_helm_values_become_is_taken_strictly(committed: list[tuple[Path, O
         made = api.rendered(release)
         assert "Deployment" in {item["kind"] for item in made}
         assert api.create(*made, namespace=release["namespace"]) == []
+
+
+def test_ray_job_from_an_environments_ray_cluster_is_taken_strictly(api: Api, binaries: Binaries) -> None:
+    """By KubeRay's whole definition of RayJobs: the shortened one takes any field."""
+    definition = kuberay_module_directory(binaries) / "config/crd/bases/ray.io_rayjobs.yaml"
+    api.kubectl("apply", "--server-side", "-f", definition)
+    wait_until_served(api.kubectl)
+    found = documents("dev")
+    lay_ground(api, found)
+    named = {(item["kind"], item["metadata"]["name"]): item for _, item in found if "kind" in item}
+    made = ray_job(
+        "train",
+        "python train.py",
+        OwnCluster(queue="team-a"),
+        attempts=4,
+        cluster=named["RayCluster", "rayml"],
+        submitter=named["CronJob", RAYJOB_SUBMITTER]["spec"]["jobTemplate"]["spec"]["template"],
+    )
+    assert api.create(made, namespace="ray") == []
+    made["spec"]["suspended"] = True
+    [refusal] = api.create(made, namespace="ray")
+    assert 'unknown field "spec.suspended"' in refusal
 
 
 def at(item: Object, path: str) -> Any:

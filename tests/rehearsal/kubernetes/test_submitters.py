@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import cdk8s
-import kubernetes
 import pytest
 from rich.console import Console
 
@@ -39,6 +38,7 @@ from ops.smoke import run as smoke_run
 from ops.smoke.run import SmokeError
 from tests.rehearsal.kubernetes.cluster import install_objects, ray_cluster
 from tests.support.fake_ray import FakeJob, FakeRay, serve
+from tests.support.impersonation import api_as
 from tests.support.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
 
 pytestmark = pytest.mark.product
@@ -68,13 +68,8 @@ PACKAGE = Package("_ray_pkg_0123456789abcdef.zip", b"a zip file")
 
 
 def runs_as(control_plane: ControlPlane, user: str, *groups: str) -> Runs:
-    """Runs as somebody else sees them: the API server decides as if that user had come."""
-    api = kubernetes.config.new_client_from_config(str(control_plane.admin_kubeconfig))
-    api.set_default_header("Impersonate-User", user)
-    # Without a group of its own an impersonated user is still one of those who are known.
-    for group in groups or ("system:authenticated",):
-        api.set_default_header("Impersonate-Group", group)
-    return Runs(api, NAMESPACE)
+    """Runs as somebody else sees them."""
+    return Runs(api_as(control_plane, user, *groups), NAMESPACE)
 
 
 def request(name: str) -> Request:
@@ -369,7 +364,12 @@ def test_outsider_is_refused_everything_and_nothing_is_made(bob: Runs, kubectl: 
         ("create", "rolebindings", False),
         ("update", "cronjobs", False),
         ("update", "configmaps", False),
+        ("create", "rayclusters", False),
         ("delete", "rayclusters", False),
+        ("create", "rayjobs", True),
+        ("delete", "rayjobs", True),
+        ("update", "rayjobs", False),
+        ("patch", "rayjobs", False),
     ],
 )
 def test_the_groups_role_is_enough_and_no_more(
@@ -382,6 +382,7 @@ def test_the_groups_role_is_enough_and_no_more(
         "cronjobs": "batch",
         "rolebindings": "rbac.authorization.k8s.io",
         "rayclusters": "ray.io",
+        "rayjobs": "ray.io",
     }
     attributes = {
         "namespace": NAMESPACE,

@@ -11,7 +11,7 @@ from config.labels import TEMPLATE_LABEL
 from embedded_account.services.iam.policies import Decision, evaluate
 from k8s_charts.controllers import code as controller_code
 from k8s_charts.ray_objects import image_build
-from k8s_charts.shared.names import JOB_SUPERVISOR, JOB_SUPERVISOR_CODE, REAPER, REAPER_CODE
+from k8s_charts.shared.names import JOB_SUPERVISOR, JOB_SUPERVISOR_CODE, RAYJOB_SUBMITTER_CODE, REAPER, REAPER_CODE
 from ops.render.manifests import render
 from tests.synth.support.kubernetes_objects import Object, id_of, needs, objects, release_id, released, trust
 from tests.synth.support.synthesis import Assembly, Template, synthesise
@@ -82,7 +82,7 @@ def test_code_of_the_controllers_exists_before_their_pods_and_is_in_no_template(
     for kind, name in (("Deployment", REAPER), ("CronJob", JOB_SUPERVISOR)):
         assert needs(ray, id_of(ray, kind, name), code)
     held = released(dev, "ray", controller_code.RELEASE)
-    assert {item["metadata"]["name"] for item in held} == {REAPER_CODE, JOB_SUPERVISOR_CODE}
+    assert {item["metadata"]["name"] for item in held} == {REAPER_CODE, JOB_SUPERVISOR_CODE, RAYJOB_SUBMITTER_CODE}
     template = json.dumps(ray.body)
     for program in {text for item in held for text in item["data"].values()}:
         assert json.dumps(json.dumps(program))[3:-3] not in template

@@ -16,6 +16,8 @@ from config.estimates import costs
 from ops.__main__ import app
 from ops.destroy import run, show, steps
 from ops.destroy.plan import Staying, plan
+from tests.unit.support.fake_apis import Apis
+from tests.unit.support.running_environment import RAY_CLUSTERS, RAY_JOBS, make_ready
 
 DEV = config.load("dev")
 KEPT = {
@@ -178,6 +180,17 @@ def test_unknown_jobs_refuse_the_destroy_unless_forced(
         return ""
 
     assert destroy(cloudformation, "--yes", "--force", cdk=cdk).exit_code == 0
+
+
+def test_ray_job_on_a_ray_cluster_of_its_own_refuses_the_destroy(destroy: Callable[..., Result], apis: Apis) -> None:
+    """KubeRay made the RayCluster; the environment's file does not name it."""
+    make_ready(apis)
+    apis.kubernetes[RAY_CLUSTERS] = {"items": [{"metadata": {"name": "train-raycluster-x2k9p"}}]}
+    status = {"rayClusterName": "train-raycluster-x2k9p", "jobStatus": "RUNNING"}
+    apis.kubernetes[RAY_JOBS] = {"items": [{"metadata": {"name": "train"}, "status": status}]}
+    result = destroy(FakeCloudFormation(ray=FakeStack()), "--yes")
+    assert result.exit_code == 1
+    assert "on RayCluster ray/train-raycluster-x2k9p runs RayJob train" in result.stderr
 
 
 def test_unanswered_question_destroys_nothing(destroy: Callable[..., Result]) -> None:

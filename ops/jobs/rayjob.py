@@ -1,0 +1,206 @@
+"""RayJobs, KubeRay's own objects for jobs: each runs on a RayCluster of its own, made like one of the environment's.
+
+The submitter's pod is the ray stack's template (`k8s_charts/controllers/job_supervisor.py`), so no laptop decides its
+image or code. The RayCluster is a copy of the live one: its pods have the same image, account, volumes, nodes and
+security settings. The label on them lets them reach each other (`k8s_charts/shared/flows.py`).
+"""
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import kubernetes
+from kubernetes.client import ApiException
+
+from k8s_charts.shared.names import RAYJOB_LABEL, RUN_CLUSTER_LABEL, RUN_LABEL
+from ops.clients import REQUEST_TIMEOUT
+from ops.readiness.workloads import hindrance
+
+LONGEST_NAME: Final = 46
+"""KubeRay names the RayCluster `<RayJob>-raycluster-<5 characters>`, and labels of its pods have this name."""
+
+# Kueue's label of a job: the LocalQueue that decides when it starts (Kueue docs: "Run A RayJob").
+_QUEUE: Final = "kueue.x-k8s.io/queue-name"
+_API: Final = ("ray.io", "v1")
+_PLURAL: Final = "rayjobs"
+# How often KubeRay tries another submitter pod; one ends early only if its node is lost or Ray refuses the job.
+_SUBMITTERS: Final = 6
+
+_WAITS: Final = "waiting for its RayCluster"
+_PHASES: Final = {
+    "Initializing": _WAITS,
+    "Suspending": "suspending",
+    "Suspended": "suspended",
+    "Retrying": "waiting to retry",
+    "Failed": "failed",
+}
+_OVER: Final = {"Complete", "Failed"}
+_EXIT_CODES: Final = {"SUCCEEDED": 0, "STOPPED": 130}
+
+
+class NoWorkersError(Exception):
+    """The RayCluster to copy has no workers."""
+
+
+@dataclass(frozen=True)
+class OwnCluster:
+    """How a RayJob's RayCluster differs from the one that it copies.
+
+    `workers` is the number of each group's workers, None: as many. Kueue's LocalQueue `queue` starts the RayJob, None:
+    it starts at once.
+    """
+
+    workers: int | None = None
+    queue: str | None = None
+
+
+def ray_job(
+    name: str,
+    command: str,
+    own: OwnCluster,
+    *,
+    attempts: int,
+    cluster: Mapping[str, Any],
+    submitter: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the RayJob that starts `command` on a copy of `cluster` with the pod template `submitter`.
+
+    Raises NoWorkersError.
+    """
+    labels = {RUN_LABEL: name, RUN_CLUSTER_LABEL: cluster["metadata"]["name"]}
+    return {
+        "apiVersion": "/".join(_API),
+        "kind": "RayJob",
+        "metadata": {"name": name, "labels": labels | ({_QUEUE: own.queue} if own.queue else {})},
+        "spec": {
+            "entrypoint": command,
+            "submissionMode": "K8sJobMode",
+            "submitterPodTemplate": submitter,
+            "submitterConfig": {"backoffLimit": _SUBMITTERS},
+            "suspend": own.queue is not None,
+            "backoffLimit": attempts - 1,
+            # The nodes are free at once; the output stays in the submitter's log.
+            "shutdownAfterJobFinishes": True,
+            "ttlSecondsAfterFinished": 0,
+            "rayClusterSpec": _copy(cluster, own.workers),
+        },
+    }
+
+
+def _copy(cluster: Mapping[str, Any], workers: int | None) -> dict[str, Any]:
+    """Return the RayCluster's spec without what only holds now: a pause, and pods that the autoscaler removes."""
+    spec: dict[str, Any] = copy.deepcopy(dict(cluster["spec"]))
+    spec.pop("suspend", None)
+    for group in spec.get("workerGroupSpecs", []):
+        group.pop("scaleStrategy", None)
+        wanted = int(group.get("replicas", 0) if workers is None else workers)
+        group |= {
+            "replicas": wanted,
+            "minReplicas": min(int(group.get("minReplicas", 0)), wanted),
+            "maxReplicas": max(int(group.get("maxReplicas", 1)), wanted),
+        }
+    groups: Sequence[dict[str, Any]] = spec.get("workerGroupSpecs", [])
+    if not spec.get("enableInTreeAutoscaling") and not any(group["replicas"] for group in groups):
+        raise NoWorkersError
+    for group in (spec["headGroupSpec"], *groups):
+        metadata = group["template"].setdefault("metadata", {})
+        metadata["labels"] = {**metadata.get("labels", {}), RAYJOB_LABEL: "true"}
+    return spec
+
+
+def state(made: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a RayJob's state in the words of a supervisor's; `exit_code` is in it once the RayJob is over."""
+    status = made.get("status", {})
+    deployment, job = status.get("jobDeploymentStatus", ""), status.get("jobStatus", "")
+    phase = _PHASES.get(deployment) or (job.lower() if job else "starting")
+    found = {"phase": phase, "reason": _reason(made, phase)}
+    over = is_over(made)
+    if deployment:
+        failed = int(status.get("failed", 0))
+        found["attempt"] = failed if over and deployment == "Failed" else failed + 1
+    if over:
+        found["exit_code"] = _EXIT_CODES.get(job, 1)
+    return found
+
+
+def is_over(made: Mapping[str, Any]) -> bool:
+    """Return whether a RayJob has ended for good: one that KubeRay retries is `Retrying`."""
+    return made.get("status", {}).get("jobDeploymentStatus") in _OVER
+
+
+def _reason(made: Mapping[str, Any], phase: str) -> str:
+    queue = made["metadata"].get("labels", {}).get(_QUEUE)
+    if phase == "suspended" and queue:
+        return f"waits for queue {queue}"
+    status = made.get("status", {})
+    lines = str(status.get("message", "")).strip().splitlines() if phase == "failed" else []
+    return lines[-1] if lines else ""
+
+
+class RayJobs:
+    """The RayJobs of a namespace that `ops job submit` created; every method raises ApiException."""
+
+    def __init__(self, api: kubernetes.client.ApiClient, namespace: str) -> None:
+        self._custom = kubernetes.client.CustomObjectsApi(api)
+        self._core = kubernetes.client.CoreV1Api(api)
+        self._namespace = namespace
+
+    def create(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Create a RayJob; return it."""
+        made: dict[str, Any] = self._custom.create_namespaced_custom_object(
+            *_API, self._namespace, _PLURAL, body, _request_timeout=REQUEST_TIMEOUT
+        )
+        return made
+
+    def get(self, name: str) -> dict[str, Any] | None:
+        """Return a RayJob; None if there is none of this name."""
+        try:
+            found: dict[str, Any] = self._custom.get_namespaced_custom_object(
+                *_API, self._namespace, _PLURAL, name, _request_timeout=REQUEST_TIMEOUT
+            )
+        except ApiException as error:
+            if error.status == 404:
+                return None
+            raise
+        return found
+
+    def all(self) -> list[dict[str, Any]]:
+        """Return all RayJobs; none where KubeRay's kinds are not installed."""
+        try:
+            listed = self._custom.list_namespaced_custom_object(
+                *_API, self._namespace, _PLURAL, label_selector=RUN_LABEL, _request_timeout=REQUEST_TIMEOUT
+            )
+        except ApiException as error:
+            if error.status == 404:
+                return []
+            raise
+        found: list[dict[str, Any]] = listed["items"]
+        return found
+
+    def delete(self, name: str) -> None:
+        """Delete a RayJob; it is gone after its RayCluster and its submitter, so that its name is free."""
+        self._custom.delete_namespaced_custom_object(
+            *_API,
+            self._namespace,
+            _PLURAL,
+            name,
+            propagation_policy="Foreground",
+            _request_timeout=REQUEST_TIMEOUT,
+        )
+
+    def state(self, made: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a RayJob's state (see the function `state`), also with what the pods of its RayCluster wait for."""
+        found = state(made)
+        cluster = made.get("status", {}).get("rayClusterName")
+        if found["phase"] == _WAITS and cluster:
+            found["reason"] = self._pods_wait_for(cluster)
+        return found
+
+    def _pods_wait_for(self, cluster: str) -> str:
+        pods = self._core.list_namespaced_pod(
+            self._namespace, label_selector=f"ray.io/cluster={cluster}", _request_timeout=REQUEST_TIMEOUT
+        ).items
+        pending = [pod for pod in pods if pod.status.phase == "Pending"]
+        reasons = [reason for pod in pending if (reason := hindrance(pod))]
+        return f"{len(pending)} of {len(pods)} pods wait: {reasons[0]}" if reasons else ""
