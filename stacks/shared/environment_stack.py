@@ -1,7 +1,7 @@
 """The base class of an environment's stacks: name, account, region, bootstrap resources, termination protection."""
 
 import aws_cdk as cdk
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 from config import Environment, naming
 
@@ -26,6 +26,7 @@ class EnvironmentStack(cdk.Stack):
         keeps_data: bool = False,
     ) -> None:
         qualifier = environment.company.bootstrap_qualifier
+        self.qualifier = qualifier or cdk.DefaultStackSynthesizer.DEFAULT_QUALIFIER
         super().__init__(
             scope,
             naming.stack(environment, part),
@@ -35,3 +36,12 @@ class EnvironmentStack(cdk.Stack):
             synthesizer=cdk.DefaultStackSynthesizer(qualifier=qualifier) if qualifier else None,
             termination_protection=environment.protect and keeps_data,
         )
+
+
+def asset_bucket(scope: IConstruct) -> str:
+    """Return the name of the bucket into which `cdk deploy` puts the assets of the scope's stack."""
+    stack = cdk.Stack.of(scope)
+    # Not `stack.synthesizer.bootstrap_qualifier`: for a synthesizer that Python has made, jsii answers None.
+    default = cdk.DefaultStackSynthesizer.DEFAULT_QUALIFIER
+    qualifier = stack.qualifier if isinstance(stack, EnvironmentStack) else default
+    return f"cdk-{qualifier}-assets-{stack.account}-{stack.region}"

@@ -26,7 +26,7 @@ def assembly(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     dev = load("dev")
     fsx = dev.fsx.model_copy(update={"provisioning": "dynamic"})
     environment: Environment = dev.model_copy(update={"company": COMPANY, "fsx": fsx})
-    return synthesise(environment, tmp_path_factory.mktemp("company"))
+    return synthesise(environment, tmp_path_factory.mktemp("company"), validated=True)
 
 
 def resources(assembly: Assembly) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -77,4 +77,6 @@ def test_stacks_use_the_bootstrap_resources_of_the_qualifier(assembly: Assembly)
     files = [Path(assembly.directory, "manifest.json"), *Path(assembly.directory).glob("*.template.json")]
     texts = [file.read_text() for file in files]
     assert any("cdk-mlplatform-deploy-role" in text for text in texts)
-    assert not any("hnb659fds" in text for text in texts)
+    assert not any("hnb659fds" in text or "cdk-None" in text for text in texts)
+    role = json.dumps(assembly.templates["eks"].all("AWS::IAM::Role"))
+    assert "cdk-mlplatform-assets-111122223333-us-west-2/*" in role
