@@ -1,6 +1,7 @@
 """The base class of an environment's stacks: name, account, region, bootstrap resources, termination protection."""
 
 import aws_cdk as cdk
+from aws_cdk import aws_kms as kms
 from constructs import Construct, IConstruct
 
 from config import Environment, naming
@@ -14,7 +15,11 @@ class EnvironmentStack(cdk.Stack):
 
     `keeps_data`: if the environment is protected, CloudFormation refuses to delete the stack until the environment
     says `protect: false` and is deployed again.
+
+    `company_key` is the key that the company gives for encryption; None lets each service use its own.
     """
+
+    company_key: kms.IKey | None
 
     def __init__(
         self,
@@ -36,6 +41,8 @@ class EnvironmentStack(cdk.Stack):
             synthesizer=cdk.DefaultStackSynthesizer(qualifier=qualifier) if qualifier else None,
             termination_protection=environment.protect and keeps_data,
         )
+        arn = environment.company.kms_key
+        self.company_key = kms.Key.from_key_arn(self, "CompanyKey", arn) if arn else None
 
 
 def asset_bucket(scope: IConstruct) -> str:

@@ -21,6 +21,7 @@ class Call:
         roles: The execution roles that the call passes.
         training_plans: The training plans of its groups.
         image_ids: The custom AMIs of its groups.
+        keys: The customer managed keys of its groups' volumes.
     """
 
     operation: str
@@ -29,6 +30,7 @@ class Call:
     roles: tuple[str, ...] = ()
     training_plans: tuple[str, ...] = ()
     image_ids: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
     tags: Mapping[str, str] | None = None
     service_linked_role_exists: bool = True
 
@@ -51,10 +53,12 @@ def needs(call: Call) -> Iterator[Need]:
             continue
         if row.when == "custom images" and not call.image_ids:
             continue
+        if row.when == "customer managed keys" and not call.keys:
+            continue
         if row.when == "no service-linked role" and call.service_linked_role_exists:
             continue
         for resource in _resources(row.on, call):
-            yield Need(row.action, resource, context | _context_of(row.action))
+            yield Need(row.action, resource, context | _context_of(row.action, call.cluster_arn.split(":")[3]))
 
 
 def denied(grants: Grants, wanted: Iterable[Need]) -> tuple[Need, Decision] | None:
@@ -66,7 +70,10 @@ def denied(grants: Grants, wanted: Iterable[Need]) -> tuple[Need, Decision] | No
     return None
 
 
-def _context_of(action: str) -> dict[str, str]:
+def _context_of(action: str, region: str) -> dict[str, str]:
+    if action.startswith("kms:"):
+        through = {"kms:ViaService": f"sagemaker.{region}.amazonaws.com"}
+        return through | ({"kms:GrantIsForAWSResource": "true"} if action == "kms:CreateGrant" else {})
     if action == "iam:PassRole":
         return {"iam:PassedToService": "sagemaker.amazonaws.com"}
     if action == "iam:CreateServiceLinkedRole":
@@ -83,6 +90,8 @@ def _resources(kind: str, call: Call) -> Iterable[str]:
         "roles": call.roles,
         "eks-cluster": [call.eks_cluster_arn] if call.eks_cluster_arn else [],
         "training-plans": [*call.training_plans, *reserved],
+        "key": call.keys,
+        "grants-of-the-key": call.keys,
         "images": [f"arn:{partition}:ec2:{region}::image/{image_id}" for image_id in call.image_ids],
         # The simulator does not know an image's snapshots: it assumes one for each image.
         "snapshots": [f"arn:{partition}:ec2:{region}::snapshot/snap-{image_id[4:]}" for image_id in call.image_ids],
@@ -103,6 +112,19 @@ def execution_role_needs(account: str) -> Iterator[Need]:
     """Return what CreateCluster requires of the execution role before it accepts the request (AWS docs, IAM page)."""
     for action in ("ec2:DescribeSubnets", "ec2:DescribeSecurityGroups", "ec2:DescribeVpcs"):
         yield Need(action, "*", {"aws:ResourceAccount": account})
+
+
+def key_needs(region: str, keys: Iterable[str]) -> Iterator[Need]:
+    """Return what CreateCluster and UpdateCluster require of the execution role for the volumes' keys."""
+    for key in keys:
+        for action in ("kms:CreateGrant", "kms:DescribeKey"):
+            yield Need(action, key, _context_of(action, region))
+
+
+def decryption_needs(region: str, key: str) -> Iterator[Need]:
+    """Return what a node requires to read an object that S3 has encrypted with a customer managed key, if any."""
+    if key:
+        yield Need("kms:Decrypt", key, {"kms:ViaService": f"s3.{region}.amazonaws.com"})
 
 
 def interface_needs(partition: str, region: str, account: str, resources: Iterable[str]) -> Iterator[Need]:
