@@ -74,7 +74,7 @@ def _instance_group(
     execution_role: iam.IRole,
     lifecycle_scripts: LifecycleScripts,
     own_network: dict[str, Any] | None,
-    key: kms.IKey | None,
+    key: kms.IKey | None = None,
 ) -> dict[str, Any]:
     """Return a group in CreateCluster's form (`ClusterInstanceGroupSpecification`)."""
     return {

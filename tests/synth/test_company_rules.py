@@ -28,7 +28,7 @@ COMPANY = Company(
     kms_key="arn:aws:kms:us-west-2:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab",
     name_pattern="acme-{environment}-{name}",
 )
-KEY = COMPANY.kms_key
+KEY = str(COMPANY.kms_key)
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +157,7 @@ def test_file_systems_are_encrypted_with_the_companys_key(assembly: Assembly) ->
         security_group=ec2.SecurityGroup.from_security_group_id(stack, "Group", "sg-0"),
         data_bucket=s3.Bucket.from_bucket_name(stack, "Bucket", "data"),
         protect=False,
-        key=kms.Key.from_key_arn(stack, "Key", str(KEY)),
+        key=kms.Key.from_key_arn(stack, "Key", KEY),
     )
     assertions.Template.from_stack(stack).has_resource_properties("AWS::FSx::FileSystem", {"KmsKeyId": KEY})
 

@@ -284,7 +284,18 @@ def _check_roles(world: World, groups: Iterable[Specification]) -> None:
         if refused:
             raise ValidationFailedError(f"{SUBNETS_NOT_RETRIEVED} (the rehearsal found {refused[0].action} missing)")
     for group in groups:
-        volume_keys.check(world, group)
+        _check_keys(world, group)
+
+
+def _check_keys(world: World, group: Specification) -> None:
+    """Raise ValidationFailedError unless the volumes' KMS keys can be used, and the role may grant their use."""
+    name, keys = group["InstanceGroupName"], list(dict.fromkeys(volume_keys.of(group).values()))
+    for key in keys:
+        if why := world.surroundings.unusable_key(key):
+            raise ValidationFailedError(f"Instance group {name}: the KMS key {key} {why}.")
+    role = world.surroundings.role(group["ExecutionRole"])
+    if role and (refused := permissions.denied(role.grants, permissions.key_needs(world.region, keys))):
+        raise ValidationFailedError(f"Instance group {name}: the execution role may not call {refused[0].action}.")
 
 
 def _check_vpc(world: World, config: Request, eks: EksCluster) -> None:

@@ -23,7 +23,7 @@ from embedded_account.hyperpod.permissions.required import SERVICE_LINKED_ROLE, 
 from embedded_account.services.ec2.reach import NODE_SERVICES, Place, unreachable
 from embedded_account.services.iam.grants import document, grants_of
 from embedded_account.services.iam.policies import Grants, Policy
-from embedded_account.services.shared.keys import unusable
+from embedded_account.services.keys import unusable
 
 TEMPORARY_KEY_PREFIX = "ASIA"
 """The prefix of access keys of assumed roles (IAM user guide, unique identifiers)."""

@@ -9,7 +9,7 @@ from typing import Any, Self
 from moto.ecr.models import ecr_backends
 
 from embedded_account.context import Account
-from embedded_account.services.shared.keys import unusable
+from embedded_account.services.keys import unusable
 from embedded_account.services.shared.refusal import Refusal
 from embedded_account.services.shared.resource_model import (
     Declaration,

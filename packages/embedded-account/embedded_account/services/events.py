@@ -13,8 +13,8 @@ from moto.events.models import events_backends
 from moto.sns.models import sns_backends
 
 from embedded_account.context import Account
+from embedded_account.services.keys import unusable
 from embedded_account.services.shared.api_model import ApiModel, Properties
-from embedded_account.services.shared.keys import unusable
 from embedded_account.services.shared.resource_model import cloudformation_model, serve
 
 _PRINCIPAL = "events.amazonaws.com"

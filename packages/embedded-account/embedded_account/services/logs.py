@@ -12,7 +12,7 @@ from moto.logs.responses import LogsResponse
 
 from embedded_account.context import Account
 from embedded_account.errors import ResourceError
-from embedded_account.services.shared.keys import unusable
+from embedded_account.services.keys import unusable
 from embedded_account.services.shared.refusal import Refusal
 from embedded_account.services.shared.resource_model import (
     Declaration,

@@ -9,7 +9,7 @@ from moto.s3.exceptions import S3ClientError
 from moto.s3.models import S3Backend
 
 from embedded_account.context import Account
-from embedded_account.services.shared.keys import unusable
+from embedded_account.services.keys import unusable
 
 _CODES = {"does not exist": "KMS.NotFoundException", "is Disabled": "KMS.DisabledException"}
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from embedded_account.context import Account
-from embedded_account.services.shared.keys import unusable
+from embedded_account.services.keys import unusable
 from embedded_account.services.shared.refusal import Refusal
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.resources import RefusedWith, Resources
@@ -86,7 +86,9 @@ def test_repositories_and_file_systems_need_a_key_that_can_be_used(
         with pytest.raises(Refusal, match=f"KmsException.*{reason}"):
             resources.create("AWS::ECR::Repository", {"EncryptionConfiguration": encryption})
         with RefusedWith("BadRequest", reason):
-            resources.create("AWS::FSx::FileSystem", FILE_SYSTEM | {"SubnetIds": ["subnet-0"], "KmsKeyId": key})
+            resources.create(
+                "AWS::FSx::FileSystem", FILE_SYSTEM | {"SubnetIds": ["subnet-012345678"], "KmsKeyId": key}
+            )
     encryption = {"EncryptionType": "KMS", "KmsKey": make_key(clients)}
     assert resources.create("AWS::ECR::Repository", {"EncryptionConfiguration": encryption})
 

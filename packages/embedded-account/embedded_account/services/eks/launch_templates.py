@@ -12,7 +12,7 @@ from moto.ec2.models import ec2_backends
 
 from embedded_account.context import Account
 from embedded_account.services.eks.errors import invalid_parameter, invalid_request
-from embedded_account.services.shared.keys import unusable
+from embedded_account.services.keys import unusable
 
 _AUTO_SCALING_ROLE = "aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
 _FORBIDDEN = ("IamInstanceProfile", "HibernationOptions", "InstanceMarketOptions")

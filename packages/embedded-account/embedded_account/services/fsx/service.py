@@ -14,7 +14,7 @@ from moto.fsx.models import fsx_backends
 from embedded_account.context import Account
 from embedded_account.services.fsx import rules
 from embedded_account.services.fsx.records import Identity, Record, grow, new_association, new_file_system
-from embedded_account.services.shared.keys import unusable
+from embedded_account.services.keys import unusable
 
 CREATION = timedelta(minutes=10)
 CHANGE = timedelta(minutes=2)
