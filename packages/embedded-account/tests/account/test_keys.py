@@ -86,9 +86,7 @@ def test_repositories_and_file_systems_need_a_key_that_can_be_used(
         with pytest.raises(Refusal, match=f"KmsException.*{reason}"):
             resources.create("AWS::ECR::Repository", {"EncryptionConfiguration": encryption})
         with RefusedWith("BadRequest", reason):
-            resources.create(
-                "AWS::FSx::FileSystem", FILE_SYSTEM | {"SubnetIds": ["subnet-012345678"], "KmsKeyId": key}
-            )
+            resources.create("AWS::FSx::FileSystem", FILE_SYSTEM | {"SubnetIds": ["subnet-012345678"], "KmsKeyId": key})
     encryption = {"EncryptionType": "KMS", "KmsKey": make_key(clients)}
     assert resources.create("AWS::ECR::Repository", {"EncryptionConfiguration": encryption})
 
