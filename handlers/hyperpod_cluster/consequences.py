@@ -68,6 +68,8 @@ FIXED_IN_A_GROUP: Final = (
     "CapacityRequirements",
 )
 """Fields that a group never changes."""
+KEY_OF_A_VOLUME: Final = "InstanceStorageConfigs[].EbsVolumeConfig.VolumeKmsKeyId"
+"""The field of a group that never changes within one that may (AWS docs: smcluster-cmk, exclusions)."""
 UNSUPPORTED: Final = ("RestrictedInstanceGroups", "RestrictedInstanceGroupsConfig")
 """Fields that the handler takes in no request: restricted groups (Amazon Nova) have update rules of their own."""
 ANOTHER_NAME: Final = "give the group another name, which makes new nodes and removes the old ones"
@@ -112,6 +114,7 @@ TABLE: Final = (
     _group("KubernetesConfig", "HyperPod sets labels and taints on the group's nodes"),
     _group("LifeCycleConfig", "HyperPod runs the scripts when it makes a node", effect=Effect.NEW_NODES),
     _group("InstanceStorageConfigs", "a volume is made with its node", effect=Effect.NEW_NODES),
+    _group(KEY_OF_A_VOLUME, "SageMaker never changes the key of a volume", ANOTHER_NAME, effect=Effect.REFUSED),
     _group("OnStartDeepHealthChecks", "the checks run when a node starts", effect=Effect.NEW_NODES),
     *(
         _group(name, "SageMaker cannot change it in an existing group", ANOTHER_NAME, effect=Effect.REFUSED)

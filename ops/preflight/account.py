@@ -7,6 +7,7 @@ from botocore.exceptions import ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as AwsConnectionError
 
 from config import Environment, naming
+from config.key_policy import named_principals
 from ops.preflight.check import Found, failed, passed, warned
 from ops.preflight.here import Here
 
@@ -82,6 +83,40 @@ def linked_services(environment: Environment) -> list[str]:
     if environment.fsx.existing is None:
         services.append("fsx.amazonaws.com")
     return services
+
+
+def key(here: Here) -> Iterator[Found]:
+    """Require the company's KMS key: enabled, symmetric, and with a policy that names those who need to be named.
+
+    AWS: kms DescribeKey, GetKeyPolicy. Source: docs/operate/company-rules.md, which has the policy with its sources.
+    """
+    arn = here.environment.company.kms_key
+    if arn is None:
+        return
+    kms = here.client("kms")
+    try:
+        found = kms.describe_key(KeyId=arn)["KeyMetadata"]
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "NotFoundException":
+            raise
+        yield failed("there is no such key in this region", "correct company.kms_key: `aws kms list-keys`", arn)
+        return
+    if (state := found["KeyState"]) != "Enabled":
+        fix = f"aws kms enable-key --key-id {arn}"
+        if state == "PendingDeletion":
+            fix = f"aws kms cancel-key-deletion --key-id {arn}, then {fix}"
+        yield failed(f"it is {state}", fix, arn)
+        return
+    if found.get("KeySpec", "SYMMETRIC_DEFAULT") != "SYMMETRIC_DEFAULT":
+        yield failed(f"it is a key of kind {found['KeySpec']}", "use a symmetric key for encryption", arn)
+        return
+    policy = kms.get_key_policy(KeyId=arn, PolicyName="default")["Policy"]
+    missing = [name for name in named_principals(here.environment) if f'"{name}"' not in policy]
+    if missing:
+        fix = "add the statements of docs/operate/company-rules.md to the key's policy"
+        yield failed(f"its policy does not name {', '.join(missing)}", fix, arn)
+    else:
+        yield passed("enabled, and its policy names who needs it", arn)
 
 
 def service_linked_roles(here: Here) -> Iterator[Found]:

@@ -74,6 +74,10 @@ def _acknowledge(upload: s3_deployment.BucketDeployment, bucket: s3.IBucket) -> 
         wildcard(f"arn:aws:s3:::{asset_bucket(upload)}/*"),
         wildcard(f"{imported(bucket.bucket_arn, bucket)}/*"),
     )
+    if bucket.encryption_key:
+        reason = "CDK's grants on the key of the lifecycle bucket, the company's"
+        keys = (f"IAM5[Action::kms:{verb}*]" for verb in ("GenerateDataKey", "ReEncrypt"))
+        acknowledge(upload.handler_role, reason, *keys)
     function = upload.handler_role.node.scope
     if function is not None:
         explain_variables(function)

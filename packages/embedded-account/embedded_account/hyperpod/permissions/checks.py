@@ -21,6 +21,7 @@ class Call:
         roles: The execution roles that the call passes.
         training_plans: The training plans of its groups.
         image_ids: The custom AMIs of its groups.
+        keys: The customer managed keys of its groups' volumes.
         tags: The tags in the request.
         cluster_tags: The tags of the existing cluster.
     """
@@ -31,6 +32,7 @@ class Call:
     roles: tuple[str, ...] = ()
     training_plans: tuple[str, ...] = ()
     image_ids: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
     tags: Mapping[str, str] | None = None
     cluster_tags: Mapping[str, str] | None = None
     service_linked_role_exists: bool = True
@@ -47,7 +49,8 @@ class Need:
 
 def needs(call: Call) -> Iterator[Need]:
     """Return every permission that the call requires, the operation's own action first."""
-    context = {"aws:ResourceAccount": call.cluster_arn.split(":")[4]}
+    region, account = call.cluster_arn.split(":")[3:5]
+    context = {"aws:ResourceAccount": account}
     context |= {f"aws:RequestTag/{key}": value for key, value in (call.tags or {}).items()}
     of_cluster = {f"aws:ResourceTag/{key}": value for key, value in (call.cluster_tags or {}).items()}
     for row in REQUIRED[call.operation]:
@@ -55,11 +58,13 @@ def needs(call: Call) -> Iterator[Need]:
             continue
         if row.when == "custom images" and not call.image_ids:
             continue
+        if row.when == "customer managed keys" and not call.keys:
+            continue
         if row.when == "no service-linked role" and call.service_linked_role_exists:
             continue
         for resource in _resources(row.on, call):
             tags = of_cluster if row.on == "cluster" else {}
-            yield Need(row.action, resource, context | _context_of(row.action) | tags)
+            yield Need(row.action, resource, context | _context_of(row.action, region) | tags)
 
 
 def denied(grants: Grants, wanted: Iterable[Need]) -> tuple[Need, Decision] | None:
@@ -71,7 +76,10 @@ def denied(grants: Grants, wanted: Iterable[Need]) -> tuple[Need, Decision] | No
     return None
 
 
-def _context_of(action: str) -> dict[str, str]:
+def _context_of(action: str, region: str) -> dict[str, str]:
+    if action.startswith("kms:"):
+        through = {"kms:ViaService": f"sagemaker.{region}.amazonaws.com"}
+        return through | ({"kms:GrantIsForAWSResource": "true"} if action == "kms:CreateGrant" else {})
     if action == "iam:PassRole":
         return {"iam:PassedToService": "sagemaker.amazonaws.com"}
     if action == "iam:CreateServiceLinkedRole":
@@ -88,6 +96,8 @@ def _resources(kind: str, call: Call) -> Iterable[str]:
         "roles": call.roles,
         "eks-cluster": [call.eks_cluster_arn] if call.eks_cluster_arn else [],
         "training-plans": [*call.training_plans, *reserved],
+        "key": call.keys,
+        "grants-of-the-key": call.keys,
         "images": [f"arn:{partition}:ec2:{region}::image/{image_id}" for image_id in call.image_ids],
         # The simulator does not know an image's snapshots: it assumes one for each image.
         "snapshots": [f"arn:{partition}:ec2:{region}::snapshot/snap-{image_id[4:]}" for image_id in call.image_ids],
@@ -108,6 +118,19 @@ def execution_role_needs(account: str) -> Iterator[Need]:
     """Return what CreateCluster requires of the execution role before it accepts the request (AWS docs, IAM page)."""
     for action in ("ec2:DescribeSubnets", "ec2:DescribeSecurityGroups", "ec2:DescribeVpcs"):
         yield Need(action, "*", {"aws:ResourceAccount": account})
+
+
+def key_needs(region: str, keys: Iterable[str]) -> Iterator[Need]:
+    """Return what CreateCluster and UpdateCluster require of the execution role for the volumes' keys."""
+    for key in keys:
+        for action in ("kms:CreateGrant", "kms:DescribeKey"):
+            yield Need(action, key, _context_of(action, region))
+
+
+def decryption_needs(region: str, key: str) -> Iterator[Need]:
+    """Return what a node requires to read an object that S3 has encrypted with a customer managed key, if any."""
+    if key:
+        yield Need("kms:Decrypt", key, {"kms:ViaService": f"s3.{region}.amazonaws.com"})
 
 
 def interface_needs(partition: str, region: str, account: str, resources: Iterable[str]) -> Iterator[Need]:

@@ -106,6 +106,24 @@ def trusts_accounts(trust_policy: Policy) -> bool:
     return any(each == "*" or (isinstance(each, Mapping) and "AWS" in each) for each in principals)
 
 
+def allows_principal(policy: Policy, principal: str, action: str) -> bool:
+    """Return whether a resource's policy names `principal`, a service or an ARN, and allows it the action.
+
+    Conditions are not evaluated.
+    """
+    return any(
+        statement["Effect"] == "Allow"
+        and any(principal in _as_list(given) for given in _principals(statement))
+        and any(_matches(pattern, action, ignore_case=True) for pattern in _as_list(statement["Action"]))
+        for statement in _as_list(policy["Statement"])
+    )
+
+
+def _principals(statement: Policy) -> Iterable[Any]:
+    principal = statement.get("Principal", {})
+    return principal.values() if isinstance(principal, Mapping) else [principal]
+
+
 def _services(statement: Policy) -> Any:
     principal = statement.get("Principal", {})
     return principal.get("Service", []) if isinstance(principal, Mapping) else []
