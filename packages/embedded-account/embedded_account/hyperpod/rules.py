@@ -294,7 +294,9 @@ def _check_keys(world: World, group: Specification) -> None:
         if why := world.surroundings.unusable_key(key):
             raise ValidationFailedError(f"Instance group {name}: the KMS key {key} {why}.")
     role = world.surroundings.role(group["ExecutionRole"])
-    if role and (refused := permissions.denied(role.grants, permissions.key_needs(world.region, keys))):
+    if role and (
+        refused := permissions.denied(role.grants, permissions.key_needs(world.region, world.account_id, keys))
+    ):
         raise ValidationFailedError(f"Instance group {name}: the execution role may not call {refused[0].action}.")
 
 

@@ -23,7 +23,7 @@ from embedded_account.hyperpod.permissions.required import SERVICE_LINKED_ROLE, 
 from embedded_account.services.ec2.reach import NODE_SERVICES, Place, unreachable
 from embedded_account.services.iam.grants import document, grants_of
 from embedded_account.services.iam.policies import Grants, Policy
-from embedded_account.services.keys import unusable
+from embedded_account.services.keys import CREATE_GRANT, unusable
 
 TEMPORARY_KEY_PREFIX = "ASIA"
 """The prefix of access keys of assumed roles (IAM user guide, unique identifiers)."""
@@ -161,13 +161,7 @@ class Surroundings:
 
     def unusable_key(self, key: str) -> str:
         """Return why volumes cannot be encrypted with a KMS key, or ""."""
-        return unusable(self.account_id, self.region, key)
-
-    def key_of_bucket(self, bucket: str) -> str:
-        """Return the ARN of the KMS key that encrypts the bucket's objects by default, or ""."""
-        known = s3_backends[self.account_id][self.partition].buckets.get(bucket)
-        rule = ((known and known.encryption) or {}).get("Rule", {})
-        return str(rule.get("ApplyServerSideEncryptionByDefault", {}).get("KMSMasterKeyID", ""))
+        return unusable(self.account_id, self.region, key, CREATE_GRANT, "kms:DescribeKey", via="sagemaker")
 
     def unreachable(self, node: Node) -> str:
         """Return why the node cannot reach the services that every node calls at its start, or ""."""

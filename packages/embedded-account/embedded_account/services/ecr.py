@@ -9,7 +9,7 @@ from typing import Any, Self
 from moto.ecr.models import ecr_backends
 
 from embedded_account.context import Account
-from embedded_account.services.keys import unusable
+from embedded_account.services.keys import CREATE_GRANT, unusable
 from embedded_account.services.shared.refusal import Refusal
 from embedded_account.services.shared.resource_model import (
     Declaration,
@@ -107,7 +107,8 @@ class RepositoryResource(ResourceModel):
         )
 
     def _check_key(self, key: str | None) -> None:
-        if key and (why := unusable(self.account.account_id, self.account.region, key)):
+        where = self.account.account_id, self.account.region
+        if key and (why := unusable(*where, key, CREATE_GRANT, "kms:DescribeKey", via="ecr")):
             raise Refusal("KmsException", f"The KMS key {key} {why}")
 
     def _apply(self, properties: dict[str, Any]) -> None:

@@ -73,8 +73,7 @@ def _key_refused(account: Account, topic: Any) -> str:
     """Return why EventBridge cannot encrypt for the topic; "" if it can or need not."""
     if not (key := topic.kms_master_key_id):
         return ""
-    needed = {"principal": _PRINCIPAL, "action": "kms:GenerateDataKey"}
-    return unusable(account.account_id, account.region, key, **needed)
+    return unusable(account.account_id, account.region, key, "kms:GenerateDataKey", "kms:Decrypt", principal=_PRINCIPAL)
 
 
 def _may_publish(policy: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Final, Self
 from moto.logs.exceptions import InvalidParameterException, ResourceNotFoundException
 from moto.logs.models import logs_backends
 from moto.logs.responses import LogsResponse
+from moto.utilities.utils import get_partition
 
 from embedded_account.context import Account
 from embedded_account.errors import ResourceError
@@ -93,9 +94,9 @@ class LogGroupResource(ResourceModel):
     def _check_key(self, key: str | None) -> None:
         """Raise CloudWatch Logs' error unless the key can be used, and its policy admits the service."""
         account_id, region = self.account.account_id, self.account.region
-        principal = f"logs.{region}.amazonaws.com"
-        needed = {"principal": principal, "action": "kms:GenerateDataKey"}
-        if key and (why := unusable(account_id, region, key, **needed)):
+        arn = f"arn:{get_partition(region)}:logs:{region}:{account_id}:log-group:{self.physical_resource_id}"
+        own = {"principal": f"logs.{region}.amazonaws.com", "context": {"kms:EncryptionContext:aws:logs:arn": arn}}
+        if key and (why := unusable(account_id, region, key, "kms:GenerateDataKey", "kms:Decrypt", **own)):
             text = "The specified KMS key does not exist or is not allowed to be used with LogGroup"
             raise Refusal("AccessDeniedException", f"{text} '{self.physical_resource_id}' (the key {key} {why})")
 

@@ -15,7 +15,7 @@ def install(account: Account) -> None:
     """Let the models act on this account."""
     serve(account)
     take_http_for_https()
-    refuse_unusable_keys(account)
+    refuse_unusable_keys()
 
 
 @cloudformation_model("AWS::S3::Bucket", name_property="BucketName")

@@ -54,7 +54,7 @@ class InstanceChecks:
         world = self._world
         wanted = [
             *permissions.script_needs(world.partition, bucket, key, world.account_id),
-            *permissions.decryption_needs(world.region, world.surroundings.key_of_bucket(bucket)),
+            *permissions.decryption_needs(world.region, world.account_id, bucket, key),
         ]
         refused = self._role_refused(group, wanted)
         if refused:

@@ -10,6 +10,8 @@ from embedded_account.hyperpod.permissions.required import (
     SERVICE_LINKED_ROLE_SERVICE,
 )
 from embedded_account.services.iam.policies import Context, Decision, Grants
+from embedded_account.services.keys import context_of
+from embedded_account.services.s3_keys import key_context, key_of_object
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def needs(call: Call) -> Iterator[Need]:
             continue
         for resource in _resources(row.on, call):
             tags = of_cluster if row.on == "cluster" else {}
-            yield Need(row.action, resource, context | _context_of(row.action, region) | tags)
+            yield Need(row.action, resource, context | _context_of(row.action, region, account) | tags)
 
 
 def denied(grants: Grants, wanted: Iterable[Need]) -> tuple[Need, Decision] | None:
@@ -76,10 +78,9 @@ def denied(grants: Grants, wanted: Iterable[Need]) -> tuple[Need, Decision] | No
     return None
 
 
-def _context_of(action: str, region: str) -> dict[str, str]:
+def _context_of(action: str, region: str, account: str) -> dict[str, str]:
     if action.startswith("kms:"):
-        through = {"kms:ViaService": f"sagemaker.{region}.amazonaws.com"}
-        return through | ({"kms:GrantIsForAWSResource": "true"} if action == "kms:CreateGrant" else {})
+        return context_of(account, region, action, "sagemaker")
     if action == "iam:PassRole":
         return {"iam:PassedToService": "sagemaker.amazonaws.com"}
     if action == "iam:CreateServiceLinkedRole":
@@ -120,17 +121,18 @@ def execution_role_needs(account: str) -> Iterator[Need]:
         yield Need(action, "*", {"aws:ResourceAccount": account})
 
 
-def key_needs(region: str, keys: Iterable[str]) -> Iterator[Need]:
+def key_needs(region: str, account: str, keys: Iterable[str]) -> Iterator[Need]:
     """Return what CreateCluster and UpdateCluster require of the execution role for the volumes' keys."""
     for key in keys:
         for action in ("kms:CreateGrant", "kms:DescribeKey"):
-            yield Need(action, key, _context_of(action, region))
+            yield Need(action, key, _context_of(action, region, account))
 
 
-def decryption_needs(region: str, key: str) -> Iterator[Need]:
-    """Return what a node requires to read an object that S3 has encrypted with a customer managed key, if any."""
-    if key:
-        yield Need("kms:Decrypt", key, {"kms:ViaService": f"s3.{region}.amazonaws.com"})
+def decryption_needs(region: str, account: str, bucket: str, key: str) -> Iterator[Need]:
+    """Return what a node requires to read an object, if S3 has encrypted it with a customer managed key."""
+    action = "kms:Decrypt"
+    if kms_key := key_of_object(account, region, bucket, key):
+        yield Need(action, kms_key, key_context(account, region, bucket, key, action))
 
 
 def interface_needs(partition: str, region: str, account: str, resources: Iterable[str]) -> Iterator[Need]:

@@ -10,7 +10,7 @@ from moto.ec2.models import ec2_backends
 from embedded_account.context import Account
 from embedded_account.services.eks.errors import invalid_parameter
 from embedded_account.services.iam.access import trusts
-from embedded_account.services.keys import unusable
+from embedded_account.services.keys import CREATE_GRANT, unusable
 
 VERSIONS = ("1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36")
 """The Kubernetes versions in EKS's standard or extended support. HyperPod supports fewer."""
@@ -125,7 +125,7 @@ def check_encryption(account: Account, config: Sequence[Mapping[str, Any]]) -> N
         if entry.get("resources") != ["secrets"]:
             raise invalid_parameter("encryptionConfig.resources is invalid. Allowed: [secrets]")
         key = entry["provider"]["keyArn"]
-        if why := unusable(account.account_id, account.region, key):
+        if why := unusable(account.account_id, account.region, key, CREATE_GRANT, "kms:DescribeKey", via="eks"):
             raise invalid_parameter(f"The keyArn {key} {why}")
 
 

@@ -12,8 +12,9 @@ from moto.ec2.models import ec2_backends
 
 from embedded_account.context import Account
 from embedded_account.services.eks.errors import invalid_parameter, invalid_request
-from embedded_account.services.keys import unusable
+from embedded_account.services.keys import CREATE_GRANT, unusable
 
+_NEEDED = (CREATE_GRANT, "kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext")
 _AUTO_SCALING_ROLE = "aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
 _FORBIDDEN = ("IamInstanceProfile", "HibernationOptions", "InstanceMarketOptions")
 
@@ -56,7 +57,7 @@ def _check_keys(account: Account, data: Mapping[str, Any]) -> None:
     role = f"arn:aws:iam::{account.account_id}:role/{_AUTO_SCALING_ROLE}"
     for mapping in data.get("BlockDeviceMappings") or []:
         key = mapping.get("Ebs", {}).get("KmsKeyId")
-        if key and (why := unusable(account.account_id, account.region, key, principal=role, action="kms:CreateGrant")):
+        if key and (why := unusable(account.account_id, account.region, key, *_NEEDED, via="ec2", principal=role)):
             raise invalid_request(
                 "AsgInstanceLaunchFailures: Could not launch On-Demand Instances. Client.InvalidKMSKey.InvalidState: "
                 f"the KMS key {key} {why}"

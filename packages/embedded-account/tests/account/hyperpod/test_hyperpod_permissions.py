@@ -298,7 +298,9 @@ def test_scripts_of_an_encrypted_bucket_need_the_right_to_decrypt(bench: HyperPo
     key = bench.key()
     default = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": key}
     rules = {"Rules": [{"ApplyServerSideEncryptionByDefault": default}]}
-    bench.client("s3").put_bucket_encryption(Bucket="sagemaker-scripts", ServerSideEncryptionConfiguration=rules)
+    s3 = bench.client("s3")
+    s3.put_bucket_encryption(Bucket="sagemaker-scripts", ServerSideEncryptionConfiguration=rules)
+    s3.put_object(Bucket="sagemaker-scripts", Key="eks/on_create.sh", Body=b"#!/bin/bash\n")
     bench.client("sagemaker").create_cluster(**bench.request())
     bench.advance(minutes=30)
     events = bench.hyperpod.world.clusters["ml-cluster"].events
