@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from config import naming
+from ops.policy import keys
 from ops.policy.arns import EVERYTHING, Arns
 from ops.policy.statement import Statement, actions
 
@@ -23,6 +24,7 @@ def move_data(arns: Arns) -> Iterator[Statement]:
     )
     yield Statement("ListData", actions("s3", "ListBucket"), (bucket,))
     yield Statement("MoveData", actions("s3", "AbortMultipartUpload GetObject PutObject"), (f"{bucket}/*",))
+    yield keys.use(arns, "EncryptData", "s3", "Decrypt GenerateDataKey")
     yield Statement("StartTasks", actions("fsx", "CreateDataRepositoryTask"), arns.of("fsx", "file-system/*", "task/*"))
     followed = "DescribeDataRepositoryAssociations DescribeDataRepositoryTasks"
     yield Statement("FollowTasks", actions("fsx", followed), EVERYTHING)
