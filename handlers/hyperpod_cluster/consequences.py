@@ -9,9 +9,10 @@ same); UpdateCluster's input has no VpcConfig; EKS and HyperPod clusters are 1:1
 CloudFormation creates the new resource before it deletes the old one.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 GROUPS: Final = "InstanceGroups[]"
 ANY_FIELD: Final = f"{GROUPS}.*"
@@ -155,6 +156,16 @@ TABLE: Final = (
     Consequence("ServiceToken", _ANY, Effect.REFUSED, "CloudFormation allows no other function", DESTROY),
     Consequence("ServiceTimeout", _ANY, Effect.NOTHING, "it limits how long CloudFormation waits for the handler"),
 )
+
+
+def keys_of_volumes(group: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the customer managed keys of a group's volumes; without one AWS encrypts with a key of its own."""
+    volumes = [each.get("EbsVolumeConfig", {}) for each in group.get("InstanceStorageConfigs") or []]
+    return {
+        "root" if volume.get("RootVolume") in (True, "true") else "secondary": volume["VolumeKmsKeyId"]
+        for volume in volumes
+        if volume.get("VolumeKmsKeyId")
+    }
 
 
 def consequence(path: str, kind: Kind) -> Consequence | None:
