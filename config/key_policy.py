@@ -14,10 +14,14 @@ def auto_scaling_role(account: str) -> str:
 
 
 def named_principals(environment: Environment) -> list[str]:
-    """Return the services and roles that have no other right to the key than its policy's, by name."""
+    """Return what the key's policy names: the account, and services and roles without other rights to the key."""
     services = [f"logs.{environment.region}.amazonaws.com"]
     services += ["events.amazonaws.com"] if environment.notifications else []
-    return [*services, auto_scaling_role(environment.account)]
+    return [_owner(environment), *services, auto_scaling_role(environment.account)]
+
+
+def _owner(environment: Environment) -> str:
+    return f"arn:aws:iam::{environment.account}:root"
 
 
 def key_policy(environment: Environment) -> dict[str, Any]:
@@ -36,7 +40,7 @@ def key_policy(environment: Environment) -> dict[str, Any]:
     through_s3 = {"kms:CallerAccount": account, "kms:ViaService": f"s3.{region}.amazonaws.com"}
     auto_scaling = {"AWS": auto_scaling_role(account)}
     statements = [
-        _allow("RolesOfTheAccount", {"AWS": f"arn:aws:iam::{account}:root"}, ["kms:*"]),
+        _allow("RolesOfTheAccount", {"AWS": _owner(environment)}, ["kms:*"]),
         _allow(
             "LogGroups",
             {"Service": f"logs.{region}.amazonaws.com"},

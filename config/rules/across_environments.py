@@ -14,6 +14,7 @@ _NAMES: Final = "names of stacks and clusters begin with it and the environment'
 _OWN: Final[tuple[tuple[str, Callable[[Environment], str | None], str], ...]] = (
     ("project", naming.eks_cluster, _NAMES),
     ("project", lambda it: naming.named(it, "*"), _NAMES),
+    ("project", naming.environment_tag, "a tag made of it and the environment's name marks what no stack owns"),
     ("hyperpod.cluster_name", lambda it: it.hyperpod.cluster_name, "SageMaker has one cluster of a name"),
     ("image.repository", lambda it: it.image.repository, "each storage stack makes its own repository"),
     (

@@ -1,5 +1,6 @@
 """Checks of the account itself: credentials, region, CDK's bootstrap, service-linked roles, endpoints."""
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -110,13 +111,21 @@ def key(here: Here) -> Iterator[Found]:
     if found.get("KeySpec", "SYMMETRIC_DEFAULT") != "SYMMETRIC_DEFAULT":
         yield failed(f"it is a key of kind {found['KeySpec']}", "use a symmetric key for encryption", arn)
         return
-    policy = kms.get_key_policy(KeyId=arn, PolicyName="default")["Policy"]
-    missing = [name for name in named_principals(here.environment) if f'"{name}"' not in policy]
+    policy = json.loads(kms.get_key_policy(KeyId=arn, PolicyName="default")["Policy"])
+    missing = [name for name in named_principals(here.environment) if name not in _allowed_principals(policy)]
     if missing:
         fix = "add the statements of docs/operate/company-rules.md to the key's policy"
         yield failed(f"its policy does not name {', '.join(missing)}", fix, arn)
     else:
         yield passed("enabled, and its policy names who needs it", arn)
+
+
+def _allowed_principals(policy: dict[str, Any]) -> set[str]:
+    """Return the principals to whom a key policy allows anything."""
+    statements = policy["Statement"] if isinstance(policy["Statement"], list) else [policy["Statement"]]
+    given = [each.get("Principal", {}) for each in statements if each["Effect"] == "Allow"]
+    listed = [names for each in given for names in (each.values() if isinstance(each, dict) else [each])]
+    return {name for names in listed for name in (names if isinstance(names, list) else [names])}
 
 
 def service_linked_roles(here: Here) -> Iterator[Found]:
