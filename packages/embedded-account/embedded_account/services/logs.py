@@ -95,8 +95,9 @@ class LogGroupResource(ResourceModel):
         """Raise CloudWatch Logs' error unless the key can be used, and its policy admits the service."""
         account_id, region = self.account.account_id, self.account.region
         arn = f"arn:{get_partition(region)}:logs:{region}:{account_id}:log-group:{self.physical_resource_id}"
-        own = {"principal": f"logs.{region}.amazonaws.com", "context": {"kms:EncryptionContext:aws:logs:arn": arn}}
-        if key and (why := unusable(account_id, region, key, "kms:GenerateDataKey", "kms:Decrypt", **own)):
+        context, service = {"kms:EncryptionContext:aws:logs:arn": arn}, f"logs.{region}.amazonaws.com"
+        actions = ("kms:GenerateDataKey", "kms:Decrypt")
+        if key and (why := unusable(account_id, region, key, *actions, principal=service, context=context)):
             text = "The specified KMS key does not exist or is not allowed to be used with LogGroup"
             raise Refusal("AccessDeniedException", f"{text} '{self.physical_resource_id}' (the key {key} {why})")
 
