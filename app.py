@@ -33,7 +33,7 @@ def build(app: cdk.App, environment: Environment) -> None:
     for first, then in [*pairs, (storage, platform), (eks, platform), (hyperpod, ray), (platform, ray)]:
         then.add_stack_dependency(first)
     declare_function_logs(app)
-    explain_departures(app)
+    explain_departures(app, key_of_logs=environment.company.kms_key is not None)
     apply_company_rules(app, environment.company)
 
 

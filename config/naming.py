@@ -16,9 +16,19 @@ PARTS: Final = ("network", "storage", "eks", "hyperpod", "platform", "ray")
 """The stacks of an environment, in the order of a deployment."""
 
 
+_PATTERN: Final = "{project}-{environment}-{name}"
+
+
+def named(environment: Environment, name: str) -> str:
+    """Return `name` in the company's pattern of names, else `<project>-<environment>-<name>`."""
+    pattern = environment.company.name_pattern or _PATTERN
+    filled = pattern.replace("{project}", environment.project).replace("{environment}", environment.name)
+    return filled.replace("{name}", name)
+
+
 def stack(environment: Environment, part: str) -> str:
-    """Return the name of a CloudFormation stack: `<project>-<environment>-<part>`."""
-    return f"{environment.project}-{environment.name}-{part}"
+    """Return the name of a CloudFormation stack. CloudFormation's own names of its resources begin with it."""
+    return named(environment, part)
 
 
 def bootstrap_qualifier(environment: Environment) -> str:
@@ -45,8 +55,10 @@ def toolkit_stack(environment: Environment) -> str:
 
 def eks_cluster(environment: Environment) -> str:
     """Return the name of the EKS cluster: the existing one's, if one is used."""
-    existing = environment.eks.existing
-    return existing.name if existing else f"{environment.project}-{environment.name}"
+    if existing := environment.eks.existing:
+        return existing.name
+    patterned = environment.company.name_pattern is not None
+    return named(environment, "eks") if patterned else f"{environment.project}-{environment.name}"
 
 
 def control_plane_log_group(cluster: str) -> str:
@@ -60,12 +72,14 @@ def lifecycle_bucket(environment: Environment) -> str:
     AmazonSageMakerClusterInstanceRolePolicy lets nodes read buckets with the prefix `sagemaker-`. Bucket names are
     global, so account and region are part of the name.
     """
-    return f"sagemaker-{environment.project}-{environment.name}-{environment.account}-{environment.region}"
+    patterned = environment.company.name_pattern is not None
+    own = named(environment, "lifecycle") if patterned else f"{environment.project}-{environment.name}"
+    return f"sagemaker-{own}-{environment.account}-{environment.region}"
 
 
 def data_bucket(environment: Environment) -> str:
     """Return the name of the bucket of datasets and results: the file system mirrors its prefixes."""
-    return f"{environment.project}-{environment.name}-data-{environment.account}-{environment.region}"
+    return f"{named(environment, 'data')}-{environment.account}-{environment.region}"
 
 
 def volume_namespace(environment: Environment) -> str:

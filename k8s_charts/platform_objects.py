@@ -100,7 +100,12 @@ def _fsx_csi(environment: Environment) -> HelmRelease:
 def _storage_class(app: cdk8s.App, environment: Environment, facts: PlatformFacts) -> ProjectChart | None:
     if not environment.fsx.dynamic:
         return None
-    file_systems = FileSystemClass(environment.fsx, facts.file_system_subnet_id, facts.file_system_security_group_id)
+    file_systems = FileSystemClass(
+        environment.fsx,
+        facts.file_system_subnet_id,
+        facts.file_system_security_group_id,
+        environment.company.kms_key,
+    )
     return FileSystemClassChart(app, "storage-class", file_systems=file_systems)
 
 

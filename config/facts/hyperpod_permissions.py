@@ -16,7 +16,9 @@ On = Literal[
     "cluster",
     "eks-cluster",
     "everything",
+    "grants-of-the-key",
     "images",
+    "key",
     "roles",
     "service-linked-role",
     "snapshots",
@@ -24,15 +26,16 @@ On = Literal[
     "training-plans",
 ]
 """The resources of a permission: access entries of the EKS cluster; the HyperPod cluster; the EKS cluster that
-orchestrates it; any resource (the action supports no narrower one); the groups' own AMIs; the execution roles;
-HyperPod's service-linked role; snapshots (an AMI's id does not show its snapshots); the stack itself; the groups'
-training plans and the capacity that they reserve."""
+orchestrates it; any resource (the action supports no narrower one); grants of the volumes' KMS key; the groups' own
+AMIs; that key; the execution roles; HyperPod's service-linked role; snapshots (an AMI's id does not show its
+snapshots); the stack itself; the groups' training plans and the capacity that they reserve."""
 
 _REFERENCE = "Service authorization reference, Amazon SageMaker"
 _STACKS = "Service authorization reference, AWS CloudFormation"
 _PLANS = "AWS managed policy AmazonSageMakerFullAccess, AllowUseOfTrainingPlanResources"
 _ADMIN_PAGE = "AWS docs: sagemaker-hyperpod-prerequisites-iam, cluster admin, Amazon EKS"
 _IMAGES = "AWS docs: hyperpod-custom-ami-cluster-management, required permissions for cluster operations"
+_KEYS = "AWS docs: smcluster-cmk, permissions"
 _TAGS = "AWS docs: sagemaker-hyperpod-prerequisites-iam, general creation policy"
 
 
@@ -43,7 +46,9 @@ class Row:
     action: str
     on: On
     source: str
-    when: Literal["always", "tags", "no service-linked role", "training plans", "custom images"] = "always"
+    when: Literal[
+        "always", "tags", "no service-linked role", "training plans", "custom images", "customer managed keys"
+    ] = "always"
 
 
 _EKS_ROWS: Final = (
@@ -59,6 +64,11 @@ _IMAGE_ROWS: Final = (
     Row("ec2:DescribeSnapshots", "everything", _IMAGES, when="custom images"),
     Row("ec2:ModifyImageAttribute", "images", _IMAGES, when="custom images"),
     Row("ec2:ModifySnapshotAttribute", "snapshots", _IMAGES, when="custom images"),
+)
+# The page names SageMaker's execution role; through SageMaker, KMS sees the role of the caller just as well.
+_KEY_ROWS: Final = (
+    Row("kms:CreateGrant", "grants-of-the-key", _KEYS, when="customer managed keys"),
+    Row("kms:DescribeKey", "key", _KEYS, when="customer managed keys"),
 )
 _ON_THE_CLUSTER: Final = (
     "DescribeCluster",
@@ -88,6 +98,7 @@ CALLS: Final[Mapping[str, tuple[Row, ...]]] = {
         Row("sagemaker:CreateCluster", "training-plans", _PLANS, when="training plans"),
         Row("sagemaker:DescribeTrainingPlan", "training-plans", _PLANS, when="training plans"),
         *_IMAGE_ROWS,
+        *_KEY_ROWS,
     ),
     "UpdateCluster": (
         Row("sagemaker:UpdateCluster", "cluster", _REFERENCE),
@@ -96,6 +107,7 @@ CALLS: Final[Mapping[str, tuple[Row, ...]]] = {
         Row("sagemaker:UpdateCluster", "training-plans", _PLANS, when="training plans"),
         Row("sagemaker:DescribeTrainingPlan", "training-plans", _PLANS, when="training plans"),
         *_IMAGE_ROWS,
+        *_KEY_ROWS,
     ),
     "DeleteCluster": (
         Row("sagemaker:DeleteCluster", "cluster", _REFERENCE),
@@ -137,7 +149,7 @@ HANDLER_CALLS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def actions_of(
-    calls: Iterable[str], *, training_plans: bool = False, custom_images: bool = False
+    calls: Iterable[str], *, training_plans: bool = False, custom_images: bool = False, company_key: bool = False
 ) -> dict[On, list[str]]:
     """Return the actions that these calls need, sorted, by their resources.
 
@@ -145,8 +157,13 @@ def actions_of(
         calls: Names of API calls.
         training_plans: Whether an instance group uses a training plan.
         custom_images: Whether an instance group uses a custom AMI.
+        company_key: Whether the company gives the key of the nodes' volumes.
     """
-    left_out = {"training plans": not training_plans, "custom images": not custom_images}
+    left_out = {
+        "training plans": not training_plans,
+        "custom images": not custom_images,
+        "customer managed keys": not company_key,
+    }
     found: dict[On, set[str]] = {}
     for call in calls:
         for row in CALLS[call]:

@@ -33,6 +33,9 @@ __all__ = ["ALL_RULES", "RULES", "findings", "findings_beside", "findings_of_par
 RULES: Final[tuple[Rule, ...]] = (
     company.boundary_of_the_account,
     company.tags_leave_the_projects_own,
+    company.key_of_the_account,
+    company.names_keep_environments_apart,
+    company.given_names_follow_the_pattern,
     network.supported_partition,
     network.two_zones_for_eks,
     network.known_region,

@@ -9,9 +9,12 @@ from config.findings import Finding
 from config.model import Environment
 from config.rules.rule import Rule, Violation, error, warning
 
+_NAMES: Final = "names of stacks and clusters begin with it and the environment's name"
 # What two environments of one account and region must not share: the key, its value, and why.
 _OWN: Final[tuple[tuple[str, Callable[[Environment], str | None], str], ...]] = (
-    ("project", naming.eks_cluster, "names of stacks and clusters begin with it and the environment's name"),
+    ("project", naming.eks_cluster, _NAMES),
+    ("project", lambda it: naming.named(it, "*"), _NAMES),
+    ("project", naming.environment_tag, "a tag made of it and the environment's name marks what no stack owns"),
     ("hyperpod.cluster_name", lambda it: it.hyperpod.cluster_name, "SageMaker has one cluster of a name"),
     ("image.repository", lambda it: it.image.repository, "each storage stack makes its own repository"),
     (
@@ -31,9 +34,11 @@ def own_names(environment: Environment, other: Environment) -> Iterator[Violatio
     Example: hyperpod.cluster_name: ml-cluster
     """
     if (environment.account, environment.region) == (other.account, other.region):
+        found = set()
         for key, value_of, why in _OWN:
             value = value_of(environment)
-            if value is not None and value == value_of(other):
+            if value is not None and value == value_of(other) and key not in found:
+                found.add(key)
                 reason = f"environment {other.name!r} already uses it in this account and region, and {why}"
                 yield Violation(key, reason, "a name that no other environment has", "choose another name", repr(value))
 

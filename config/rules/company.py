@@ -48,3 +48,59 @@ def tags_leave_the_projects_own(environment: Environment) -> Iterator[Violation]
             yield Violation(f"company.tags.{key}", "the project sets this key itself", own, "use another key")
     if len(tags) > _MOST_TAGS:
         yield Violation("company.tags", "AWS allows fifty tags on a resource", f"at most {_MOST_TAGS}", "remove some")
+
+
+@error("V82")
+def key_of_the_account(environment: Environment) -> Iterator[Violation]:
+    """Require a KMS key of the environment's own account and region.
+
+    Why: EKS, EBS, FSx, ECR, SNS and CloudWatch Logs use keys of their own region only, and only the account's own key
+    policy and IAM policies are checked here.
+    Source: AWS docs, KMS: key policies; EKS CreateCluster, encryptionConfig; SageMaker AI, smcluster-cmk.
+    Example: company.kms_key: arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab
+    """
+    if not (key := environment.company.kms_key):
+        return
+    region, account = key.split(":")[3:5]
+    allowed = f"a key of account {environment.account} in {environment.region}"
+    if account != environment.account:
+        yield Violation("company.kms_key", "it belongs to another account", allowed, "use a key of that account")
+    elif region != environment.region:
+        reason, fix = f"it is in {region}", f"use a key of {environment.region}, or replicate a multi-region key there"
+        yield Violation("company.kms_key", reason, allowed, fix)
+
+
+@error("V83")
+def names_keep_environments_apart(environment: Environment) -> Iterator[Violation]:
+    """Require a pattern of names that contains the environment's name.
+
+    Why: two environments would use the same names, and the second deployment would change the first one's resources.
+    Source: AWS docs, CloudFormation: a stack's name is unique in an account and region.
+    Example: company.name_pattern: acme-{name}
+    """
+    pattern = environment.company.name_pattern
+    if pattern and "{environment}" not in pattern:
+        reason, allowed = "all environments would use the same names", "a pattern with {environment}"
+        yield Violation("company.name_pattern", reason, allowed, "add {environment} before -{name}")
+
+
+@error("V84")
+def given_names_follow_the_pattern(environment: Environment) -> Iterator[Violation]:
+    """Require that the names which you choose yourself begin as the company's pattern demands.
+
+    Why: the pattern applies to all names that the project makes, and these two are yours.
+    Source: docs/operate/company-rules.md.
+    Example: hyperpod.cluster_name: ml-cluster
+    """
+    pattern = environment.company.name_pattern
+    if not pattern or "{environment}" not in pattern:
+        return
+    begin = naming.named(environment, "")
+    given = {
+        "hyperpod.cluster_name": environment.hyperpod.cluster_name,
+        "image.repository": environment.image.repository or begin,
+    }
+    for key, name in given.items():
+        if not name.startswith(begin):
+            reason = f"it does not follow company.name_pattern {pattern}"
+            yield Violation(key, reason, f"a name that begins with {begin}", f"use {begin}{name}")

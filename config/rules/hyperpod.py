@@ -44,14 +44,16 @@ def bucket_names(environment: Environment) -> Iterator[Violation]:
     """
     name = naming.lifecycle_bucket(environment)
     if len(name) > 63:
+        reason = f"the bucket's name {name} would have {len(name)} characters instead of 63"
+        if environment.company.name_pattern:
+            most = len(naming.named(environment, "lifecycle")) - len(name) + 63
+            fix = "shorten the pattern, project, or the environment's name"
+            yield Violation("company.name_pattern", reason, f"at most {most} characters with name lifecycle", fix)
+            return
         own = f"{environment.project}-{environment.name}"
         most = len(own) - len(name) + 63
-        yield Violation(
-            "project",
-            f"the bucket's name {name} would have {len(name)} characters instead of 63",
-            f"at most {most} characters in {own!r}",
-            "shorten project, or the environment's name",
-        )
+        allowed, fix = f"at most {most} characters in {own!r}", "shorten project, or the environment's name"
+        yield Violation("project", reason, allowed, fix)
 
 
 @error("V21")

@@ -6,7 +6,7 @@ What an update of each property does is in `consequences.py`.
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from .consequences import ANOTHER_NAME, DESTROY, FIXED, FIXED_IN_A_GROUP, IN_PLACE
+from .consequences import ANOTHER_NAME, DESTROY, FIXED, FIXED_IN_A_GROUP, IN_PLACE, keys_of_volumes
 from .errors import RefusedRequestError
 
 # UpdateCluster keeps a field that is left out: these values reset a field that is no longer given.
@@ -145,6 +145,12 @@ def _refuse_fixed_in_group(name: str, wanted: Fields, live: Fields, before: Fiel
                 f"{key} of instance group {name} cannot be changed: {ANOTHER_NAME}\n"
                 f"It is {live.get(key)} and would be {wanted.get(key)}."
             )
+    old, new = keys_of_volumes(live), keys_of_volumes(wanted)
+    if old != new:
+        raise RefusedRequestError(
+            f"VolumeKmsKeyId of instance group {name} cannot be changed: {ANOTHER_NAME}\n"
+            f"It is {old or None} and would be {new or None}."
+        )
 
 
 def _switched_off(desired: Fields, live: Fields, previous: Fields) -> dict[str, Any]:

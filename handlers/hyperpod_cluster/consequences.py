@@ -9,9 +9,10 @@ same); UpdateCluster's input has no VpcConfig; EKS and HyperPod clusters are 1:1
 CloudFormation creates the new resource before it deletes the old one.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 GROUPS: Final = "InstanceGroups[]"
 ANY_FIELD: Final = f"{GROUPS}.*"
@@ -68,6 +69,8 @@ FIXED_IN_A_GROUP: Final = (
     "CapacityRequirements",
 )
 """Fields that a group never changes."""
+KEY_OF_A_VOLUME: Final = "InstanceStorageConfigs[].EbsVolumeConfig.VolumeKmsKeyId"
+"""The field of a group that never changes within one that may (AWS docs: smcluster-cmk, exclusions)."""
 UNSUPPORTED: Final = ("RestrictedInstanceGroups", "RestrictedInstanceGroupsConfig")
 """Fields that the handler takes in no request: restricted groups (Amazon Nova) have update rules of their own."""
 ANOTHER_NAME: Final = "give the group another name, which makes new nodes and removes the old ones"
@@ -112,6 +115,7 @@ TABLE: Final = (
     _group("KubernetesConfig", "HyperPod sets labels and taints on the group's nodes"),
     _group("LifeCycleConfig", "HyperPod runs the scripts when it makes a node", effect=Effect.NEW_NODES),
     _group("InstanceStorageConfigs", "a volume is made with its node", effect=Effect.NEW_NODES),
+    _group(KEY_OF_A_VOLUME, "SageMaker never changes the key of a volume", ANOTHER_NAME, effect=Effect.REFUSED),
     _group("OnStartDeepHealthChecks", "the checks run when a node starts", effect=Effect.NEW_NODES),
     *(
         _group(name, "SageMaker cannot change it in an existing group", ANOTHER_NAME, effect=Effect.REFUSED)
@@ -152,6 +156,16 @@ TABLE: Final = (
     Consequence("ServiceToken", _ANY, Effect.REFUSED, "CloudFormation allows no other function", DESTROY),
     Consequence("ServiceTimeout", _ANY, Effect.NOTHING, "it limits how long CloudFormation waits for the handler"),
 )
+
+
+def keys_of_volumes(group: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the customer managed keys of a group's volumes; without one AWS encrypts with a key of its own."""
+    volumes = [each.get("EbsVolumeConfig", {}) for each in group.get("InstanceStorageConfigs") or []]
+    return {
+        "root" if volume.get("RootVolume") in (True, "true") else "secondary": volume["VolumeKmsKeyId"]
+        for volume in volumes
+        if volume.get("VolumeKmsKeyId")
+    }
 
 
 def consequence(path: str, kind: Kind) -> Consequence | None:

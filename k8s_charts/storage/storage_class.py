@@ -18,6 +18,7 @@ class FileSystemClass:
     settings: Fsx
     subnet_id: str
     security_group_id: str
+    kms_key: str | None = None
 
 
 class FileSystemClassChart(ProjectChart):
@@ -53,6 +54,8 @@ def _parameters(file_systems: FileSystemClass) -> dict[str, str]:
         # Backups would remain after the deletion of the claim and its file system.
         "automaticBackupRetentionDays": "0",
     }
+    if file_systems.kms_key:
+        parameters["kmsKeyId"] = file_systems.kms_key
     if settings.efa:
         parameters |= {"efaEnabled": "true", "metadataConfigurationMode": "AUTOMATIC"}
     return parameters

@@ -108,6 +108,8 @@ def _without_a_stack(environment: Environment, found: Sequence[Stack]) -> Iterat
         yield Staying(f"EKS cluster {naming.eks_cluster(environment)}", "it existed before")
     if environment.fsx.existing:
         yield Staying(f"file system {environment.fsx.existing.id}", "it existed before", holds_data=True)
+    if found and (key := environment.company.kms_key):
+        yield Staying(f"KMS key {key.rpartition('/')[2]}", "it is the company's")
     if (
         any(stack.part == "ray" for stack in found)
         and environment.fsx.dynamic

@@ -57,6 +57,12 @@ class Arns:
         return self.of("ecr", f"repository/{name}") if name else ()
 
     @property
+    def company_key(self) -> tuple[str, ...]:
+        """The KMS key that the company gives; empty if it gives none."""
+        key = self.environment.company.kms_key
+        return (key,) if key else ()
+
+    @property
     def node_logs(self) -> tuple[str, ...]:
         """The log groups in which HyperPod keeps its nodes' logs."""
         return self.of("logs", f"log-group:/aws/sagemaker/Clusters/{self.environment.hyperpod.cluster_name}/*")

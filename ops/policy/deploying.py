@@ -44,6 +44,7 @@ def preflight(arns: Arns) -> Iterator[Statement]:
     yield Statement("PreflightBuckets", actions("s3", "ListBucket"), arns.buckets)
     yield Statement("PreflightRepository", actions("ecr", "DescribeRepositories"), arns.repository)
     yield Statement("PreflightTrainingPlans", actions("sagemaker", "DescribeTrainingPlan"), arns.training_plans)
+    yield Statement("PreflightKey", actions("kms", "DescribeKey GetKeyPolicy"), arns.company_key)
     if vpc := environment.network.existing:
         yield Statement("PreflightVpc", actions("ec2", "DescribeVpcAttribute"), arns.of("ec2", f"vpc/{vpc.id}"))
     if cluster := environment.eks.existing:

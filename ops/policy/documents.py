@@ -33,7 +33,7 @@ class Document:
 def documents(role: Role, environment: Environment) -> list[Document]:
     """Return the role's managed policies: as few as IAM's limit of their size allows, in the order of statements."""
     packed = _packed(statements(role, environment))
-    name = f"{naming.environment_tag(environment)}-{role}"
+    name = naming.named(environment, role)
     return [
         Document(name if len(packed) == 1 else f"{name}-{number}", _document(each))
         for number, each in enumerate(packed, 1)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from config import naming
+from ops.policy import keys
 from ops.policy.arns import EVERYTHING, Arns
 from ops.policy.statement import Statement, actions
 
@@ -26,6 +27,7 @@ def move_data(arns: Arns) -> Iterator[Statement]:
     yield from list_data(arns)
     files = f"{_data_bucket(arns)}/*"
     yield Statement("MoveData", actions("s3", "AbortMultipartUpload GetObject PutObject"), (files,))
+    yield keys.use(arns, "EncryptData", "s3", "Decrypt GenerateDataKey")
     yield Statement("StartTasks", actions("fsx", "CreateDataRepositoryTask"), arns.of("fsx", "file-system/*", "task/*"))
 
 

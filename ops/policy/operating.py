@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from config import naming
 from config.facts.drift_permissions import DRIFT_READS
 from config.facts.hyperpod_permissions import On, actions_of
+from ops.policy import keys
 from ops.policy.arns import EVERYTHING, Arns
 from ops.policy.statement import Conditions, Statement, actions
 
@@ -35,7 +36,12 @@ def change_hyperpod(arns: Arns) -> Iterator[Statement]:
     environment = arns.environment
     groups = environment.hyperpod.instance_groups
     images = tuple(dict.fromkeys(group.image_id for group in groups if group.image_id))
-    wanted = actions_of(CHANGES, training_plans=bool(arns.training_plans), custom_images=bool(images))
+    wanted = actions_of(
+        CHANGES,
+        training_plans=bool(arns.training_plans),
+        custom_images=bool(images),
+        company_key=bool(arns.company_key),
+    )
     entry = f"access-entry/{naming.eks_cluster(environment)}/role/{environment.account}/*"
     region = environment.region
     resources: Mapping[On, Sequence[str]] = {
@@ -43,7 +49,9 @@ def change_hyperpod(arns: Arns) -> Iterator[Statement]:
         "cluster": arns.hyperpod_clusters,
         "eks-cluster": arns.eks_cluster,
         "everything": EVERYTHING,
+        "grants-of-the-key": arns.company_key,
         "images": [f"arn:aws:ec2:{region}::image/{image}" for image in images],
+        "key": arns.company_key,
         "roles": [arns.roles("hyperpod")],
         "snapshots": [f"arn:aws:ec2:{region}::snapshot/*"],
         "training-plans": [*arns.training_plans, *arns.of("sagemaker", "reserved-capacity/*")],
@@ -51,6 +59,8 @@ def change_hyperpod(arns: Arns) -> Iterator[Statement]:
     own = {"aws:ResourceTag/project": environment.project, "aws:ResourceTag/environment": environment.name}
     conditions: Mapping[On, Conditions] = {
         "cluster": {"StringEquals": own},
+        "grants-of-the-key": keys.through(arns, "sagemaker", grants=True),
+        "key": keys.through(arns, "sagemaker"),
         "roles": {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
     }
     for on, names in wanted.items():
@@ -92,7 +102,7 @@ def _drift_resources(arns: Arns) -> Mapping[str, tuple[str, ...]]:
     environment = arns.environment
     cluster = naming.eks_cluster(environment)
     issuer = f"oidc-provider/oidc.eks.{environment.region}.amazonaws.com/id/*"
-    prefix = f"{environment.project}-{environment.name}-*"
+    prefix = naming.named(environment, "*")
     kinds = ("access-entry", "addon", "nodegroup")
     return {
         "ec2": arns.of("ec2", "vpc/*"),

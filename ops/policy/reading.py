@@ -2,6 +2,7 @@
 
 from config import naming
 from k8s_charts.shared.names import IMAGE_BUILD_LOGS
+from ops.policy import keys
 from ops.policy.arns import EVERYTHING, Arns
 from ops.policy.statement import Statement, actions
 
@@ -34,6 +35,7 @@ def read_image(arns: Arns) -> tuple[Statement, ...]:
     return (
         Statement("ReadImage", actions("ecr", "DescribeImages"), arns.repository),
         Statement("ReadBuildLog", actions("s3", "GetObject"), (log,) if arns.repository else ()),
+        *([keys.use(arns, "DecryptBuildLog", "s3", "Decrypt")] if arns.repository else ()),
     )
 
 

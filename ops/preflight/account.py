@@ -1,5 +1,6 @@
 """Checks of the account itself: credentials, region, CDK's bootstrap, service-linked roles, endpoints."""
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -7,6 +8,7 @@ from botocore.exceptions import ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as AwsConnectionError
 
 from config import Environment, naming
+from config.key_policy import named_principals
 from ops.preflight.check import Found, failed, passed, warned
 from ops.preflight.here import Here
 
@@ -82,6 +84,48 @@ def linked_services(environment: Environment) -> list[str]:
     if environment.fsx.existing is None:
         services.append("fsx.amazonaws.com")
     return services
+
+
+def key(here: Here) -> Iterator[Found]:
+    """Require the company's KMS key: enabled, symmetric, and with a policy that names those who need to be named.
+
+    AWS: kms DescribeKey, GetKeyPolicy. Source: docs/operate/company-rules.md, which has the policy with its sources.
+    """
+    arn = here.environment.company.kms_key
+    if arn is None:
+        return
+    kms = here.client("kms")
+    try:
+        found = kms.describe_key(KeyId=arn)["KeyMetadata"]
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "NotFoundException":
+            raise
+        yield failed("there is no such key in this region", "correct company.kms_key: `aws kms list-keys`", arn)
+        return
+    if (state := found["KeyState"]) != "Enabled":
+        fix = f"aws kms enable-key --key-id {arn}"
+        if state == "PendingDeletion":
+            fix = f"aws kms cancel-key-deletion --key-id {arn}, then {fix}"
+        yield failed(f"it is {state}", fix, arn)
+        return
+    if found.get("KeySpec", "SYMMETRIC_DEFAULT") != "SYMMETRIC_DEFAULT":
+        yield failed(f"it is a key of kind {found['KeySpec']}", "use a symmetric key for encryption", arn)
+        return
+    policy = json.loads(kms.get_key_policy(KeyId=arn, PolicyName="default")["Policy"])
+    missing = [name for name in named_principals(here.environment) if name not in _allowed_principals(policy)]
+    if missing:
+        fix = "add the statements of docs/operate/company-rules.md to the key's policy"
+        yield failed(f"its policy does not name {', '.join(missing)}", fix, arn)
+    else:
+        yield passed("enabled, and its policy names who needs it", arn)
+
+
+def _allowed_principals(policy: dict[str, Any]) -> set[str]:
+    """Return the principals to whom a key policy allows anything."""
+    statements = policy["Statement"] if isinstance(policy["Statement"], list) else [policy["Statement"]]
+    given = [each.get("Principal", {}) for each in statements if each["Effect"] == "Allow"]
+    listed = [names for each in given for names in (each.values() if isinstance(each, dict) else [each])]
+    return {name for names in listed for name in (names if isinstance(names, list) else [names])}
 
 
 def service_linked_roles(here: Here) -> Iterator[Found]:

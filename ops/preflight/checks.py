@@ -13,6 +13,7 @@ CHECKS: Final = (
     Check("CDK bootstrap", account.bootstrap),
     Check("stack", names.stacks),
     Check("service-linked role", account.service_linked_roles),
+    Check("KMS key", account.key),
     Check("zone", zones.zones),
     Check("instance type", zones.instance_types),
     Check("quota", demands.hyperpod),

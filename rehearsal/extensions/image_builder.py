@@ -28,6 +28,7 @@ from config.naming import STAND_IN_IMAGE
 from embedded_account.context import Account
 from embedded_account.kubernetes.api import STRATEGIC_PATCH, Api, ApiError, Object
 from embedded_account.services.iam.pod_role import PodRole, PodRoleError, take_role
+from embedded_account.services.s3_keys import default_key, key_context
 from embedded_account.services.shared.api_model import client
 from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE
 
@@ -157,6 +158,10 @@ class ImageBuilder:
         bucket, key = _split(values["LOG"])
         try:
             role.require("s3:PutObject", f"arn:aws:s3:::{bucket}/{key}", {})
+            where = self._account.account_id, self._account.region
+            if kms_key := default_key(*where, bucket):
+                action = "kms:GenerateDataKey"
+                role.require(action, kms_key, key_context(*where, bucket, key, action))
             client(self._account, "s3").put_object(Bucket=bucket, Key=key, Body=f"{_MARK}\n{log}\n".encode())
         except (PodRoleError, ClientError) as error:
             self._record("could not report", values, message=str(error))

@@ -28,7 +28,8 @@ SIMULATED: Final = (
     "network paths: routes, endpoints and their security groups are evaluated; no packet is sent",
     "IAM trust policies: enforced for people, CloudFormation, Lambda, EKS, Step Functions and pods",
     "IAM permissions: enforced for people, the bootstrap's roles, HyperPod's calls and the stand-ins' roles; roles of "
-    "functions may do everything else, and CloudFormation does too; resource policies are not evaluated",
+    "functions may do everything else, and CloudFormation does too; of resource policies only those "
+    "of KMS keys are evaluated",
 )
 
 

@@ -1,4 +1,4 @@
-"""Describe the existing infrastructure, which must stay the same: VPC, subnets, file system, EKS cluster."""
+"""Describe the existing infrastructure, which must stay the same: VPC, subnets, file system, EKS cluster, KMS key."""
 
 import difflib
 import json
@@ -33,6 +33,8 @@ def names(environment: Environment) -> list[str]:
         told.append(f"file system {file_system.id}, mount name {file_system.mount_name}")
     if cluster := environment.eks.existing:
         told.append(f"EKS cluster {cluster.name} with its security group {cluster.security_group}")
+    if key := environment.company.kms_key:
+        told.append(f"KMS key {key.rpartition('/')[2]}")
     return told
 
 
@@ -54,6 +56,10 @@ def describe(account: EmbeddedAccount, environment: Environment) -> Description:
         described["describe_file_systems"] = systems["FileSystems"]
     if cluster := environment.eks.existing:
         described |= existing_cluster.describe(account, cluster)
+    if key := environment.company.kms_key:
+        kms = account.client("kms")
+        described["describe_key"] = kms.describe_key(KeyId=key)["KeyMetadata"]
+        described["get_key_policy"] = kms.get_key_policy(KeyId=key, PolicyName="default")["Policy"]
     return described
 
 

@@ -1,10 +1,12 @@
 """Describe the existing infrastructure of an environment in the embedded account's model."""
 
+import json
 from typing import Final
 
 from config import Environment
+from config.key_policy import key_policy
 from config.model import ExistingEks, ExistingSubnet, ExistingVpc
-from embedded_account.existing_description import AddOn, Cluster, ExistingResources, FileSystem, Subnet, Vpc
+from embedded_account.existing_description import AddOn, Cluster, ExistingResources, FileSystem, Key, Subnet, Vpc
 
 # The cluster's owner has enabled network policies, which the isolation of Ray requires.
 _NETWORK_POLICIES: Final = '{"enableNetworkPolicy": "true"}'
@@ -19,7 +21,14 @@ def existing_resources(environment: Environment) -> ExistingResources:
         file_system=FileSystem(id=file_system.id, mount_name=file_system.mount_name, subnet=network.node_subnets[0].id)
         if file_system and network
         else None,
+        key=_key(environment) if environment.company.kms_key else None,
     )
+
+
+def _key(environment: Environment) -> Key:
+    """Return the company's key, with the policy that docs/operate/company-rules.md asks for."""
+    arn = environment.company.kms_key or ""
+    return Key(id=arn.rpartition("/")[2], policy=json.dumps(key_policy(environment)))
 
 
 def _vpc(network: ExistingVpc) -> Vpc:

@@ -56,6 +56,11 @@ def wait(environment: Environment) -> list[iam.PolicyStatement]:
             iam.PolicyStatement(sid="ReadImage", actions=["ecr:DescribeImages"], resources=[image]),
             iam.PolicyStatement(sid="ReadBuildLog", actions=["s3:GetObject"], resources=[logs]),
         ]
+        if key := environment.company.kms_key:
+            through = {"StringEquals": {"kms:ViaService": f"s3.{environment.region}.amazonaws.com"}}
+            statements.append(
+                iam.PolicyStatement(sid="DecryptBuildLog", actions=["kms:Decrypt"], resources=[key], conditions=through)
+            )
     return statements
 
 

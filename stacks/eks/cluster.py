@@ -31,6 +31,7 @@ class EksCluster(Construct):
         settings: Eks,
         vpc: Vpc,
         security_group: ec2.ISecurityGroup,
+        key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, id)
         # EKS would create this log group itself, without a retention, and never delete it.
@@ -48,15 +49,7 @@ class EksCluster(Construct):
             security_group=security_group,
             endpoint_access=_endpoint_access(settings),
             cluster_logging=list(eks.ClusterLoggingTypes),
-            secrets_encryption_key=kms.Key(
-                self,
-                "SecretsKey",
-                description=f"Kubernetes secrets of {name}",
-                enable_key_rotation=True,
-                removal_policy=RemovalPolicy.DESTROY,
-                # AWS's minimum. The secrets that the key encrypts are deleted with the cluster.
-                pending_window=Duration.days(7),
-            ),
+            secrets_encryption_key=key or self._own_key(name),
             bootstrap_cluster_creator_admin_permissions=False,
             default_capacity_type=eks.DefaultCapacityType.NODEGROUP,
             default_capacity=0,
@@ -77,6 +70,17 @@ class EksCluster(Construct):
         _ = cluster.open_id_connect_provider
         # In the types of CDK 2.275.0 Cluster lacks ICluster's kubectl_provider_options; at run time it has them.
         self.cluster = cluster  # type: ignore[assignment]
+
+    def _own_key(self, name: str) -> kms.IKey:
+        return kms.Key(
+            self,
+            "SecretsKey",
+            description=f"Kubernetes secrets of {name}",
+            enable_key_rotation=True,
+            removal_policy=RemovalPolicy.DESTROY,
+            # AWS's minimum. The secrets that the key encrypts are deleted with the cluster.
+            pending_window=Duration.days(7),
+        )
 
 
 def _endpoint_access(settings: Eks) -> eks.EndpointAccess:

@@ -10,6 +10,7 @@ from constructs import Construct, IConstruct
 
 from config.facts import versions
 from stacks.shared.checkov_skips import explain_variables
+from stacks.shared.environment_stack import asset_bucket
 from stacks.shared.nag_suppressions import acknowledge, attribute_arn, managed_policy, wildcard
 
 _NETWORK_POLICY: Final = "service-role/AWSLambdaVPCAccessExecutionRole"
@@ -34,8 +35,7 @@ def kubectl_role(scope: Construct, *, cluster_name: str) -> iam.IRole:
     """
     stack = Stack.of(scope)
     cluster = stack.format_arn(service="eks", resource="cluster", resource_name=cluster_name)
-    qualifier = stack.synthesizer.bootstrap_qualifier
-    assets = f"arn:{stack.partition}:s3:::cdk-{qualifier}-assets-{stack.account}-{stack.region}/*"
+    assets = f"arn:{stack.partition}:s3:::{asset_bucket(scope)}/*"
     role = iam.Role(
         scope,
         "KubectlRole",

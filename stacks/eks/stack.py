@@ -50,6 +50,7 @@ class EksStack(EnvironmentStack):
                 settings=settings,
                 vpc=network.vpc,
                 security_group=network.security_group,
+                key=self.company_key,
             ).cluster
         AccessEntries(
             self,
@@ -67,6 +68,7 @@ class EksStack(EnvironmentStack):
             subnets=network.vpc.node_subnets,
             security_group=network.security_group,
             tags=environment.company.tags,
+            key=self.company_key,
         ).node_group
         if not settings.existing:
             eks_add_ons(self, cluster=self.cluster, add_ons=settings.add_ons, nodes=node_group)

@@ -6,6 +6,7 @@ from typing import Final
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
@@ -37,6 +38,7 @@ class SystemNodes(Construct):
         subnets: list[ec2.ISubnet],
         security_group: ec2.ISecurityGroup,
         tags: Mapping[str, str],
+        key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, id)
         role = iam.Role(
@@ -50,6 +52,7 @@ class SystemNodes(Construct):
             volume_gib=settings.volume_gib,
             security_groups=[security_group.security_group_id, cluster.cluster_security_group_id],
             tags=tags,
+            key=key,
         )
         self.node_group = eks.CfnNodegroup(
             self,
@@ -71,7 +74,7 @@ class SystemNodes(Construct):
         )
 
     def _launch_template(
-        self, *, volume_gib: int, security_groups: list[str], tags: Mapping[str, str]
+        self, *, volume_gib: int, security_groups: list[str], tags: Mapping[str, str], key: kms.IKey | None
     ) -> ec2.CfnLaunchTemplate:
         given = [{"key": key, "value": value} for key, value in tags.items()]
         return ec2.CfnLaunchTemplate(
@@ -86,7 +89,11 @@ class SystemNodes(Construct):
                     ec2.CfnLaunchTemplate.BlockDeviceMappingProperty(
                         device_name="/dev/xvda",
                         ebs=ec2.CfnLaunchTemplate.EbsProperty(
-                            volume_size=volume_gib, volume_type="gp3", encrypted=True, delete_on_termination=True
+                            volume_size=volume_gib,
+                            volume_type="gp3",
+                            encrypted=True,
+                            kms_key_id=key.key_arn if key else None,
+                            delete_on_termination=True,
                         ),
                     )
                 ],

@@ -7,6 +7,7 @@ from aws_cdk import CustomResource
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from config.model import HyperPod, InstanceGroup
@@ -40,6 +41,7 @@ class HyperPodCluster(Construct):
         subnet: ec2.ISubnet,
         own_subnets: Mapping[str, ec2.ISubnet],
         security_group: ec2.ISecurityGroup,
+        key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, id)
         own_networks = {name: _vpc_config(subnet, security_group) for name, subnet in own_subnets.items()}
@@ -56,7 +58,7 @@ class HyperPodCluster(Construct):
                 "NodeProvisioningMode": "Continuous",
                 "NodeRecovery": settings.node_recovery,
                 "InstanceGroups": [
-                    _instance_group(group, execution_role, lifecycle_scripts, own_networks.get(group.name))
+                    _instance_group(group, execution_role, lifecycle_scripts, own_networks.get(group.name), key)
                     for group in settings.instance_groups
                 ],
                 "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
@@ -72,6 +74,7 @@ def _instance_group(
     execution_role: iam.IRole,
     lifecycle_scripts: LifecycleScripts,
     own_network: dict[str, Any] | None,
+    key: kms.IKey | None = None,
 ) -> dict[str, Any]:
     """Return a group in CreateCluster's form (`ClusterInstanceGroupSpecification`)."""
     return {
@@ -85,13 +88,22 @@ def _instance_group(
             "SourceS3Uri": lifecycle_scripts.uris[group.lifecycle_scripts],
             "OnCreate": lifecycle_scripts.entry_point,
         },
-        "InstanceStorageConfigs": [{"EbsVolumeConfig": {"VolumeSizeInGB": group.volume_gib}}],
+        "InstanceStorageConfigs": _volumes(group, key),
         **_given("OnStartDeepHealthChecks", list(group.deep_health_checks)),
         **_given("KubernetesConfig", _kubernetes_config(group)),
         **_given("OverrideVpcConfig", own_network),
         **_given("TrainingPlanArn", group.training_plan),
         **_given("ImageId", group.image_id),
     }
+
+
+def _volumes(group: InstanceGroup, key: kms.IKey | None) -> list[dict[str, Any]]:
+    """Return the volumes; the root volume, whose size HyperPod chooses, is named only to give it a key."""
+    secondary: dict[str, Any] = {"VolumeSizeInGB": group.volume_gib}
+    if key is None:
+        return [{"EbsVolumeConfig": secondary}]
+    given = {"VolumeKmsKeyId": key.key_arn}
+    return [{"EbsVolumeConfig": {"RootVolume": True, **given}}, {"EbsVolumeConfig": secondary | given}]
 
 
 def _kubernetes_config(group: InstanceGroup) -> dict[str, Any]:

@@ -7,9 +7,11 @@ from aws_cdk import Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from stacks.shared.company_key import may_use
 from stacks.shared.nag_suppressions import acknowledge, imported, wildcard
 
 LOGS_AND_METRICS: Final = "/aws/sagemaker/Clusters"
@@ -60,6 +62,8 @@ class ExecutionRole(Construct):
     | `ssmmessages` (four) | everything: SSM supports no narrower resource | `aws ssm start-session` to a node |
     | S3 read | the lifecycle bucket | lifecycle scripts |
     | `eks-auth:AssumeRoleForPodIdentity` | the EKS cluster | pods with a Pod Identity association |
+    | `kms:CreateGrant`, `kms:DescribeKey` | the company's key, through SageMaker | volumes (smcluster-cmk) |
+    | `kms:Decrypt` | the company's key, through S3 | lifecycle scripts |
     """
 
     role: iam.Role
@@ -74,6 +78,7 @@ class ExecutionRole(Construct):
         security_group: ec2.ISecurityGroup,
         eks_cluster: eks.ICluster,
         lifecycle_bucket: s3.IBucket,
+        key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, id)
         self.role = iam.Role(
@@ -87,6 +92,10 @@ class ExecutionRole(Construct):
         self._allow_logs(cluster_name)
         self._allow_scripts(lifecycle_bucket)
         self._allow(["eks-auth:AssumeRoleForPodIdentity"], eks_cluster.cluster_arn)
+        if key:
+            self.role.add_to_policy(may_use(key, "sagemaker", "kms:CreateGrant"))
+            self.role.add_to_policy(may_use(key, "sagemaker", "kms:DescribeKey"))
+            self.role.add_to_policy(may_use(key, "s3", "kms:Decrypt"))
 
     def _allow_network(self, subnets: Sequence[ec2.ISubnet], security_group: ec2.ISecurityGroup) -> None:
         stack = Stack.of(self)

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from aws_cdk import DefaultStackSynthesizer, FileSystem, Stack
+from aws_cdk import FileSystem
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_s3_deployment as s3_deployment
 from constructs import Construct
 
 from stacks.shared.checkov_skips import explain_variables
+from stacks.shared.environment_stack import asset_bucket
 from stacks.shared.nag_suppressions import acknowledge, imported, managed_policy, wildcard
 
 PROJECT: Final = Path(__file__).resolve().parents[2]
@@ -65,16 +66,18 @@ class LifecycleScripts(Construct):
 
 def _acknowledge(upload: s3_deployment.BucketDeployment, bucket: s3.IBucket) -> None:
     """Accept the findings about CDK's own function; all uploads of a stack share one function."""
-    stack = Stack.of(upload)
-    assets = f"cdk-{DefaultStackSynthesizer.DEFAULT_QUALIFIER}-assets-{stack.account}-{stack.region}"
     acknowledge(
         upload.handler_role,
         "CDK's own function reads the scripts from the asset bucket and writes them to the lifecycle bucket",
         managed_policy("service-role/AWSLambdaBasicExecutionRole"),
         *(f"IAM5[Action::s3:{verb}*]" for verb in ("Abort", "DeleteObject", "GetBucket", "GetObject", "List")),
-        wildcard(f"arn:aws:s3:::{assets}/*"),
+        wildcard(f"arn:aws:s3:::{asset_bucket(upload)}/*"),
         wildcard(f"{imported(bucket.bucket_arn, bucket)}/*"),
     )
+    if bucket.encryption_key:
+        reason = "CDK's grants on the key of the lifecycle bucket, the company's"
+        keys = (f"IAM5[Action::kms:{verb}*]" for verb in ("GenerateDataKey", "ReEncrypt"))
+        acknowledge(upload.handler_role, reason, *keys)
     function = upload.handler_role.node.scope
     if function is not None:
         explain_variables(function)

@@ -19,7 +19,9 @@ class ClusterNotifications(Construct):
 
     topic: sns.ITopic
 
-    def __init__(self, scope: Construct, id: str, *, cluster_name: str, email: str) -> None:
+    def __init__(
+        self, scope: Construct, id: str, *, cluster_name: str, email: str, key: kms.IKey | None = None
+    ) -> None:
         super().__init__(scope, id)
         self.topic = sns.Topic(
             self,
@@ -27,13 +29,7 @@ class ClusterNotifications(Construct):
             display_name=f"HyperPod cluster {cluster_name}",
             enforce_ssl=True,
             # Not SNS's AWS managed key: its policy does not admit EventBridge and cannot be changed.
-            master_key=kms.Key(
-                self,
-                "Key",
-                description=f"Notifications of HyperPod cluster {cluster_name}",
-                enable_key_rotation=True,
-                removal_policy=RemovalPolicy.DESTROY,
-            ),
+            master_key=key or self._own_key(cluster_name),
         )
         self.topic.add_subscription(subscriptions.EmailSubscription(email))
         # AWS docs, automating-sagemaker-with-eventbridge, has an example of each of the three event types. A "Cluster
@@ -47,6 +43,15 @@ class ClusterNotifications(Construct):
             "Errors",
             ["SageMaker HyperPod Cluster Event"],
             {"EventDetails": {"ClusterName": [cluster_name], "EventLevel": ["Error"]}},
+        )
+
+    def _own_key(self, cluster_name: str) -> kms.IKey:
+        return kms.Key(
+            self,
+            "Key",
+            description=f"Notifications of HyperPod cluster {cluster_name}",
+            enable_key_rotation=True,
+            removal_policy=RemovalPolicy.DESTROY,
         )
 
     def _rule(self, id: str, detail_types: list[str], detail: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 from aws_cdk import Duration, Stack
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
@@ -21,6 +22,7 @@ from config.facts.hyperpod_permissions import (
     On,
     actions_of,
 )
+from stacks.shared.company_key import may_use
 from stacks.shared.nag_suppressions import acknowledge, imported, wildcard
 from stacks.shared.waiting_provider import RUNTIME, waiting_provider
 
@@ -50,8 +52,10 @@ class ClusterProvider(Construct):
         eks_cluster: eks.ICluster,
         training_plans: Sequence[str] = (),
         image_ids: Sequence[str] = (),
+        key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, id)
+        self._key = key
         self._training_plans = list(dict.fromkeys(training_plans))
         self._image_ids = list(dict.fromkeys(image_ids))
         with _packed_handlers() as code:
@@ -59,7 +63,10 @@ class ClusterProvider(Construct):
             is_complete = self._function("IsComplete", code, "is_complete", Duration.minutes(2))
         for handler, function in (("on_event", on_event), ("is_complete", is_complete)):
             wanted = actions_of(
-                HANDLER_CALLS[handler], training_plans=bool(training_plans), custom_images=bool(image_ids)
+                HANDLER_CALLS[handler],
+                training_plans=bool(training_plans),
+                custom_images=bool(image_ids),
+                company_key=key is not None,
             )
             for on, actions in wanted.items():
                 function.add_to_role_policy(self._statement(on, actions, execution_role, eks_cluster))
@@ -82,6 +89,8 @@ class ClusterProvider(Construct):
     def _statement(
         self, on: On, actions: list[str], execution_role: iam.IRole, eks_cluster: eks.ICluster
     ) -> iam.PolicyStatement:
+        if on in ("key", "grants-of-the-key") and self._key:
+            return may_use(self._key, "sagemaker", *actions)
         stack = Stack.of(self)
         path = f"aws-service-role/{SERVICE_LINKED_ROLE_SERVICE}/{SERVICE_LINKED_ROLE}"
         resources: dict[On, list[str]] = {

@@ -51,6 +51,7 @@ class HyperPodStack(EnvironmentStack):
             security_group=network.security_group,
             eks_cluster=eks.cluster,
             lifecycle_bucket=storage.lifecycle_bucket,
+            key=self.company_key,
         )
         scripts = LifecycleScripts(
             self,
@@ -66,6 +67,7 @@ class HyperPodStack(EnvironmentStack):
             eks_cluster=eks.cluster,
             training_plans=[group.training_plan for group in settings.instance_groups if group.training_plan],
             image_ids=[group.image_id for group in settings.instance_groups if group.image_id],
+            key=self.company_key,
         )
         teardown = ClusterTeardown(self, "Teardown", provider=provider)
         needed = [execution_role, scripts, eks.dependencies_chart, *network.security_group_rules]
@@ -87,11 +89,16 @@ class HyperPodStack(EnvironmentStack):
             subnet=subnet,
             own_subnets=own_subnets,
             security_group=network.security_group,
+            key=self.company_key,
         )
         self.cluster.node.add_dependency(teardown, *needed)
         if environment.notifications:
             ClusterNotifications(
-                self, "Notifications", cluster_name=self.cluster_name, email=environment.notifications.email
+                self,
+                "Notifications",
+                cluster_name=self.cluster_name,
+                email=environment.notifications.email,
+                key=self.company_key,
             )
 
 

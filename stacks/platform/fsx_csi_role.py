@@ -8,19 +8,26 @@ from aws_cdk import aws_iam as iam
 
 from config import Environment, naming
 from k8s_charts.shared import names
+from stacks.shared.company_key import may_use
+from stacks.shared.environment_stack import EnvironmentStack
 from stacks.shared.irsa import IrsaRole
 from stacks.shared.nag_suppressions import acknowledge, wildcard
 
 SERVICE: Final = "fsx.amazonaws.com"
 
 
-def fsx_csi_role(stack: Stack, cluster: eks.ICluster, environment: Environment) -> IrsaRole:
+def fsx_csi_role(stack: EnvironmentStack, cluster: eks.ICluster, environment: Environment) -> IrsaRole:
     """Return the role of the driver's controller; with dynamic provisioning it may create and delete file systems."""
     description = "FSx CSI driver: describes file systems, cannot create or delete them"
     statements = [iam.PolicyStatement(actions=["fsx:DescribeFileSystems"], resources=["*"])]
     if environment.fsx.dynamic:
         description = "FSx CSI driver: creates, grows and deletes this environment's file systems"
         statements += _on_own_file_systems(stack, naming.environment_tag(environment))
+        if stack.company_key:
+            # FSx for Lustre user guide, "Amazon FSx key policies for AWS KMS": what is required.
+            required = ("kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext")
+            statements.append(may_use(stack.company_key, "fsx", "kms:CreateGrant"))
+            statements.append(may_use(stack.company_key, "fsx", *required))
     role = IrsaRole(
         stack,
         "FsxCsiRole",

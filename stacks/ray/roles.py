@@ -4,10 +4,12 @@ from aws_cdk import Acknowledgment, Stack, Validations
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
 from k8s_charts.shared import names
+from stacks.shared.company_key import may_use
 from stacks.shared.irsa import IrsaRole
 
 _PULL = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
@@ -23,8 +25,13 @@ _PUSH_AND_LOOK = [
 ]
 
 
-def ray_role(scope: Construct, cluster: eks.ICluster, namespace: str, data_bucket: str) -> IrsaRole:
+def ray_role(
+    scope: Construct, cluster: eks.ICluster, namespace: str, data_bucket: str, key: kms.IKey | None = None
+) -> IrsaRole:
     """Return the role of the Ray pods, which may read and write one prefix of the bucket `data_bucket`.
+
+    `key` is the bucket's, if the company gives one. S3 user guide, "Protecting data with SSE-KMS": an upload needs
+    kms:GenerateDataKey, one in parts kms:Decrypt as well.
 
     S3 user guide, "Required permissions for Amazon S3 API operations": HeadBucket, and 404 instead of 403 for a
     missing key, need s3:ListBucket as well. These requests carry no s3:prefix.
@@ -49,6 +56,7 @@ def ray_role(scope: Construct, cluster: eks.ICluster, namespace: str, data_bucke
                 actions=["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
                 resources=[f"{bucket}/{prefix}"],
             ),
+            *([may_use(key, "s3", "kms:Decrypt", "kms:GenerateDataKey")] if key else []),
         ],
     )
     Validations.of(role).acknowledge(
@@ -68,11 +76,12 @@ def image_builder_role(
     *,
     log: str,
     base_repository: str | None = None,
+    key: kms.IKey | None = None,
 ) -> IrsaRole:
     """Return the role of the image build, which reads its build context, pushes to one repository, writes one log.
 
     `log` is an S3 address. `base_repository` names the account's own ECR repository with the copy of the base image,
-    if there is one.
+    if there is one; `key` is the key of the log's bucket, if the company gives one.
     """
     base = Stack.of(scope).format_arn(service="ecr", resource="repository", resource_name=base_repository or "")
     pull = iam.PolicyStatement(actions=_PULL, resources=[base])
@@ -89,6 +98,7 @@ def image_builder_role(
             ),
             iam.PolicyStatement(actions=["s3:PutObject"], resources=[log.replace("s3://", "arn:aws:s3:::")]),
             iam.PolicyStatement(actions=_PUSH_AND_LOOK, resources=[repository.repository_arn]),
+            *([may_use(key, "s3", "kms:GenerateDataKey")] if key else []),
             *([pull] if base_repository else []),
             iam.PolicyStatement(actions=["ecr:GetAuthorizationToken"], resources=["*"]),
         ],

@@ -33,7 +33,9 @@ class RayStack(EnvironmentStack):
         cluster = eks.cluster
         facts = RayFacts(
             file_system=storage.file_system,
-            ray_role_arn=ray_role(self, cluster, environment.ray.namespace, naming.data_bucket(environment)).arn,
+            ray_role_arn=ray_role(
+                self, cluster, environment.ray.namespace, naming.data_bucket(environment), self.company_key
+            ).arn,
             image_build=self._image_build(environment, storage.image_repository, cluster),
         )
         objects = ray_objects(environment, facts)
@@ -93,5 +95,7 @@ class RayStack(EnvironmentStack):
             context = s3_assets.Asset(self, "ImageContext", path=directory)
         base = own_repository(copy_of(versions.RAY_BASE_IMAGE, environment.image_registry), environment)
         log = image_build(environment, context="").log
-        role = image_builder_role(self, cluster, repository, context, log=log, base_repository=base)
+        role = image_builder_role(
+            self, cluster, repository, context, log=log, base_repository=base, key=self.company_key
+        )
         return ImageBuildFacts(role_arn=role.arn, context=context.s3_object_url)

@@ -49,13 +49,13 @@ def explain_variables(scope: IConstruct) -> None:
             explain(function, _VARIABLES)
 
 
-def explain_departures(scope: IConstruct) -> None:
+def explain_departures(scope: IConstruct, *, key_of_logs: bool) -> None:
     """Record the exceptions that all functions and all log groups in the tree share, CDK's own included.
 
-    Call it once the tree is complete.
+    Call it once the tree is complete. `key_of_logs`: the company gives a key for the log groups.
     """
     for function in resources_of_type(scope, lambda_.CfnFunction.CFN_RESOURCE_TYPE_NAME):
         # CDK's older custom resources declare a plain CfnResource, always without a VPC.
         explain(function, _FUNCTION if getattr(function, "vpc_config", None) else _FUNCTION | _OUTSIDE_A_VPC)
-    for log_group in resources_of_type(scope, logs.CfnLogGroup.CFN_RESOURCE_TYPE_NAME):
+    for log_group in () if key_of_logs else resources_of_type(scope, logs.CfnLogGroup.CFN_RESOURCE_TYPE_NAME):
         explain(log_group, _LOG_GROUP)

@@ -5,6 +5,7 @@ from typing import Any, Final
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_ssm as ssm
 from constructs import IConstruct
 
@@ -20,10 +21,14 @@ _UNTAGGED: Final = (
 
 
 def apply_company_rules(app: IConstruct, company: Company) -> None:
-    """Set the permissions boundary and the path of every role, CDK's own included, and tag every resource.
+    """Set boundary and path of every role, the key of every log group, CDK's own included, and tag every resource.
 
-    Call it once the tree is complete. Custom resources take their tags as properties.
+    Call it once the tree is complete. Custom resources take their tags as properties. Constructs that hold data take
+    the key themselves, because roles need rights on it.
     """
+    if company.kms_key:
+        for log_group in resources_of_type(app, logs.CfnLogGroup.CFN_RESOURCE_TYPE_NAME):
+            log_group.add_property_override("KmsKeyId", company.kms_key)
     if company.permissions_boundary or company.role_path != Company().role_path:
         for role in resources_of_type(app, iam.CfnRole.CFN_RESOURCE_TYPE_NAME):
             if company.permissions_boundary:

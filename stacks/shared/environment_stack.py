@@ -1,7 +1,8 @@
 """The base class of an environment's stacks: name, account, region, bootstrap resources, termination protection."""
 
 import aws_cdk as cdk
-from constructs import Construct
+from aws_cdk import aws_kms as kms
+from constructs import Construct, IConstruct
 
 from config import Environment, naming
 
@@ -14,7 +15,11 @@ class EnvironmentStack(cdk.Stack):
 
     `keeps_data`: if the environment is protected, CloudFormation refuses to delete the stack until the environment
     says `protect: false` and is deployed again.
+
+    `company_key` is the key that the company gives for encryption; None lets each service use its own.
     """
+
+    company_key: kms.IKey | None
 
     def __init__(
         self,
@@ -26,6 +31,7 @@ class EnvironmentStack(cdk.Stack):
         keeps_data: bool = False,
     ) -> None:
         qualifier = environment.company.bootstrap_qualifier
+        self.qualifier = naming.bootstrap_qualifier(environment)
         super().__init__(
             scope,
             naming.stack(environment, part),
@@ -35,3 +41,13 @@ class EnvironmentStack(cdk.Stack):
             synthesizer=cdk.DefaultStackSynthesizer(qualifier=qualifier) if qualifier else None,
             termination_protection=environment.protect and keeps_data,
         )
+        arn = environment.company.kms_key
+        self.company_key = kms.Key.from_key_arn(self, "CompanyKey", arn) if arn else None
+
+
+def asset_bucket(scope: IConstruct) -> str:
+    """Return the name of the bucket into which `cdk deploy` puts the assets of the scope's stack."""
+    stack = cdk.Stack.of(scope)
+    # Not `stack.synthesizer.bootstrap_qualifier`: for a synthesizer that Python has made, jsii answers None.
+    qualifier = stack.qualifier if isinstance(stack, EnvironmentStack) else naming.DEFAULT_QUALIFIER
+    return f"cdk-{qualifier}-assets-{stack.account}-{stack.region}"

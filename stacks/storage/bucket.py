@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from aws_cdk import Duration
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
@@ -24,18 +25,29 @@ class PrivateBucket(Construct):
 
     Below the prefixes in `rewritten`, programs create and delete big files all the time, so a superseded version is
     kept for a day only. S3 user guide, "How Amazon S3 handles conflicts in lifecycle configurations": the shorter
-    period is honored.
+    period is honored. With `key`, S3 asks KMS for a bucket now and then, not for each object (bucket key).
     """
 
     bucket: s3.IBucket
 
-    def __init__(self, scope: Construct, id: str, *, name: str, protect: bool, rewritten: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        name: str,
+        protect: bool,
+        key: kms.IKey | None = None,
+        rewritten: Sequence[str] = (),
+    ) -> None:
         super().__init__(scope, id)
         self.bucket = s3.Bucket(
             self,
             "Resource",
             bucket_name=name,
-            encryption=s3.BucketEncryption.S3_MANAGED,
+            encryption=s3.BucketEncryption.KMS if key else s3.BucketEncryption.S3_MANAGED,
+            encryption_key=key,
+            bucket_key_enabled=True if key else None,
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             enforce_ssl=True,
             versioned=True,

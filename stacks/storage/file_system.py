@@ -2,6 +2,7 @@
 
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_fsx as fsx
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
@@ -17,10 +18,11 @@ EVENTS = ["NEW", "CHANGED", "DELETED"]
 class FileSystem(Construct):
     """A PERSISTENT_2 file system on SSD.
 
-    CloudFormation replaces it when the subnet, security group, deployment type, Lustre version or throughput changes
-    (CloudFormation's reference of AWS::FSx::FileSystem; FSx's own API changes the throughput in place). CloudFormation
-    refuses the replacement while the ray stack imports id, DNS name and mount name; otherwise all data is lost that no
-    data repository association mirrors. EFA cannot be changed: FSx's UpdateFileSystem has no field for it.
+    CloudFormation replaces it when the subnet, security group, KMS key, deployment type, Lustre version or throughput
+    changes (CloudFormation's reference of AWS::FSx::FileSystem; FSx's own API changes the throughput in place).
+    CloudFormation refuses the replacement while the ray stack imports id, DNS name and mount name; otherwise all data
+    is lost that no data repository association mirrors. EFA cannot be changed: FSx's UpdateFileSystem has no field for
+    it.
     """
 
     address: FileSystemAddress
@@ -35,6 +37,7 @@ class FileSystem(Construct):
         security_group: ec2.ISecurityGroup,
         data_bucket: s3.IBucket,
         protect: bool,
+        key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, id)
         removal_policy = data_removal_policy(protect=protect)
@@ -45,6 +48,7 @@ class FileSystem(Construct):
             file_system_type_version=versions.LUSTRE,
             storage_type="SSD",
             storage_capacity=settings.capacity_gib,
+            kms_key_id=key.key_arn if key else None,
             subnet_ids=[subnet.subnet_id],
             security_group_ids=[security_group.security_group_id],
             lustre_configuration=fsx.CfnFileSystem.LustreConfigurationProperty(

@@ -4,6 +4,7 @@ from typing import Final
 
 from aws_cdk import Duration
 from aws_cdk import aws_ecr as ecr
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from stacks.shared.checkov_skips import explain
@@ -11,8 +12,10 @@ from stacks.storage.removal import data_removal_policy
 
 # Mutable tags, those of the image build's layer cache; an image's own tag is a hash of its build context.
 CACHE_TAGS: Final = "cache*"
-_EXCEPTIONS: Final = {
+_MOVING_TAGS: Final = {
     "CKV_AWS_51": "Only the tags of the build cache can move, an exclusion that this policy does not know",
+}
+_NO_KEY: Final = {
     "CKV_AWS_136": "Images hold no secrets, and ECR encrypts with its own key; one of ours would outlive the stack",
 }
 
@@ -22,12 +25,14 @@ class ImageRepository(Construct):
 
     repository: ecr.IRepository
 
-    def __init__(self, scope: Construct, id: str, *, name: str, protect: bool) -> None:
+    def __init__(self, scope: Construct, id: str, *, name: str, protect: bool, key: kms.IKey | None = None) -> None:
         super().__init__(scope, id)
         self.repository = ecr.Repository(
             self,
             "Resource",
             repository_name=name,
+            encryption=ecr.RepositoryEncryption.KMS if key else None,
+            encryption_key=key,
             image_scan_on_push=True,
             image_tag_mutability=ecr.TagMutability.IMMUTABLE_WITH_EXCLUSION,
             image_tag_mutability_exclusion_filters=[ecr.ImageTagMutabilityExclusionFilter.wildcard(CACHE_TAGS)],
@@ -41,4 +46,4 @@ class ImageRepository(Construct):
             removal_policy=data_removal_policy(protect=protect),
             empty_on_delete=not protect,
         )
-        explain(self.repository, _EXCEPTIONS)
+        explain(self.repository, _MOVING_TAGS if key else _MOVING_TAGS | _NO_KEY)

@@ -39,15 +39,22 @@ class StorageStack(EnvironmentStack):
         # Jobs prune their checkpoints there; kept for a month, deleted checkpoints would multiply the bill.
         checkpoints = f"{names.RAY_DATA_PREFIX}/"
         self.data_bucket = PrivateBucket(
-            self, "Data", name=naming.data_bucket(environment), protect=protect, rewritten=[checkpoints]
+            self,
+            "Data",
+            name=naming.data_bucket(environment),
+            protect=protect,
+            key=self.company_key,
+            rewritten=[checkpoints],
         ).bucket
         self.lifecycle_bucket = PrivateBucket(
-            self, "Lifecycle", name=naming.lifecycle_bucket(environment), protect=protect
+            self, "Lifecycle", name=naming.lifecycle_bucket(environment), protect=protect, key=self.company_key
         ).bucket
         self.file_system = self._file_system(environment, network) if environment.fsx.owned else None
         self.image_repository = None
         if name := environment.image.repository:
-            self.image_repository = ImageRepository(self, "Image", name=name, protect=protect).repository
+            self.image_repository = ImageRepository(
+                self, "Image", name=name, protect=protect, key=self.company_key
+            ).repository
 
     def _file_system(self, environment: Environment, network: NetworkStack) -> FileSystemAddress:
         return FileSystem(
@@ -58,4 +65,5 @@ class StorageStack(EnvironmentStack):
             security_group=network.security_group,
             data_bucket=self.data_bucket,
             protect=environment.protect,
+            key=self.company_key,
         ).address

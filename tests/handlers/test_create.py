@@ -55,16 +55,16 @@ def test_create_does_not_wait_for_nodes(cloudformation: CloudFormation, properti
 
 
 def test_numbers_and_booleans_reach_the_api_as_such(
-    cloudformation: CloudFormation, properties: Properties, sagemaker: Any
+    cloudformation: CloudFormation, properties: Properties, sagemaker: Any, bench: HyperPodBench
 ) -> None:
-    group = properties["InstanceGroups"][1]
-    group["InstanceStorageConfigs"].append({"EbsVolumeConfig": {"RootVolume": True, "VolumeKmsKeyId": "key"}})
+    group, key = properties["InstanceGroups"][1], bench.key()
+    group["InstanceStorageConfigs"].append({"EbsVolumeConfig": {"RootVolume": True, "VolumeKmsKeyId": key}})
     cloudformation.create(properties)
     seen = sagemaker.describe_cluster(ClusterName="ml-cluster")["InstanceGroups"][1]
     assert (seen["TargetCount"], seen["ThreadsPerCore"]) == (2, 1)
     assert seen["InstanceStorageConfigs"] == [
         {"EbsVolumeConfig": {"VolumeSizeInGB": 500}},
-        {"EbsVolumeConfig": {"RootVolume": True, "VolumeKmsKeyId": "key"}},
+        {"EbsVolumeConfig": {"RootVolume": True, "VolumeKmsKeyId": key}},
     ]
 
 

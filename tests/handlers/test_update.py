@@ -330,6 +330,39 @@ def test_fixed_field_of_a_group_is_refused_with_advice(
     assert changing(cloudformation.calls) == []
 
 
+@pytest.mark.parametrize("change", ["added", "removed", "another"])
+def test_key_of_a_volume_is_refused_with_advice(
+    cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench, change: str
+) -> None:
+    """SageMaker would refuse it in the middle of an update of other groups."""
+    keys = {"added": (None, bench.key()), "removed": (bench.key(), None), "another": (bench.key(), bench.key())}
+    old, new = deepcopy(properties), deepcopy(properties)
+    for given, key in zip((old, new), keys[change], strict=True):
+        if key:
+            root = {"EbsVolumeConfig": {"RootVolume": True, "VolumeKmsKeyId": key}}
+            given["InstanceGroups"][1]["InstanceStorageConfigs"].append(root)
+    assert cloudformation.create(old).succeeded
+    bench.advance(minutes=60)
+    response = cloudformation.update("ml-cluster", new, old)
+    assert not response.succeeded
+    assert response.reason.startswith(
+        "VolumeKmsKeyId of instance group worker-group-1 cannot be changed: give the group another name"
+    )
+    assert changing(cloudformation.calls) == ["CreateCluster"]
+
+
+def test_volume_grows_while_its_key_stays(
+    cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench
+) -> None:
+    [volume] = properties["InstanceGroups"][1]["InstanceStorageConfigs"]
+    volume["EbsVolumeConfig"]["VolumeKmsKeyId"] = bench.key()
+    old = deepcopy(properties)
+    cloudformation.create(old)
+    bench.advance(minutes=60)
+    volume["EbsVolumeConfig"]["VolumeSizeInGB"] = 900
+    assert cloudformation.update("ml-cluster", properties, old).succeeded
+
+
 @pytest.mark.parametrize(
     "fields",
     [

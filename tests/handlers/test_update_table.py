@@ -11,6 +11,7 @@ from handlers.hyperpod_cluster.consequences import (
     FIXED_IN_A_GROUP,
     GROUPS,
     IN_PLACE,
+    KEY_OF_A_VOLUME,
     TABLE,
     UNSUPPORTED,
     Kind,
@@ -35,6 +36,7 @@ TESTS: dict[tuple[str, tuple[Kind, ...]], Callable[..., None]] = {
     (f"{GROUPS}.KubernetesConfig", ANY): _OTHER,
     (f"{GROUPS}.LifeCycleConfig", ANY): _OTHER,
     (f"{GROUPS}.InstanceStorageConfigs", ANY): _OTHER,
+    (f"{GROUPS}.{KEY_OF_A_VOLUME}", ANY): test_update.test_key_of_a_volume_is_refused_with_advice,
     (f"{GROUPS}.OnStartDeepHealthChecks", ANY): _OTHER,
     **{(f"{GROUPS}.{name}", ANY): _OTHER for name in ("TrainingPlanArn", "ImageId")},
     **{
@@ -73,5 +75,6 @@ def test_every_field_of_the_request_is_in_the_table() -> None:
     assert set(members) == {*FIXED, *IN_PLACE, *UNSUPPORTED, "InstanceGroups", "Tags"}
     top = {row.path for row in TABLE if not row.path.startswith(GROUPS)}
     assert top == set(members) - {"InstanceGroups"} | request.NO_FIELDS
-    named = {row.path.removeprefix(f"{GROUPS}.") for row in TABLE if row.path.startswith(f"{GROUPS}.")}
+    paths = [row.path.removeprefix(f"{GROUPS}.") for row in TABLE if row.path.startswith(f"{GROUPS}.")]
+    named = {path.partition("[]")[0] for path in paths}
     assert named - {"*"} <= set(members["InstanceGroups"].member.members)

@@ -4,13 +4,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from handlers.hyperpod_cluster.consequences import FIXED_IN_A_GROUP, GROUPS, Kind, consequence
+from handlers.hyperpod_cluster.consequences import (
+    FIXED_IN_A_GROUP,
+    GROUPS,
+    KEY_OF_A_VOLUME,
+    Kind,
+    consequence,
+    keys_of_volumes,
+)
 from ops.review.assembly import Pair, Properties
 from ops.review.cost import usd_per_hour_of_nodes
 from ops.review.hyperpod.placement import Taint, of_labels, of_taint, ray_pods
 from ops.review.hyperpod.rows import Thing
 from ops.review.hyperpod.uploads import upload_of, uploads
 from ops.review.hyperpod.values import differing, has_intrinsic, number, same, sentence, shown
+from ops.review.hyperpod.volumes import readable, without_keys
 from ops.review.model import Change, Danger, Effect
 from ops.review.scripts import dangerous_lines
 from ops.review.steps import author, operator_after, operator_before, steps
@@ -138,20 +146,37 @@ def _changed(groups: Groups, name: str) -> Iterator[Change]:
             yield _kubernetes(groups, name, old or {}, new or {})
         elif key == "LifeCycleConfig":
             yield _scripts(groups, thing, old or {}, new or {})
+        elif key == "InstanceStorageConfigs":
+            yield from _volumes(groups, thing, before, after)
         else:
             yield _by_table(groups, thing, key, old, new)
 
 
+def _volumes(groups: Groups, thing: Thing, before: Group, after: Group) -> Iterator[Change]:
+    """Yield the change of the volumes' key, and that of the volumes but for it."""
+    name = "InstanceStorageConfigs"
+    if not readable(before.get(name)) or not readable(after.get(name)):
+        yield thing.unknown(f"{name} {shown(before.get(name))} → {shown(after.get(name))}")
+        return
+    old, new = keys_of_volumes(before) or None, keys_of_volumes(after) or None
+    if not same(old, new):
+        yield _by_table(groups, thing, KEY_OF_A_VOLUME, old, new)
+    volumes = [without_keys(side.get(name)) for side in (before, after)]
+    if not same(*volumes):
+        yield _by_table(groups, thing, name, *volumes)
+
+
 def _by_table(groups: Groups, thing: Thing, key: str, old: Any, new: Any) -> Change:
     found = thing.by_table(f"{GROUPS}.{key}", old, new)
-    if key not in FIXED_IN_A_GROUP:
+    if key not in (*FIXED_IN_A_GROUP, KEY_OF_A_VOLUME):
         return found
     name = thing.title.rpartition(" ")[2]
     action = author(
         f"give the group another name; that adds a group and removes {name} with its nodes, so that it ends their "
         f"jobs, needs {name} under `{CONFIRMATION}`, and needs capacity for both groups at once"
     )
-    reason = f"SageMaker cannot change {key} in an existing group. The deployment leaves the group as it is."
+    field = key.rpartition(".")[2]
+    reason = f"SageMaker cannot change {field} in an existing group. The deployment leaves the group as it is."
     return replace(found, reason=f"{reason} {_users_now(groups, name)}".strip(), action=action)
 
 

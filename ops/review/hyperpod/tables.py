@@ -29,12 +29,12 @@ def _groups(assembly: Assembly | None) -> dict[str, dict[str, str]]:
 
 
 def _row(assembly: Assembly, group: Mapping[str, Any], network: Mapping[str, Any]) -> dict[str, str]:
-    volumes = [each.get("EbsVolumeConfig", {}).get("VolumeSizeInGB") for each in _list(group, "InstanceStorageConfigs")]
+    volumes = [each.get("EbsVolumeConfig", {}) for each in _list(group, "InstanceStorageConfigs")]
     return {
         "type": shown(group.get("InstanceType")),
         "count": shown(group.get("InstanceCount")),
         "min count": _shown(group.get("MinInstanceCount")),
-        "volume": ", ".join(f"{shown(each)} GiB" for each in volumes),
+        "volume": ", ".join(f"{shown(each['VolumeSizeInGB'])} GiB" for each in volumes if "VolumeSizeInGB" in each),
         "zone": ", ".join(_zone(assembly, subnet) for subnet in _list(network, "Subnets")),
         "training plan": _shown(group.get("TrainingPlanArn")),
         "deep health checks": ", ".join(map(shown, _list(group, "OnStartDeepHealthChecks"))),

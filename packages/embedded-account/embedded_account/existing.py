@@ -1,4 +1,4 @@
-"""Create the infrastructure that a deployment reuses: a VPC with its subnets, an EKS cluster, a file system.
+"""Create the infrastructure that a deployment reuses: a VPC, an EKS cluster, a file system, a KMS key.
 
 Simulated: on AWS their owner created them; here the account does, before the bootstrap and with the ids that the
 caller gives. In the inventory, everything that is in the account afterwards belongs to "existing".
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from moto.ec2.models import ec2_backends
+from moto.kms.models import kms_backends
 from pydantic import ValidationError
 from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Request
@@ -44,6 +45,10 @@ def make(account: "Account", wanted: ExistingResources) -> None:
         existing_cluster.make(account, wanted.cluster)
     if wanted.vpc and wanted.file_system:
         existing_file_system.make(account, wanted.file_system, wanted.vpc)
+    if wanted.key:
+        with given_id("moto.kms.models.generate_key_id", wanted.key.id):
+            kms: Any = kms_backends[account.account_id][account.region]
+            kms.create_key(wanted.key.policy, "ENCRYPT_DECRYPT", "SYMMETRIC_DEFAULT", "existing key", None)
     account.existing.update(item.id for item in inventory.collect(account))
 
 

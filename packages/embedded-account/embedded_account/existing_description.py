@@ -1,4 +1,4 @@
-"""Describe the infrastructure that exists before the caller's stacks: a VPC, an EKS cluster and a file system.
+"""Describe the infrastructure that exists before the caller's stacks: a VPC, an EKS cluster, a file system, a KMS key.
 
 `POST /_rehearsal/existing` takes an `ExistingResources` as JSON.
 """
@@ -60,12 +60,20 @@ class FileSystem(_Described):
     subnet: str
 
 
+class Key(_Described):
+    """A KMS key that encrypts and decrypts; `policy` is its key policy as JSON."""
+
+    id: str
+    policy: str
+
+
 class ExistingResources(_Described):
     """The whole description; the cluster and the file system require the VPC."""
 
     vpc: Vpc | None = None
     cluster: Cluster | None = None
     file_system: FileSystem | None = None
+    key: Key | None = None
 
     @model_validator(mode="after")
     def _in_the_vpc(self) -> Self:

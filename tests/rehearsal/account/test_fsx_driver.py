@@ -188,6 +188,24 @@ def test_claim_gets_a_file_system_with_the_drivers_and_the_environments_tag(
     assert cluster.events == []
 
 
+def test_file_system_with_a_key_needs_rights_on_it_through_fsx(
+    account: Account, clients: Clients, deploy: Deploy, fsx: Any
+) -> None:
+    key = clients("kms").create_key()["KeyMetadata"]["Arn"]
+    cluster = deploy(kmsKeyId=key)
+    driver = driver_of(account, cluster)
+    driver.step()
+    assert (fsx.describe_file_systems()["FileSystems"], len(cluster.events)) == ([], 1)
+    assert "kms:CreateGrant" in cluster.events[0]
+    through = {"StringEquals": {"kms:ViaService": "fsx.us-west-2.amazonaws.com"}}
+    grant = {"Action": "kms:CreateGrant", "Condition": through | {"Bool": {"kms:GrantIsForAWSResource": "true"}}}
+    use = {"Action": ["kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext"], "Condition": through}
+    allowed = policy(*({"Resource": key, **each} for each in (grant, use)))
+    clients("iam").put_role_policy(RoleName="csi", PolicyName="key", PolicyDocument=allowed)
+    until(cluster.volumes, driver)
+    assert [each["KmsKeyId"] for each in fsx.describe_file_systems()["FileSystems"]] == [key]
+
+
 def test_volume_is_forgotten_before_its_file_system_is_gone(
     account: Account, deploy: Deploy, fsx: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

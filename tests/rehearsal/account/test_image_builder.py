@@ -155,6 +155,23 @@ def test_build_that_may_not_report_leaves_no_log(account: Account, services: Cli
         log_of(services)
 
 
+def test_log_in_an_encrypted_bucket_needs_a_right_on_its_key(account: Account, services: Clients) -> None:
+    key = services("kms").create_key()["KeyMetadata"]["Arn"]
+    rule = {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": key}}
+    services("s3").put_bucket_encryption(Bucket=BUCKET, ServerSideEncryptionConfiguration={"Rules": [rule]})
+    services("s3").delete_object(Bucket="bucket", Key="context.zip")
+    cluster = cluster_with(services, *ALL)
+    step(account, cluster)
+    with pytest.raises(ClientError, match="NoSuchKey"):
+        log_of(services)
+    through = {"StringEquals": {"kms:ViaService": "s3.us-west-2.amazonaws.com"}}
+    right = {"Action": "kms:GenerateDataKey", "Resource": key, "Condition": through}
+    services("iam").put_role_policy(RoleName="builder", PolicyName="key", PolicyDocument=policy(right))
+    cluster = Cluster("arn:aws:iam::111122223333:role/builder")
+    step(account, cluster)
+    assert log_of(services)
+
+
 def test_build_without_a_role_fails(account: Account, services: Clients) -> None:
     cluster = cluster_with(services, *ALL)
     del cluster.objects["/api/v1/namespaces/image-build/serviceaccounts/image-builder"]["metadata"]["annotations"]

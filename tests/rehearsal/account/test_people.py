@@ -8,10 +8,13 @@ from botocore.exceptions import ClientError
 
 import config
 from config import naming
+from config.load import EXAMPLES
 from embedded_account.context import Account
+from embedded_account.existing import make
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.stacks import Stacks
 from ops.policy.role import Role
+from rehearsal.run.existing_resources import existing_resources
 from tests.support import people
 
 pytestmark = pytest.mark.product
@@ -98,6 +101,31 @@ def test_viewer_lists_data_and_neither_reads_nor_changes_it(
     refused("s3:GetObject", viewer.get_object, Bucket=bucket, Key=key)
     refused("s3:PutObject", viewer.put_object, Bucket=bucket, Key=key, Body=b"")
     refused("s3:DeleteObject", viewer.delete_object, Bucket=bucket, Key=key)
+
+
+def test_people_use_the_companys_key_through_the_service_that_needs_it(
+    account: Account, clients: Clients, aws_session: Any
+) -> None:
+    closed = config.load("closed", EXAMPLES)
+    key, bucket = str(closed.company.kms_key), naming.data_bucket(closed)
+    make(account, existing_resources(closed))
+    clients("s3").create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": closed.region})
+    rule = {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": key}}
+    clients("s3").put_bucket_encryption(Bucket=bucket, ServerSideEncryptionConfiguration={"Rules": [rule]})
+    of = {
+        role: people.client_of(
+            aws_session, account.endpoint, people.credentials(clients, people.make_role(clients, closed, role))
+        )
+        for role in (Role.SCIENTIST, Role.DEPLOYER)
+    }
+    s3 = of[Role.SCIENTIST]("s3")
+    assert s3.put_object(Bucket=bucket, Key="datasets/a", Body=b"a")["SSEKMSKeyId"] == key
+    assert s3.get_object(Bucket=bucket, Key="datasets/a")["Body"].read() == b"a"
+    assert s3.create_multipart_upload(Bucket=bucket, Key="datasets/b")["UploadId"]
+    refused("kms:DescribeKey", of[Role.SCIENTIST]("kms").describe_key, KeyId=key)
+    kms = of[Role.DEPLOYER]("kms")
+    assert kms.describe_key(KeyId=key)["KeyMetadata"]["KeyState"] == "Enabled"
+    refused("kms:DisableKey", kms.disable_key, KeyId=key)
 
 
 def test_admin_creates_the_bootstraps_roles_and_no_others(person: Callable[[Role], Clients]) -> None:

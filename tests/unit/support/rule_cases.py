@@ -47,6 +47,17 @@ EXISTING_EKS: Final[Change] = EXISTING_VPC | {
         }
     }
 }
+BY_PATTERN: Final[Change] = {
+    "company": {"name_pattern": "acme-{environment}-{name}"},
+    "hyperpod.cluster_name": "acme-dev-ml-cluster",
+    "image.repository": "acme-dev-ray",
+}
+LONGEST_PATTERN: Final[Change] = {
+    "company": {"name_pattern": f"{'a' * 16}-{{environment}}-{{name}}"},
+    "hyperpod.cluster_name": f"{'a' * 16}-dev-ml",
+    "image.repository": f"{'a' * 16}-dev-ray",
+}
+KEY_ID: Final = "1234abcd-12ab-34cd-56ef-1234567890ab"
 TYPE: Final = {
     "vcpus": 64,
     "memory_gib": 256,
@@ -197,7 +208,14 @@ CASES: Final[dict[str, list[Case]]] = {
             },
         )
     ],
-    "V16": [Case({"project": "a" * 27}, {"project": "a" * 26})],
+    "V16": [
+        Case({"project": "a" * 27}, {"project": "a" * 26}),
+        Case(
+            {key: f"a{value}" for key, value in LONGEST_PATTERN.items() if key != "company"}
+            | {"company.name_pattern": f"a{LONGEST_PATTERN['company']['name_pattern']}"},
+            LONGEST_PATTERN,
+        ),
+    ],
     "V17": [
         Case({f"{HEADS}.lifecycle_scripts": folder})
         for folder in ("lifecycle_scripts/gone", "handlers", "/etc", "../..", "", "x" * 5000)
@@ -595,6 +613,24 @@ CASES: Final[dict[str, list[Case]]] = {
         Case({"company": {"tags": {"Project": "ml"}}}, {"company": {"tags": {"Projects": "ml"}}}),
         Case({"company": {"tags": {"AWS:team": "ml"}}}, {"company": {"tags": {"team:aws": "ml"}}}),
         Case({"company": {"tags": {f"key-{n}": "value" for n in range(41)}}}),
+    ],
+    "V82": [
+        Case(
+            {"company": {"kms_key": f"arn:aws:kms:{place}:key/{id}"}},
+            {"company": {"kms_key": f"arn:aws:kms:us-west-2:111122223333:key/{id}"}},
+        )
+        for id in (KEY_ID, f"mrk-{'0' * 32}")
+        for place in ("eu-west-1:111122223333", "us-west-2:444455556666")
+    ],
+    "V83": [
+        Case({"company.name_pattern": "acme-{project}-{name}"}, BY_PATTERN),
+    ],
+    "V84": [
+        *(
+            Case({"hyperpod.cluster_name": name}, BY_PATTERN)
+            for name in ("ml-cluster", "acme-ml-cluster", "x-acme-dev-ml-cluster")
+        ),
+        Case({"image.repository": "aws-ray-custom"}, BY_PATTERN),
     ],
     "V85": [
         Case({"fsx.checkpoints.keep": 4}, {"fsx.checkpoints": {"parameters": "30B", "every_minutes": 300}}),

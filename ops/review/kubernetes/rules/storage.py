@@ -3,7 +3,17 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ops.review.kubernetes.consequences import Consequence, Delta, at, deltas, endangers, refused, summary, unknown
+from ops.review.kubernetes.consequences import (
+    Consequence,
+    Delta,
+    at,
+    deltas,
+    endangers,
+    refused,
+    shown,
+    summary,
+    unknown,
+)
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import Context
 from ops.review.kubernetes.rules.namespaces import quantity
@@ -117,6 +127,10 @@ def judge_storage_class(before: Body | None, after: Body | None, _context: Conte
             "A deleted claim deletes the file system.",
             Effect.REFUSED,
         )
+    was, now = (at(each, "parameters", "kmsKeyId") for each in (before, after))
+    if was and was != now:
+        what = f"kmsKeyId {shown(was)} → {shown(now)}"
+        yield endangers(Danger.LOWER_PROTECTION, what, "New file systems have another key.", Effect.REFUSED)
     if before["metadata"]["name"] == after["metadata"]["name"]:
         fixed = [each for key in _CLASS_FIXED for each in deltas(before.get(key), after.get(key), (key,))]
         if fixed:

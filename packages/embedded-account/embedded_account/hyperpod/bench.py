@@ -201,6 +201,14 @@ class HyperPodBench:
             iam.put_role_policy(RoleName=name, PolicyName=f"policy-{index}", PolicyDocument=json.dumps(policy))
         return arn
 
+    def key(self) -> str:
+        """Create a KMS key for volumes, and let the execution role make grants of it; return its ARN."""
+        arn: str = self.client("kms").create_key()["KeyMetadata"]["Arn"]
+        statement = {"Effect": "Allow", "Action": ["kms:CreateGrant", "kms:DescribeKey"], "Resource": arn}
+        policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+        self.client("iam").put_role_policy(RoleName="execution", PolicyName=arn[-36:], PolicyDocument=policy)
+        return arn
+
     def request(self, **changes: Any) -> dict[str, Any]:
         """Return a valid CreateCluster request with a CPU and a GPU group; `changes` replace top-level members."""
         groups = [

@@ -28,6 +28,7 @@ from embedded_account.hyperpod.model import (
     names_of_types,
 )
 from embedded_account.hyperpod.permissions import checks as permissions
+from embedded_account.hyperpod.permissions import volume_keys
 from embedded_account.hyperpod.world import World
 from embedded_account.services.iam.policies import trusts
 
@@ -150,6 +151,7 @@ def _check_group(group: Specification, *, continuous: bool) -> None:
         )
     if not continuous:
         only = {"InstanceRequirements", "MinInstanceCount"} & group.keys()
+        only |= {"VolumeKmsKeyId"} if volume_keys.of(group) else set()
         only |= {"CapacityRequirements.Spot"} if "Spot" in group.get("CapacityRequirements", {}) else set()
         if only:
             raise ValidationFailedError(
@@ -221,6 +223,8 @@ def _check_unchanged(group: Group | None, wanted: Specification) -> None:
     ]
     if "ThreadsPerCore" in wanted and wanted["ThreadsPerCore"] != group.threads_per_core:
         changed.append("ThreadsPerCore")
+    if volume_keys.of(wanted) != volume_keys.of(group.specification):
+        changed.append("VolumeKmsKeyId")
     if changed:
         raise ValidationFailedError(
             f"Instance group {group.name}: {', '.join(changed)} cannot be changed. Delete the group and add another."
@@ -279,6 +283,21 @@ def _check_roles(world: World, groups: Iterable[Specification]) -> None:
         refused = permissions.denied(role.grants, permissions.execution_role_needs(world.account_id))
         if refused:
             raise ValidationFailedError(f"{SUBNETS_NOT_RETRIEVED} (the rehearsal found {refused[0].action} missing)")
+    for group in groups:
+        _check_keys(world, group)
+
+
+def _check_keys(world: World, group: Specification) -> None:
+    """Raise ValidationFailedError unless the volumes' KMS keys can be used, and the role may grant their use."""
+    name, keys = group["InstanceGroupName"], list(dict.fromkeys(volume_keys.of(group).values()))
+    for key in keys:
+        if why := world.surroundings.unusable_key(key):
+            raise ValidationFailedError(f"Instance group {name}: the KMS key {key} {why}.")
+    role = world.surroundings.role(group["ExecutionRole"])
+    if role and (
+        refused := permissions.denied(role.grants, permissions.key_needs(world.region, world.account_id, keys))
+    ):
+        raise ValidationFailedError(f"Instance group {name}: the execution role may not call {refused[0].action}.")
 
 
 def _check_vpc(world: World, config: Request, eks: EksCluster) -> None:

@@ -23,6 +23,7 @@ from embedded_account.hyperpod.permissions.required import SERVICE_LINKED_ROLE, 
 from embedded_account.services.ec2.reach import NODE_SERVICES, Place, unreachable
 from embedded_account.services.iam.grants import document, grants_of
 from embedded_account.services.iam.policies import Grants, Policy
+from embedded_account.services.keys import CREATE_GRANT, unusable
 
 TEMPORARY_KEY_PREFIX = "ASIA"
 """The prefix of access keys of assumed roles (IAM user guide, unique identifiers)."""
@@ -157,6 +158,10 @@ class Surroundings:
         """Return whether the bucket and the object in it exist."""
         known = s3_backends[self.account_id][self.partition].buckets.get(bucket)
         return known is not None and known.keys.get(key) is not None
+
+    def unusable_key(self, key: str) -> str:
+        """Return why volumes cannot be encrypted with a KMS key, or ""."""
+        return unusable(self.account_id, self.region, key, CREATE_GRANT, "kms:DescribeKey", via="sagemaker")
 
     def unreachable(self, node: Node) -> str:
         """Return why the node cannot reach the services that every node calls at its start, or ""."""

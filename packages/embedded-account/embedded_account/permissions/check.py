@@ -2,7 +2,8 @@
 
 Evaluated are users, and roles that principals of AWS accounts may assume: the roles of people, and those that they
 assume next, such as CDK's bootstrap roles. Not evaluated are roles of services (HyperPod evaluates them for its own
-calls), resource policies, and what CloudFormation does with the caller's own rights.
+calls), resource policies (services that use a KMS key evaluate its policy), and what CloudFormation does with the
+caller's own rights.
 """
 
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from werkzeug.wrappers import Request
 from embedded_account.admission.access_keys import Owner
 from embedded_account.context import Account
 from embedded_account.hyperpod.api.operations import CALLS, TAG_CALLS
+from embedded_account.permissions import keys
 from embedded_account.permissions.calls import Call, UnknownCallError, call_of
 from embedded_account.permissions.required import FREE, action_of, resources_of
 from embedded_account.permissions.tags import tags_of
@@ -76,6 +78,8 @@ def _needs(account: Account, call: Call) -> Iterator[_Need]:
     context = {**own, "aws:RequestedRegion": account.region}
     for resource in resources_of(account, call):
         yield action_of(call), resource, context | tags_of(account, call.service, resource)
+    for action, key, own_context in keys.needs(account, call):
+        yield action, key, {**context, **own_context}
     if call.service == "cloudformation" and (role := call.parameters.get("RoleARN")):
         yield "iam:PassRole", role, context | {"iam:PassedToService": "cloudformation.amazonaws.com"}
 

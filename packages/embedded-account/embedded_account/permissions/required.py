@@ -54,7 +54,7 @@ RESOURCES: Final[Mapping[str, Mapping[str, str]]] = {
         "DescribeNodegroup": "nodegroup/{clusterName}/{nodegroupName}/00000000",
     },
     "fsx": {"DeleteFileSystem": "file-system/{FileSystemId}"},
-    "kms": _same("DescribeKey ListResourceTags ScheduleKeyDeletion", "key/{KeyId}"),
+    "kms": _same("DescribeKey GetKeyPolicy ListResourceTags ScheduleKeyDeletion", "key/{KeyId}"),
     "logs": {
         "DeleteLogGroup": _LOG_GROUP % "logGroupName",
         "FilterLogEvents": _LOG_GROUP % "logGroupName",

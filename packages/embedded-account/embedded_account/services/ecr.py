@@ -9,6 +9,8 @@ from typing import Any, Self
 from moto.ecr.models import ecr_backends
 
 from embedded_account.context import Account
+from embedded_account.services.keys import CREATE_GRANT, unusable
+from embedded_account.services.shared.refusal import Refusal
 from embedded_account.services.shared.resource_model import (
     Declaration,
     ResourceModel,
@@ -60,6 +62,7 @@ class RepositoryResource(ResourceModel):
         resource = cls(declaration.account, properties.get("RepositoryName") or declaration.name.lower())
         encryption = properties.get("EncryptionConfiguration")
         resource._check_mutability(properties)
+        resource._check_key((encryption or {}).get("KmsKey"))
         resource._backend.create_repository(
             repository_name=resource.physical_resource_id,
             registry_id=None,
@@ -102,6 +105,11 @@ class RepositoryResource(ResourceModel):
         self._backend.validate_image_tag_mutability_params_compatibility(
             properties.get("ImageTagMutability"), _exclusions(properties)
         )
+
+    def _check_key(self, key: str | None) -> None:
+        where = self.account.account_id, self.account.region
+        if key and (why := unusable(*where, key, CREATE_GRANT, "kms:DescribeKey", via="ecr")):
+            raise Refusal("KmsException", f"The KMS key {key} {why}")
 
     def _apply(self, properties: dict[str, Any]) -> None:
         repository = self._repository

@@ -13,6 +13,7 @@ from moto.events.models import events_backends
 from moto.sns.models import sns_backends
 
 from embedded_account.context import Account
+from embedded_account.services.keys import unusable
 from embedded_account.services.shared.api_model import ApiModel, Properties
 from embedded_account.services.shared.resource_model import cloudformation_model, serve
 
@@ -61,9 +62,18 @@ def _publish(account: Account, rule: Any, topic_arn: str, event: Mapping[str, An
         outcome = "failed: no such topic"
     elif not _may_publish(json.loads(topic.policy)):
         outcome = f"failed: the topic's policy does not allow {_PRINCIPAL} to publish"
+    elif why := _key_refused(account, topic):
+        outcome = f"failed: the topic's KMS key {why}"
     else:
         topic.publish(json.dumps(event, default=str))
     account.journal.record("event", rule=rule.name, topic=topic_arn, outcome=outcome)
+
+
+def _key_refused(account: Account, topic: Any) -> str:
+    """Return why EventBridge cannot encrypt for the topic; "" if it can or need not."""
+    if not (key := topic.kms_master_key_id):
+        return ""
+    return unusable(account.account_id, account.region, key, "kms:GenerateDataKey", "kms:Decrypt", principal=_PRINCIPAL)
 
 
 def _may_publish(policy: Mapping[str, Any]) -> bool:

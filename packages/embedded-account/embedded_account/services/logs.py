@@ -9,9 +9,12 @@ from typing import Any, Final, Self
 from moto.logs.exceptions import InvalidParameterException, ResourceNotFoundException
 from moto.logs.models import logs_backends
 from moto.logs.responses import LogsResponse
+from moto.utilities.utils import get_partition
 
 from embedded_account.context import Account
 from embedded_account.errors import ResourceError
+from embedded_account.services.keys import unusable
+from embedded_account.services.shared.refusal import Refusal
 from embedded_account.services.shared.resource_model import (
     Declaration,
     ResourceModel,
@@ -72,6 +75,7 @@ class LogGroupResource(ResourceModel):
                 f"(ResourceAlreadyExistsException)"
             )
         retention = _retention(properties)
+        resource._check_key(properties.get("KmsKeyId"))
         resource._backend.create_log_group(
             resource.physical_resource_id, declaration.tags(), kmsKeyId=properties.get("KmsKeyId")
         )
@@ -80,11 +84,22 @@ class LogGroupResource(ResourceModel):
 
     def update(self, declaration: Declaration) -> None:
         group = self._backend.groups[self.physical_resource_id]
+        self._check_key(declaration.properties.get("KmsKeyId"))
         group.retention_in_days = _retention(declaration.properties)
         group.kms_key_id = declaration.properties.get("KmsKeyId")
         before = self._backend.list_tags_log_group(self.physical_resource_id)
         self._backend.untag_log_group(self.physical_resource_id, list(before))
         self._backend.tag_log_group(self.physical_resource_id, declaration.tags())
+
+    def _check_key(self, key: str | None) -> None:
+        """Raise CloudWatch Logs' error unless the key can be used, and its policy admits the service."""
+        account_id, region = self.account.account_id, self.account.region
+        arn = f"arn:{get_partition(region)}:logs:{region}:{account_id}:log-group:{self.physical_resource_id}"
+        context, service = {"kms:EncryptionContext:aws:logs:arn": arn}, f"logs.{region}.amazonaws.com"
+        actions = ("kms:GenerateDataKey", "kms:Decrypt")
+        if key and (why := unusable(account_id, region, key, *actions, principal=service, context=context)):
+            text = "The specified KMS key does not exist or is not allowed to be used with LogGroup"
+            raise Refusal("AccessDeniedException", f"{text} '{self.physical_resource_id}' (the key {key} {why})")
 
     def remove(self) -> None:
         self._backend.delete_log_group(self.physical_resource_id)

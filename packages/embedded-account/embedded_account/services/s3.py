@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from embedded_account.context import Account
+from embedded_account.services.s3_keys import refuse_unusable_keys
 from embedded_account.services.s3_transport import take_http_for_https
 from embedded_account.services.shared.api_model import ApiModel, Properties
 from embedded_account.services.shared.resource_model import cloudformation_model, serve
@@ -14,6 +15,7 @@ def install(account: Account) -> None:
     """Let the models act on this account."""
     serve(account)
     take_http_for_https()
+    refuse_unusable_keys()
 
 
 @cloudformation_model("AWS::S3::Bucket", name_property="BucketName")

@@ -68,8 +68,8 @@ class Surroundings:
     repository = property(lambda self: f"s3://{self.log_bucket}/data/")
     topic = cached_property(lambda self: self._make("AWS::SNS::Topic"))
     other_topic = cached_property(lambda self: self._make("AWS::SNS::Topic"))
-    key_id = cached_property(lambda self: self._make("AWS::KMS::Key"))
-    other_key_id = cached_property(lambda self: self._make("AWS::KMS::Key"))
+    key_id = cached_property(lambda self: self._key())
+    other_key_id = cached_property(lambda self: self._key())
     key = property(lambda self: f"arn:aws:kms:us-west-2:{self._account.account_id}:key/{self.key_id}")
     other_key = property(lambda self: f"arn:aws:kms:us-west-2:{self._account.account_id}:key/{self.other_key_id}")
     flow_role = cached_property(lambda self: self._role("flow", "vpc-flow-logs.amazonaws.com"))
@@ -96,6 +96,13 @@ class Surroundings:
         attached = {"Name": "attachment.vpc-id", "Values": [self.vpc]}
         found = self._clients("ec2").describe_internet_gateways(Filters=[attached])["InternetGateways"]
         return str(found[0]["InternetGatewayId"])
+
+    def _key(self) -> str:
+        """Create a KMS key that CloudWatch Logs may use; return its id."""
+        owner = {"AWS": f"arn:aws:iam::{self._account.account_id}:root"}
+        principals = (owner, {"Service": "logs.us-west-2.amazonaws.com"})
+        statements = [{"Effect": "Allow", "Principal": p, "Action": "kms:*", "Resource": "*"} for p in principals]
+        return str(self._make("AWS::KMS::Key", KeyPolicy={"Version": "2012-10-17", "Statement": statements}))
 
     def _bucket(self) -> str:
         """Create a bucket that accepts access logs; return its name."""

@@ -242,3 +242,39 @@ def test_roles_of_services_and_the_root_are_not_evaluated(people: People, client
     people.assume(arn, clients)("ec2").describe_vpcs()
     clients("ec2").describe_vpcs()
     assert len(people.account.journal.entries(kind="iam")) == before
+
+
+def encrypted_bucket(clients: Clients) -> str:
+    """Create a bucket whose objects a customer managed key encrypts; return the key's ARN."""
+    key: str = clients("kms").create_key()["KeyMetadata"]["Arn"]
+    clients("s3").create_bucket(Bucket="data", CreateBucketConfiguration={"LocationConstraint": REGION})
+    clients("s3").put_object(Bucket="data", Key="plain", Body=b"x")
+    rule = {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": key}}
+    clients("s3").put_bucket_encryption(Bucket="data", ServerSideEncryptionConfiguration={"Rules": [rule]})
+    clients("s3").put_object(Bucket="data", Key="secret", Body=b"x")
+    return key
+
+
+def test_encrypted_objects_need_rights_on_their_key_through_s3(people: People, clients: Clients) -> None:
+    key, objects = encrypted_bucket(clients), "arn:aws:s3:::data/*"
+    through = {"StringEquals": {"kms:ViaService": f"s3.{REGION}.amazonaws.com"}}
+    elsewhere = {"StringEquals": {"kms:ViaService": f"fsx.{REGION}.amazonaws.com"}}
+    files = statement(["s3:GetObject", "s3:PutObject"], objects)
+    poor = people.make("poor", files, statement(["kms:Decrypt", "kms:GenerateDataKey"], key, Condition=elsewhere))("s3")
+    poor.get_object(Bucket="data", Key="plain")
+    refused(poor.get_object, "kms:Decrypt", key, Bucket="data", Key="secret")
+    refused(poor.put_object, "kms:GenerateDataKey", key, Bucket="data", Key="a", Body=b"a")
+    reader = people.make("reading", files, statement("kms:Decrypt", key, Condition=through))("s3")
+    reader.get_object(Bucket="data", Key="secret")
+    refused(reader.create_multipart_upload, "kms:GenerateDataKey", key, Bucket="data", Key="a")
+    writer = people.make("writing", files, statement("kms:GenerateDataKey", key, Condition=through))("s3")
+    writer.put_object(Bucket="data", Key="a", Body=b"a")
+    refused(writer.create_multipart_upload, "kms:Decrypt", key, Bucket="data", Key="a")
+
+
+def test_a_keys_policy_and_state_are_read_with_rights_on_this_key_only(people: People, clients: Clients) -> None:
+    own, other = (clients("kms").create_key()["KeyMetadata"]["Arn"] for _ in range(2))
+    kms = people.make("reads-key", statement(["kms:DescribeKey", "kms:GetKeyPolicy"], own))("kms")
+    assert kms.describe_key(KeyId=own)["KeyMetadata"]["KeyState"] == "Enabled"
+    assert kms.get_key_policy(KeyId=own, PolicyName="default")["Policy"]
+    refused(kms.get_key_policy, other, KeyId=other, PolicyName="default", code="AccessDeniedException")

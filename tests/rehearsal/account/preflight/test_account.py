@@ -1,5 +1,6 @@
 """Checks of the account itself, each with what it is there for: the failure is made, seen and mended."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBacken
 
 import config
 from config import Environment, naming
+from config.key_policy import key_policy
 from config.model import Company
 from embedded_account.context import Account
 from embedded_account.hyperpod import simulator_of
@@ -18,7 +20,7 @@ from embedded_account.services import service_quotas
 from embedded_account.testing.clients import REGION, Clients
 from embedded_account.testing.functions import make_role
 from embedded_account.testing.stacks import Stacks
-from ops.preflight.check import Verdict
+from ops.preflight.check import Result, Verdict
 from tests.rehearsal.account.preflight.conftest import Preflight, said
 
 pytestmark = pytest.mark.product
@@ -89,6 +91,35 @@ def test_the_bootstrap_is_the_one_with_the_company_s_qualifier(clients: Clients,
     clients("ssm").put_parameter(Name="/cdk-bootstrap/mlplatform/version", Value="28", Type="String")
     [found] = preflight("CDK bootstrap", environment).values()
     assert found.verdict is PASS
+
+
+def test_the_companys_key_must_be_enabled_symmetric_and_open_to_those_its_policy_must_name(
+    clients: Clients, preflight: Preflight
+) -> None:
+    kms, small = clients("kms"), config.load("small")
+
+    def row(arn: str) -> Result:
+        return preflight("KMS key", small.model_copy(update={"company": Company(kms_key=arn)}))[arn]
+
+    assert preflight("KMS key") == {}
+    document = json.dumps(key_policy(small))
+    key = kms.create_key(Policy=document)["KeyMetadata"]["Arn"]
+    id = key.rpartition("/")[2]
+    assert said(row(key)) == (PASS, "enabled, and its policy names who needs it", "")
+    kms.put_key_policy(KeyId=id, PolicyName="default", Policy=document.replace("logs.us-west-2", "logs.eu-west-1"))
+    assert (row(key).verdict, row(key).found) == (FAIL, "its policy does not name logs.us-west-2.amazonaws.com")
+    without_owner = json.dumps({**key_policy(small), "Statement": key_policy(small)["Statement"][1:]})
+    kms.put_key_policy(KeyId=id, PolicyName="default", Policy=without_owner)
+    assert (row(key).verdict, row(key).found) == (FAIL, "its policy does not name arn:aws:iam::111122223333:root")
+    kms.disable_key(KeyId=id)
+    assert said(row(key)) == (FAIL, "it is Disabled", f"aws kms enable-key --key-id {key}")
+    kms.schedule_key_deletion(KeyId=id)
+    assert (row(key).verdict, row(key).found) == (FAIL, "it is PendingDeletion")
+    assert row(key).fix == f"aws kms cancel-key-deletion --key-id {key}, then aws kms enable-key --key-id {key}"
+    signing = kms.create_key(KeyUsage="SIGN_VERIFY", KeySpec="RSA_2048")["KeyMetadata"]["Arn"]
+    assert (row(signing).verdict, row(signing).found) == (FAIL, "it is a key of kind RSA_2048")
+    unknown = f"{key[:-36]}1234abcd-12ab-34cd-56ef-1234567890ab"
+    assert (row(unknown).verdict, row(unknown).found) == (FAIL, "there is no such key in this region")
 
 
 def test_each_missing_service_linked_role_is_named_until_its_command_was_run(

@@ -98,9 +98,9 @@ def test_a_rule_fires_on_what_breaks_exactly_it(id: str, case: Case, dev: Any) -
 def test_a_finding_has_file_line_key_value_reason_allowed_and_fix(
     id: str, case: Case, dev: Any, tmp_path: Path
 ) -> None:
-    document = changed(changed(dev, case.keeps), case.breaks) | {"name": "broken"}
-    file = write(tmp_path / "broken.yaml", document)
-    [finding] = [each for each in examine("broken", tmp_path).findings if each.rule == id]
+    document = changed(changed(dev, case.keeps), case.breaks)
+    file = write(tmp_path / "dev.yaml", document)
+    [finding] = [each for each in examine("dev", tmp_path).findings if each.rule == id]
     assert_whole(finding)
     assert finding.key.split(".")[0] in Environment.model_fields
     assert finding.file == file

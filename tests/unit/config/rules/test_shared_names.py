@@ -6,6 +6,7 @@ import pytest
 
 from config import Environment, load
 from config.findings import Severity
+from config.model import Company
 from config.rules import findings_beside
 
 DEV, PROD = load("dev"), load("prod")
@@ -59,6 +60,19 @@ def test_project_and_name_that_make_one_name_are_an_error() -> None:
     mine = PROD.model_copy(update={"project": "rayhp", "name": "x-y"})
     [finding] = [each for each in findings_beside(mine, [other]) if each.key == "project"]
     assert finding.severity is Severity.ERROR
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [(None, "acme-{environment}-{name}"), ("{environment}-x-{name}", "{environment}-{project}-{name}")],
+)
+def test_one_tag_or_one_pattern_of_two_environments_is_an_error(mine: str | None, theirs: str) -> None:
+    """The tag is made of project and name also where a pattern keeps all names apart."""
+    patterns = [Company(name_pattern=each) for each in (mine, theirs)]
+    other = DEV.model_copy(update={"project": "rayhp-x", "name": "y", "company": patterns[1]})
+    own = PROD.model_copy(update={"project": "rayhp", "name": "x-y", "company": patterns[0]})
+    [finding] = [each for each in findings_beside(own, [other]) if each.key == "project"]
+    assert (finding.rule, finding.severity) == ("V64", Severity.ERROR)
 
 
 def test_overlapping_blocks_are_a_warning_that_can_be_accepted() -> None:

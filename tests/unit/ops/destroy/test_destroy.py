@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 import config
 from config import naming
 from config.estimates import costs
+from config.model import Company
 from ops.__main__ import app
 from ops.destroy import run, show, steps
 from ops.destroy.plan import Staying, plan
@@ -112,6 +113,14 @@ def test_plan_names_what_stays_and_why() -> None:
     kept = Staying("S3::Bucket physical-Data", "stack rayhp-dev-ray says that it is kept", holds_data=True)
     assert kept in made.staying
     assert any(each.title == "stack rayhp-dev-storage" and each.holds_data for each in made.staying)
+
+
+def test_plan_says_that_the_companys_key_stays() -> None:
+    key = "arn:aws:kms:us-west-2:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+    keyed = DEV.model_copy(update={"company": Company(kms_key=key)})
+    kept = Staying("KMS key 1234abcd-12ab-34cd-56ef-1234567890ab", "it is the company's")
+    assert kept in plan(FakeCloudFormation(ray=FakeStack()), keyed).staying
+    assert kept not in plan(FakeCloudFormation(ray=FakeStack()), DEV).staying
 
 
 def test_plan_names_what_holds_data_and_says_what_is_kept_at_a_price() -> None:

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import config
 from config import Environment
+from config.load import EXAMPLES
 from config.model import Company
 from ops.__main__ import app
 from ops.policy.documents import MOST_CHARACTERS, MOST_POLICIES, documents
@@ -25,7 +26,9 @@ from ops.policy.roles import COMMANDS, statements
 from rehearsal.paths import REPOSITORY
 from tests.support import authorization_reference as reference
 
-ENVIRONMENTS = ("small", "dev", "prod", "closed", "existing-vpc", "existing-eks")
+COMPANY = "a company's"
+"""The example with all of a company's rules; the others have none."""
+ENVIRONMENTS = ("small", "dev", "prod", "closed", "existing-vpc", "existing-eks", COMPANY)
 OFFLINE = {
     *("charts fetch", "check", "explain", "gate", "images", "import"),
     *("manifests", "migrate", "new", "policy", "review", "schema"),
@@ -49,7 +52,7 @@ every_environment = pytest.mark.parametrize("name", ENVIRONMENTS)
 
 @cache
 def environment(name: str) -> Environment:
-    return config.load(name)
+    return config.load("closed", EXAMPLES) if name == COMPANY else config.load(name)
 
 
 def granted(name: str, role: Role) -> Iterator[tuple[str, str]]:
@@ -131,6 +134,48 @@ def test_company_rules_are_in_the_policies() -> None:
     }
     [execution_role] = by["ChangeHyperPodRoles"].resources
     assert execution_role == "arn:aws:iam::111122223333:role/ml-platform/rayhp-dev-hyperpod*"
+
+
+THROUGH: dict[Role, set[tuple[str, str]]] = {
+    Role.SCIENTIST: {("s3", "kms:Decrypt"), ("s3", "kms:GenerateDataKey")},
+    Role.DEPLOYER: {("", "kms:DescribeKey"), ("", "kms:GetKeyPolicy"), ("s3", "kms:Decrypt")},
+    Role.OPERATOR: {("s3", "kms:Decrypt"), ("sagemaker", "kms:CreateGrant"), ("sagemaker", "kms:DescribeKey")},
+}
+"""What a role may do with the company's key, and through which service; preflight looks at the key itself."""
+THROUGH[Role.ADMIN] = THROUGH[Role.DEPLOYER] | THROUGH[Role.OPERATOR]
+
+
+@every_role
+def test_the_companys_key_is_used_through_the_service_that_needs_it(role: Role) -> None:
+    # The example uses an existing image: with one of its own, people read the log of its build.
+    own, found = environment(COMPANY).model_copy(update={"image": environment("dev").image}), set()
+    for statement in statements(role, own):
+        if own.company.kms_key not in statement.resources:
+            continue
+        by = statement.conditions.get("StringEquals", {}).get("kms:ViaService", "")
+        assert by in ("", by.partition(".")[0] + f".{own.region}.amazonaws.com")
+        of_grants = statement.conditions.get("Bool") == {"kms:GrantIsForAWSResource": "true"}
+        assert of_grants == ("kms:CreateGrant" in statement.actions)
+        found |= {(by.partition(".")[0], action) for action in statement.actions}
+    assert found == THROUGH[role]
+
+
+@every_role
+def test_without_a_key_of_the_company_nobody_uses_one(role: Role) -> None:
+    allowed = {action for action, _ in granted("dev", role) if action.startswith("kms:")}
+    assert allowed.isdisjoint({"kms:CreateGrant", "kms:Decrypt", "kms:GenerateDataKey"})
+
+
+@every_role
+def test_names_in_policies_follow_the_companys_pattern(role: Role) -> None:
+    own = environment(COMPANY)
+    made = documents(role, own)
+    assert own.company.name_pattern == "acme-{environment}-{name}"
+    assert all(each.name.startswith(f"acme-closed-{role}") for each in made)
+    text = json.dumps([each.document for each in made])
+    assert "acme-closed-" in text
+    # The value of a tag, which no name begins with.
+    assert f"{own.project}-closed-" not in text
 
 
 def test_changes_reach_only_this_environments_cluster() -> None:

@@ -22,6 +22,7 @@ from embedded_account.hyperpod.errors import (
 )
 from embedded_account.hyperpod.model import JOINED, HyperPodCluster, Node
 from embedded_account.hyperpod.permissions import checks as permissions
+from embedded_account.hyperpod.permissions import volume_keys
 from embedded_account.hyperpod.state import HyperPodService
 from embedded_account.hyperpod.views import View
 from embedded_account.services.iam.policies import Decision, UnsupportedPolicyError
@@ -128,6 +129,7 @@ class HyperPodApi:
             roles=tuple(dict.fromkeys(role for role in roles if role)),
             training_plans=tuple(group["TrainingPlanArn"] for group in groups if "TrainingPlanArn" in group),
             image_ids=tuple(group["ImageId"] for group in groups if group.get("ImageId", "default") != "default"),
+            keys=tuple(dict.fromkeys(key for group in groups for key in volume_keys.of(group).values())),
             tags={tag.get("Key", ""): tag.get("Value", "") for tag in request.get("Tags", [])},
             cluster_tags=cluster.tag_values if cluster else {},
             service_linked_role_exists=self._world.surroundings.service_linked_role() is not None,

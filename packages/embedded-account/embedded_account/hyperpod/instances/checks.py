@@ -51,7 +51,11 @@ class InstanceChecks:
         return self._role_refused(group, wanted)
 
     def _download_failure(self, group: Group, bucket: str, key: str) -> str:
-        wanted = permissions.script_needs(self._world.partition, bucket, key, self._world.account_id)
+        world = self._world
+        wanted = [
+            *permissions.script_needs(world.partition, bucket, key, world.account_id),
+            *permissions.decryption_needs(world.region, world.account_id, bucket, key),
+        ]
         refused = self._role_refused(group, wanted)
         if refused:
             return refused

@@ -10,6 +10,8 @@ from embedded_account.hyperpod.permissions.required import (
     SERVICE_LINKED_ROLE_SERVICE,
 )
 from embedded_account.services.iam.policies import Context, Decision, Grants
+from embedded_account.services.keys import context_of
+from embedded_account.services.s3_keys import key_context, key_of_object
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,7 @@ class Call:
         roles: The execution roles that the call passes.
         training_plans: The training plans of its groups.
         image_ids: The custom AMIs of its groups.
+        keys: The customer managed keys of its groups' volumes.
         tags: The tags in the request.
         cluster_tags: The tags of the existing cluster.
     """
@@ -31,6 +34,7 @@ class Call:
     roles: tuple[str, ...] = ()
     training_plans: tuple[str, ...] = ()
     image_ids: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
     tags: Mapping[str, str] | None = None
     cluster_tags: Mapping[str, str] | None = None
     service_linked_role_exists: bool = True
@@ -47,7 +51,8 @@ class Need:
 
 def needs(call: Call) -> Iterator[Need]:
     """Return every permission that the call requires, the operation's own action first."""
-    context = {"aws:ResourceAccount": call.cluster_arn.split(":")[4]}
+    region, account = call.cluster_arn.split(":")[3:5]
+    context = {"aws:ResourceAccount": account}
     context |= {f"aws:RequestTag/{key}": value for key, value in (call.tags or {}).items()}
     of_cluster = {f"aws:ResourceTag/{key}": value for key, value in (call.cluster_tags or {}).items()}
     for row in REQUIRED[call.operation]:
@@ -55,11 +60,13 @@ def needs(call: Call) -> Iterator[Need]:
             continue
         if row.when == "custom images" and not call.image_ids:
             continue
+        if row.when == "customer managed keys" and not call.keys:
+            continue
         if row.when == "no service-linked role" and call.service_linked_role_exists:
             continue
         for resource in _resources(row.on, call):
             tags = of_cluster if row.on == "cluster" else {}
-            yield Need(row.action, resource, context | _context_of(row.action) | tags)
+            yield Need(row.action, resource, context | _context_of(row.action, region, account) | tags)
 
 
 def denied(grants: Grants, wanted: Iterable[Need]) -> tuple[Need, Decision] | None:
@@ -71,7 +78,9 @@ def denied(grants: Grants, wanted: Iterable[Need]) -> tuple[Need, Decision] | No
     return None
 
 
-def _context_of(action: str) -> dict[str, str]:
+def _context_of(action: str, region: str, account: str) -> dict[str, str]:
+    if action.startswith("kms:"):
+        return context_of(account, region, action, "sagemaker")
     if action == "iam:PassRole":
         return {"iam:PassedToService": "sagemaker.amazonaws.com"}
     if action == "iam:CreateServiceLinkedRole":
@@ -88,6 +97,8 @@ def _resources(kind: str, call: Call) -> Iterable[str]:
         "roles": call.roles,
         "eks-cluster": [call.eks_cluster_arn] if call.eks_cluster_arn else [],
         "training-plans": [*call.training_plans, *reserved],
+        "key": call.keys,
+        "grants-of-the-key": call.keys,
         "images": [f"arn:{partition}:ec2:{region}::image/{image_id}" for image_id in call.image_ids],
         # The simulator does not know an image's snapshots: it assumes one for each image.
         "snapshots": [f"arn:{partition}:ec2:{region}::snapshot/snap-{image_id[4:]}" for image_id in call.image_ids],
@@ -108,6 +119,20 @@ def execution_role_needs(account: str) -> Iterator[Need]:
     """Return what CreateCluster requires of the execution role before it accepts the request (AWS docs, IAM page)."""
     for action in ("ec2:DescribeSubnets", "ec2:DescribeSecurityGroups", "ec2:DescribeVpcs"):
         yield Need(action, "*", {"aws:ResourceAccount": account})
+
+
+def key_needs(region: str, account: str, keys: Iterable[str]) -> Iterator[Need]:
+    """Return what CreateCluster and UpdateCluster require of the execution role for the volumes' keys."""
+    for key in keys:
+        for action in ("kms:CreateGrant", "kms:DescribeKey"):
+            yield Need(action, key, _context_of(action, region, account))
+
+
+def decryption_needs(region: str, account: str, bucket: str, key: str) -> Iterator[Need]:
+    """Return what a node requires to read an object, if S3 has encrypted it with a customer managed key."""
+    action = "kms:Decrypt"
+    if kms_key := key_of_object(account, region, bucket, key):
+        yield Need(action, kms_key, key_context(account, region, bucket, key, action))
 
 
 def interface_needs(partition: str, region: str, account: str, resources: Iterable[str]) -> Iterator[Need]:

@@ -16,14 +16,17 @@ Resource = Literal[
     "cluster",
     "eks-cluster",
     "everything",
+    "grants-of-the-key",
     "images",
+    "key",
     "roles",
     "service-linked-role",
     "snapshots",
     "training-plans",
 ]
 """The resources of an action: access entries of the EKS cluster, the HyperPod cluster, the EKS cluster, any resource,
-the groups' AMIs, the execution roles, HyperPod's service-linked role, an AMI's snapshots, training plans."""
+grants of the volumes' KMS keys, the groups' AMIs, those keys, the execution roles, HyperPod's service-linked role, an
+AMI's snapshots, training plans."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,9 @@ class Requirement:
     action: str
     on: Resource
     source: str
-    when: Literal["always", "tags", "no service-linked role", "training plans", "custom images"] = "always"
+    when: Literal[
+        "always", "tags", "no service-linked role", "training plans", "custom images", "customer managed keys"
+    ] = "always"
 
 
 _REFERENCE: Final = "Service authorization reference, Amazon SageMaker, actions"
@@ -41,6 +46,7 @@ _EKS_ADMIN: Final = "AWS docs: sagemaker-hyperpod-prerequisites-iam, IAM permiss
 _CREATION: Final = "AWS docs: sagemaker-hyperpod-prerequisites-iam, general creation policy"
 _TRAINING_PLANS: Final = "AWS managed policy AmazonSageMakerFullAccess, AllowUseOfTrainingPlanResources"
 _CUSTOM_AMI: Final = "AWS docs: hyperpod-custom-ami-cluster-management, permissions for cluster operations"
+_KEYS: Final = "AWS docs: smcluster-cmk, permissions"
 
 _SHARED: Final = (
     Requirement("iam:PassRole", "roles", _EKS_ADMIN),
@@ -54,6 +60,8 @@ _SHARED: Final = (
     Requirement("ec2:DescribeSnapshots", "everything", _CUSTOM_AMI, when="custom images"),
     Requirement("ec2:ModifyImageAttribute", "images", _CUSTOM_AMI, when="custom images"),
     Requirement("ec2:ModifySnapshotAttribute", "snapshots", _CUSTOM_AMI, when="custom images"),
+    Requirement("kms:CreateGrant", "grants-of-the-key", _KEYS, when="customer managed keys"),
+    Requirement("kms:DescribeKey", "key", _KEYS, when="customer managed keys"),
 )
 
 _OWN_ACTION_ONLY: Final = (

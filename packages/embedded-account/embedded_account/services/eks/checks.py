@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moto.ec2.models import ec2_backends
-from moto.kms.models import kms_backends
 
 from embedded_account.context import Account
 from embedded_account.services.eks.errors import invalid_parameter
 from embedded_account.services.iam.access import trusts
+from embedded_account.services.keys import CREATE_GRANT, unusable
 
 VERSIONS = ("1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36")
 """The Kubernetes versions in EKS's standard or extended support. HyperPod supports fewer."""
@@ -120,14 +120,13 @@ def check_logging(logging: Mapping[str, Any]) -> None:
 
 
 def check_encryption(account: Account, config: Sequence[Mapping[str, Any]]) -> None:
-    """Raise EKS's error unless only secrets are encrypted, with a key that exists."""
+    """Raise EKS's error unless only secrets are encrypted, with a key that can be used."""
     for entry in config:
         if entry.get("resources") != ["secrets"]:
             raise invalid_parameter("encryptionConfig.resources is invalid. Allowed: [secrets]")
         key = entry["provider"]["keyArn"]
-        known = {known.arn for known in kms_backends[account.account_id][account.region].keys.values()}
-        if key not in known:
-            raise invalid_parameter(f"The keyArn {key} does not exist")
+        if why := unusable(account.account_id, account.region, key, CREATE_GRANT, "kms:DescribeKey", via="eks"):
+            raise invalid_parameter(f"The keyArn {key} {why}")
 
 
 def _leaves(value: Any) -> list[Any]:

@@ -12,7 +12,10 @@ from moto.ec2.models import ec2_backends
 
 from embedded_account.context import Account
 from embedded_account.services.eks.errors import invalid_parameter, invalid_request
+from embedded_account.services.keys import CREATE_GRANT, unusable
 
+_NEEDED = (CREATE_GRANT, "kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext")
+_AUTO_SCALING_ROLE = "aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
 _FORBIDDEN = ("IamInstanceProfile", "HibernationOptions", "InstanceMarketOptions")
 
 
@@ -42,7 +45,23 @@ def read(account: Account, specification: Mapping[str, Any], request: Mapping[st
         raise invalid_parameter("Disk size must be specified within the launch template.")
     if request.get("remoteAccess"):
         raise invalid_parameter("Remote access configuration cannot be specified with a launch template.")
+    _check_keys(account, data)
     return LaunchTemplate(_listed(data, "SecurityGroupId"), _root_volume(data))
+
+
+def _check_keys(account: Account, data: Mapping[str, Any]) -> None:
+    """Raise EKS's error if Auto Scaling could not launch an instance whose volumes have these keys.
+
+    Source: EC2 Auto Scaling user guide, "Required AWS KMS key policy for use with encrypted volumes".
+    """
+    role = f"arn:aws:iam::{account.account_id}:role/{_AUTO_SCALING_ROLE}"
+    for mapping in data.get("BlockDeviceMappings") or []:
+        key = mapping.get("Ebs", {}).get("KmsKeyId")
+        if key and (why := unusable(account.account_id, account.region, key, *_NEEDED, via="ec2", principal=role)):
+            raise invalid_request(
+                "AsgInstanceLaunchFailures: Could not launch On-Demand Instances. Client.InvalidKMSKey.InvalidState: "
+                f"the KMS key {key} {why}"
+            )
 
 
 def _root_volume(data: Mapping[str, Any]) -> int | None:

@@ -26,7 +26,9 @@ from embedded_account.services.fsx.driver_requests import (
     gib,
     rounded_up,
 )
+from embedded_account.services.fsx.service import KEY_ACTIONS
 from embedded_account.services.iam.pod_role import PodRoleError
+from embedded_account.services.keys import context_of
 from embedded_account.services.shared.api_model import client
 
 DRIVER: Final = "fsx.csi.aws.com"
@@ -122,12 +124,18 @@ class FsxDriver:
         context = {f"aws:RequestTag/{tag['Key']}": tag["Value"] for tag in request["Tags"]}
         for action in ("fsx:CreateFileSystem", "fsx:TagResource"):
             by.require(action, self._arn("fsx", "file-system/*"), context)
+        self._require_key(by, request.get("KmsKeyId", ""))
         # FSx creates its service-linked role with the account's first file system.
         role = f"role/aws-service-role/{_SERVICE}/AWSServiceRoleForAmazonFSx"
         account_wide = f"arn:aws:iam::{self._account.account_id}:{role}"
         by.require("iam:CreateServiceLinkedRole", account_wide, {"iam:AWSServiceName": _SERVICE})
         made = self._fsx.create_file_system(**request)["FileSystem"]["FileSystemId"]
         self._record("made", file_system=made, claim=claim["metadata"]["name"])
+
+    def _require_key(self, by: Controller, key: str) -> None:
+        """Raise PodRoleError unless the driver's role may use the key through FSx."""
+        for action in KEY_ACTIONS if key else ():
+            by.require(action, key, context_of(self._account.account_id, self._account.region, action, "fsx"))
 
     def _grow(self, claim: Object, volume: Object, by: Controller) -> None:
         identifier, wanted = volume["spec"]["csi"]["volumeHandle"], rounded_up(_wanted(claim))

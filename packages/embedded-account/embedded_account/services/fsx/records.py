@@ -18,8 +18,11 @@ from moto.utilities.utils import get_partition
 
 from embedded_account.context import Account
 from embedded_account.services.fsx import rules
+from embedded_account.services.keys import unusable
+from embedded_account.services.s3_keys import default_key, key_context
 
 Fields = Mapping[str, Any]
+_S3_ROLE = "aws-service-role/s3.data-source.lustre.fsx.amazonaws.com/AWSServiceRoleForFSxS3Access"
 
 
 @dataclass
@@ -107,7 +110,7 @@ def add_interfaces(account: Account, record: Record, groups: list[str]) -> None:
 
 
 def new_association(account: Account, request: Fields, ready_at: datetime) -> Record:
-    """Return a new data repository association; it will become FAILED if its bucket does not exist."""
+    """Return a new data repository association; it will become FAILED if FSx cannot use its bucket."""
     identifier, file_system = f"dra-0{secrets.token_hex(8)}", request["FileSystemId"]
     bucket = request["DataRepositoryPath"].removeprefix("s3://").split("/")[0]
     optional = ("S3", "ImportedFileChunkSize", "BatchImportMetaDataOnCreate")
@@ -122,9 +125,25 @@ def new_association(account: Account, request: Fields, ready_at: datetime) -> Re
         "DataRepositoryPath": request["DataRepositoryPath"],
         "CreationTime": account.clock.now().timestamp(),
     }
-    buckets = s3_backends[account.account_id][get_partition(account.region)].buckets
-    missing = None if bucket in buckets else f"Amazon FSx is unable to access the S3 bucket {bucket}."
-    return Record(fields, dict(request), ready_at, failure=missing)
+    return Record(fields, dict(request), ready_at, failure=_unreadable(account, bucket, file_system))
+
+
+def _unreadable(account: Account, bucket: str, file_system: str) -> str | None:
+    """Return why the role that FSx makes for the file system cannot use the bucket; None if it can.
+
+    Source: FSx for Lustre user guide, "Working with server-side encrypted Amazon S3 buckets".
+    """
+    refused = f"Amazon FSx is unable to access the S3 bucket {bucket}."
+    where = account.account_id, account.region
+    if bucket not in s3_backends[account.account_id][get_partition(account.region)].buckets:
+        return refused
+    role = f"arn:{get_partition(account.region)}:iam::{account.account_id}:role/{_S3_ROLE}_{file_system}"
+    key = default_key(*where, bucket)
+    for action in ("kms:Decrypt", "kms:GenerateDataKey") if key else ():
+        context = key_context(*where, bucket, "*", action) | {"aws:PrincipalArn": role}
+        if why := unusable(*where, key, action, via="s3", principal=role, context=context):
+            return f"{refused} The KMS key {key} {why}."
+    return None
 
 
 def _network(ec2: Any, request: Fields) -> tuple[Any, list[str]]:

@@ -14,6 +14,7 @@ from moto.fsx.models import fsx_backends
 from embedded_account.context import Account
 from embedded_account.services.fsx import rules
 from embedded_account.services.fsx.records import Identity, Record, grow, new_association, new_file_system
+from embedded_account.services.keys import CREATE_GRANT, unusable
 
 CREATION = timedelta(minutes=10)
 CHANGE = timedelta(minutes=2)
@@ -21,6 +22,11 @@ DELETION = timedelta(minutes=3)
 ASSOCIATION = timedelta(minutes=2)
 """The simulated durations: about the time that AWS needs for a small file system."""
 
+KEY_ACTIONS = (CREATE_GRANT, "kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext")
+"""What FSx does with the key of a new file system, with the rights of its caller.
+
+Source: FSx for Lustre user guide, "Amazon FSx key policies for AWS KMS".
+"""
 DEFAULT_LOG_GROUP = "/aws/fsx/lustre"
 
 Fields = Mapping[str, Any]
@@ -82,12 +88,18 @@ class FsxService:
             if existing := same_token(self.file_systems, request):
                 return self._shown(existing)
             rules.check_file_system(request)
+            self._check_key(request.get("KmsKeyId"))
             record = new_file_system(self._account, request, self.at(CREATION), identity or Identity())
             self.keep(self.file_systems, record.fields["FileSystemId"], record)
             logs = record.fields["LustreConfiguration"].get("LogConfiguration") or {}
             if logs.get("Level", "DISABLED") != "DISABLED" and "Destination" not in logs:
                 self._account.background.log_group(maker_arn=record.resource_arn, name=DEFAULT_LOG_GROUP)
             return self._shown(record)
+
+    def _check_key(self, key: str | None) -> None:
+        where = self._account.account_id, self._account.region
+        if key and (why := unusable(*where, key, *KEY_ACTIONS, via="fsx")):
+            raise rules.bad_request(f"The KMS key {key} {why}.")
 
     def describe_file_systems(self, identifiers: list[str]) -> list[dict[str, Any]]:
         """Return the file systems as DescribeFileSystems shows them; no identifiers means all."""

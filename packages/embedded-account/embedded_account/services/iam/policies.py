@@ -13,7 +13,7 @@ UnsupportedPolicyError as soon as the statement could decide the request.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -85,17 +85,29 @@ def trusts_caller(trust_policy: Policy, caller_arn: str, context: Context) -> bo
     """
     account = caller_arn.split(":")[4]
     names = {caller_arn, account, f"arn:aws:iam::{account}:root", "*"}
-    decision = Decision.IMPLICIT_DENY
-    for statement in _as_list(trust_policy["Statement"]):
-        principal = statement.get("Principal", {})
-        listed = _as_list(principal.get("AWS", [])) if isinstance(principal, Mapping) else _as_list(principal)
-        everywhere = {**statement, "Resource": "*"}
-        if names.isdisjoint(listed) or not _applies(everywhere, "sts:AssumeRole", "*", context):
+    everywhere = [{**each, "Resource": "*"} for each in _as_list(trust_policy["Statement"])]
+    return admits({"Statement": everywhere}, names, "sts:AssumeRole", "*", context)
+
+
+def admits(policy: Policy, names: Collection[str], action: str, resource: str, context: Context) -> bool:
+    """Return whether a resource's own policy allows a principal the action.
+
+    `names` are those by which a statement may allow something to the principal: its service, its ARN, its account, `*`.
+    A statement that denies something to `*` always counts. Raises UnsupportedPolicyError.
+    """
+    allowed = False
+    for statement in _as_list(policy["Statement"]):
+        if "NotPrincipal" in statement:
+            raise UnsupportedPolicyError(f"a statement with NotPrincipal is not supported: {dict(statement)}")
+        denies = statement["Effect"] == "Deny"
+        if {*names, *("*" if denies else ())}.isdisjoint(_principals(statement)):
             continue
-        if statement["Effect"] == "Deny":
+        if not _applies(statement, action, resource, context):
+            continue
+        if denies:
             return False
-        decision = Decision.ALLOW
-    return decision is Decision.ALLOW
+        allowed = True
+    return allowed
 
 
 def trusts_accounts(trust_policy: Policy) -> bool:
@@ -104,6 +116,12 @@ def trusts_accounts(trust_policy: Policy) -> bool:
         each.get("Principal", {}) for each in _as_list(trust_policy["Statement"]) if each["Effect"] == "Allow"
     ]
     return any(each == "*" or (isinstance(each, Mapping) and "AWS" in each) for each in principals)
+
+
+def _principals(statement: Policy) -> list[Any]:
+    principal = statement.get("Principal", {})
+    kinds = principal.values() if isinstance(principal, Mapping) else [principal]
+    return [name for kind in kinds for name in _as_list(kind)]
 
 
 def _services(statement: Policy) -> Any:
@@ -180,6 +198,7 @@ _IF_EXISTS = "IfExists"
 _OPERATORS: Mapping[str, Callable[[str, str], bool]] = {
     "StringEquals": lambda pattern, value: pattern == value,
     "StringLike": _matches,
+    "ArnEquals": _arn_like,
     "ArnLike": _arn_like,
     "Bool": lambda pattern, value: pattern.lower() == value.lower(),
 }

@@ -1,5 +1,6 @@
 """Test that a caller needs the operation's own action and every action that HyperPod performs on its behalf."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -258,3 +259,55 @@ def test_own_ami_must_be_shared_by_the_caller(bench: HyperPodBench, refusal: Ref
     create = bench.client("sagemaker", bench.role("caller", policy(allow(*actions)))).create_cluster
     assert missing in refusal("AccessDeniedException", create, **request)
     bench.client("sagemaker", bench.role("other", policy(allow(*actions, missing)))).create_cluster(**request)
+
+
+@pytest.mark.parametrize("missing", ["kms:CreateGrant", "kms:DescribeKey"])
+def test_volumes_with_a_key_need_rights_of_the_caller_through_sagemaker(
+    bench: HyperPodBench, refusal: Refusal, missing: str
+) -> None:
+    volumes = [{"EbsVolumeConfig": {"RootVolume": True, "VolumeKmsKeyId": bench.key()}}]
+    groups = [bench.group("g", "ml.m5.2xlarge", 1, InstanceStorageConfigs=volumes)]
+    request = bench.request(InstanceGroups=groups)
+    others = [action for action in create_actions() if not action.startswith("kms:")]
+    through = {"StringEquals": {"kms:ViaService": f"sagemaker.{REGION}.amazonaws.com"}}
+    grants = through | {"Bool": {"kms:GrantIsForAWSResource": "true"}}
+    keyed = {"kms:CreateGrant": grants, "kms:DescribeKey": through}
+    statements = {action: allow(action, Condition=condition) for action, condition in keyed.items()}
+    poor = policy(allow(*others), *(each for action, each in statements.items() if action != missing))
+    client = bench.client("sagemaker", bench.role("poor", poor))
+    assert missing in refusal("AccessDeniedException", client.create_cluster, **request)
+    able = bench.role("able", policy(allow(*others), *statements.values()))
+    bench.client("sagemaker", able).create_cluster(**request)
+
+
+@pytest.mark.parametrize("missing", ["kms:CreateGrant", "kms:DescribeKey"])
+def test_volumes_with_a_key_need_rights_of_the_execution_role(
+    bench: HyperPodBench, refusal: Refusal, missing: str
+) -> None:
+    key = bench.key()
+    [other] = {"kms:CreateGrant", "kms:DescribeKey"} - {missing}
+    document = json.dumps(policy(allow(other, resource=key)))
+    bench.client("iam").put_role_policy(RoleName="execution", PolicyName=key[-36:], PolicyDocument=document)
+    volumes = [{"EbsVolumeConfig": {"VolumeSizeInGB": 100, "VolumeKmsKeyId": key}}]
+    request = bench.request(InstanceGroups=[bench.group("g", "ml.m5.2xlarge", 1, InstanceStorageConfigs=volumes)])
+    text = refusal("ValidationException", bench.client("sagemaker").create_cluster, **request)
+    assert text == f"Instance group g: the execution role may not call {missing}."
+
+
+def test_scripts_of_an_encrypted_bucket_need_the_right_to_decrypt(bench: HyperPodBench) -> None:
+    key = bench.key()
+    default = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": key}
+    rules = {"Rules": [{"ApplyServerSideEncryptionByDefault": default}]}
+    s3 = bench.client("s3")
+    s3.put_bucket_encryption(Bucket="sagemaker-scripts", ServerSideEncryptionConfiguration=rules)
+    s3.put_object(Bucket="sagemaker-scripts", Key="eks/on_create.sh", Body=b"#!/bin/bash\n")
+    bench.client("sagemaker").create_cluster(**bench.request())
+    bench.advance(minutes=30)
+    events = bench.hyperpod.world.clusters["ml-cluster"].events
+    assert any("kms:Decrypt" in str(event.metadata) for event in events)
+    through = {"StringEquals": {"kms:ViaService": f"s3.{REGION}.amazonaws.com"}}
+    document = json.dumps(policy(allow("kms:Decrypt", resource=key, Condition=through)))
+    bench.client("iam").put_role_policy(RoleName="execution", PolicyName="decrypt", PolicyDocument=document)
+    bench.advance(minutes=60)
+    nodes = bench.client("sagemaker").list_cluster_nodes(**NAME)["ClusterNodeSummaries"]
+    assert {node["InstanceStatus"]["Status"] for node in nodes} == {"Running"}

@@ -214,3 +214,26 @@ def test_call_for_tags_has_no_error_of_its_own_for_an_unknown_cluster(sagemaker:
     """botocore's service model lists no error for these calls, so the response is a ValidationException."""
     arn = "arn:aws:sagemaker:us-west-2:111122223333:cluster/abcdefghijkl"
     refusal("ValidationException", sagemaker.list_tags, ResourceArn=arn)
+
+
+def test_key_of_a_volume_must_exist_and_never_changes(bench: HyperPodBench, refusal: Refusal) -> None:
+    def request(key: str, **changes: Any) -> dict[str, Any]:
+        volumes = [{"EbsVolumeConfig": {"RootVolume": True, "VolumeKmsKeyId": key}}]
+        group = bench.group("g", "ml.m5.2xlarge", 1, InstanceStorageConfigs=volumes)
+        return bench.request(InstanceGroups=[group], **changes)
+
+    sagemaker, key, parked = bench.client("sagemaker"), bench.key(), bench.key()
+    bench.client("kms").schedule_key_deletion(KeyId=parked.rpartition("/")[2])
+    text = refusal("ValidationException", sagemaker.create_cluster, **request(parked))
+    assert text == f"Instance group g: the KMS key {parked} is PendingDeletion."
+    text = refusal("ValidationException", sagemaker.create_cluster, **request(f"{key[:-1]}x"))
+    assert text.endswith("does not exist.")
+    old = bench.request(NodeProvisioningMode=None) | {"InstanceGroups": request(key)["InstanceGroups"]}
+    del old["NodeProvisioningMode"]
+    text = refusal("ValidationException", sagemaker.create_cluster, **old)
+    assert text == "Instance group g: VolumeKmsKeyId needs NodeProvisioningMode Continuous."
+    sagemaker.create_cluster(**request(key))
+    bench.advance(minutes=30)
+    changed = {"ClusterName": "ml-cluster", "InstanceGroups": request(bench.key())["InstanceGroups"]}
+    text = refusal("ValidationException", sagemaker.update_cluster, **changed)
+    assert text.startswith("Instance group g: VolumeKmsKeyId cannot be changed.")

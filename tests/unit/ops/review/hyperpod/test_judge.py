@@ -176,6 +176,44 @@ def test_a_volume_is_told_to_concern_new_nodes_only(tmp_path: Path) -> None:
     assert change.reason == "For nodes created afterwards: a volume is made with its node."
 
 
+def volumes(key: Any, size: int = 500) -> list[dict[str, Any]]:
+    given = {"VolumeKmsKeyId": key} if key else {}
+    root = [{"EbsVolumeConfig": {"RootVolume": True, **given}}] if key else []
+    return [*root, {"EbsVolumeConfig": {"VolumeSizeInGB": size, **given}}]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(None, "key"), ("key", None), ("key", "another")], ids=["added", "removed", "another"]
+)
+def test_a_key_of_volumes_is_refused_and_leaves_the_group_as_it_is(
+    tmp_path: Path, before: str | None, after: str | None
+) -> None:
+    old, new = (with_fields(InstanceStorageConfigs=volumes(key)) for key in (before, after))
+    change = one(tmp_path, old, new)
+    assert (change.resource, change.effect) == ("InstanceGroup worker-group-1", Effect.REFUSED)
+    assert change.what.startswith("InstanceStorageConfigs[].EbsVolumeConfig.VolumeKmsKeyId ")
+    assert change.reason.startswith("SageMaker cannot change VolumeKmsKeyId in an existing group.")
+    assert change.action.startswith("Author: give the group another name")
+
+
+def test_a_larger_volume_with_another_key_is_both(tmp_path: Path) -> None:
+    old, new = (with_fields(InstanceStorageConfigs=each) for each in (volumes("key"), volumes("another", 900)))
+    assert [each.effect for each in of(tmp_path, old, new)] == [Effect.REFUSED, Effect.IN_PLACE]
+
+
+def test_a_larger_volume_with_its_key_is_in_place(tmp_path: Path) -> None:
+    old, new = (with_fields(InstanceStorageConfigs=volumes("key", size)) for size in (500, 900))
+    assert one(tmp_path, old, new).effect is Effect.IN_PLACE
+
+
+@pytest.mark.parametrize("unknown", [volumes({"Ref": "Key"}), {"Ref": "Volumes"}, ["text"], [{"EbsVolumeConfig": "x"}]])
+def test_volumes_that_are_known_only_at_the_deployment_are_unknown(tmp_path: Path, unknown: Any) -> None:
+    change = one(
+        tmp_path, with_fields(InstanceStorageConfigs=volumes("key")), with_fields(InstanceStorageConfigs=unknown)
+    )
+    assert (change.effect, set(change.dangers)) == (Effect.UNKNOWN, {Danger.UNKNOWN})
+
+
 @pytest.mark.parametrize("field", ["TrainingPlanArn", "ImageId", "NetworkInterface", "NeverHeardOf"])
 def test_a_field_of_a_group_without_a_known_effect_is_unknown(tmp_path: Path, field: str) -> None:
     change = one(tmp_path, cluster(HEAD, WORKERS), with_fields(**{field: "x"}))

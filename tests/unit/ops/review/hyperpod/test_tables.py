@@ -31,6 +31,14 @@ def test_each_group_of_either_side_is_a_row(tmp_path: Path) -> None:
     )
 
 
+def test_a_root_volume_that_only_has_a_key_is_left_out(tmp_path: Path) -> None:
+    root, own = (
+        {"EbsVolumeConfig": each} for each in ({"RootVolume": True, "VolumeKmsKeyId": "k"}, {"VolumeSizeInGB": 9})
+    )
+    [row] = groups(pair(tmp_path, None, {"C": cluster(group("a", InstanceStorageConfigs=[root, own]))}))
+    assert row.after["volume"] == "9 GiB"
+
+
 def test_a_new_environment_has_no_rows_before(tmp_path: Path) -> None:
     [row] = groups(pair(tmp_path, None, {"C": cluster(group("a"))}))
     assert (row.name, row.before, row.after["count"]) == ("a", {}, "4")

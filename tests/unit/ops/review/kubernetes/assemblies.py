@@ -254,6 +254,7 @@ STORAGE_CLASS: Final[Body] = {
     "kind": "StorageClass",
     "metadata": metadata("fsx", ""),
     "provisioner": "fsx.csi.aws.com",
+    "parameters": {"kmsKeyId": "arn:aws:kms:us-west-2:111122223333:key/own"},
     "reclaimPolicy": "Retain",
 }
 WEBHOOK: Final[Body] = {

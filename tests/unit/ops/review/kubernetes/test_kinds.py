@@ -111,6 +111,8 @@ DANGEROUS: list[tuple[Body, tuple[Any, ...], Any, Danger]] = [
     (a.VOLUME, ("spec", "persistentVolumeReclaimPolicy"), "Delete", Danger.LOWER_PROTECTION),
     (a.CLAIM, ("spec", "storageClassName"), "fsx", Danger.DATA_LOSS),
     (a.STORAGE_CLASS, ("reclaimPolicy",), "Delete", Danger.LOWER_PROTECTION),
+    (a.STORAGE_CLASS, ("parameters", "kmsKeyId"), None, Danger.LOWER_PROTECTION),
+    (a.STORAGE_CLASS, ("parameters", "kmsKeyId"), "another", Danger.LOWER_PROTECTION),
     (a.CODE, ("data", "reaper.py"), "import json\nshutil.rmtree('/fsx')\n", Danger.RUNS_CODE),
     (a.CODE, ("binaryData",), {"x": "AAAA"}, Danger.UNKNOWN),
     (a.DEFINITION, ("spec", "versions", 1, "served"), False, Danger.LOWER_PROTECTION),
