@@ -22,6 +22,7 @@ import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
     get_model_state_dict,
     get_state_dict,
     set_model_state_dict,
@@ -50,10 +51,13 @@ def save(
     *,
     rank: int,
     extra: Mapping[str, Stateful] | None = None,
+    frozen: bool = True,
 ) -> None:
     """Write this worker's part; all workers call it together.
 
     Args:
+        frozen: whether the model's frozen parameters are saved, too. A training with adapters reads them from where it
+            first did.
         extra: other objects to save, by name. A module's state may be in parts, like the model's. Of any other object,
             rank 0's state is saved, so that it must be the same at all workers.
 
@@ -69,7 +73,7 @@ def save(
             raise TypeError(f"extra {name!r} is invalid: its state is in parts. Allowed: modules with such a state")
     if rank == 0:
         _warn_of_schedulers(optimizer, extra)
-    model_state, optimizer_state = _state(model, optimizer)
+    model_state, optimizer_state = _state(model, optimizer, _options(frozen=frozen))
     parts = {name: get_model_state_dict(module) for name, module in modules.items()}
     with _causes():
         dcp.save({"model": model_state, "optimizer": optimizer_state, "extra": parts}, checkpoint_id=directory)
@@ -86,6 +90,7 @@ def load(
     rank: int,
     reseed: int,
     extra: Mapping[str, Stateful] | None = None,
+    frozen: bool = True,
 ) -> None:
     """Read what `save` wrote, into the model, the optimizer and `extra`; all workers call it together.
 
@@ -98,8 +103,9 @@ def load(
     saved = frozenset((metadata.planner_data or {}).values())
     in_parts = {path[1] for path in saved if path[0] == "extra"}
     parts = {name: get_model_state_dict(module) for name, module in modules.items() if name in in_parts}
+    options = _options(frozen=frozen)
     with _trainable(optimizer):
-        model_state, optimizer_state = get_state_dict(model, optimizer)
+        model_state, optimizer_state = get_state_dict(model, optimizer, options=options)
         state: dict[str, Any] = {"model": model_state, "optimizer": _known(optimizer_state, saved), "extra": parts}
         with _causes():
             dcp.load(state, checkpoint_id=directory)
@@ -108,7 +114,7 @@ def load(
             for group, read in zip(optimizer_state["param_groups"], state["optimizer"]["param_groups"], strict=True)
         ]
         whole = {"state": optimizer_state["state"], "param_groups": groups}
-        set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=whole)
+        set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=whole, options=options)
         _forget(optimizer, groups, saved)
     for name, part in parts.items():
         set_model_state_dict(modules[name], part)
@@ -138,10 +144,14 @@ def seed_all(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def _state(model: nn.Module, optimizer: Optimizer) -> tuple[dict[str, Any], dict[str, Any]]:
+def _options(*, frozen: bool) -> StateDictOptions:
+    return StateDictOptions(ignore_frozen_params=not frozen, strict=frozen)
+
+
+def _state(model: nn.Module, optimizer: Optimizer, options: StateDictOptions) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the states to save, and leave the optimizer as it is: PyTorch gives one without state a first step."""
     new = not optimizer.state
-    model_state, optimizer_state = get_state_dict(model, optimizer)
+    model_state, optimizer_state = get_state_dict(model, optimizer, options=options)
     if new:
         optimizer.state.clear()
         optimizer_state["state"] = {}
