@@ -41,13 +41,27 @@ def add_run_arguments(parser: argparse.ArgumentParser, *, batch: int, epochs: in
         metavar="RUN",
         help="start with the weights of this run's newest checkpoint: its name in the same storage, or its folder",
     )
-    parser.add_argument("--keep-best", action="store_true", help="keep those with the lowest loss, not the newest")
+    parser.add_argument(
+        "--keep-best",
+        action="store_true",
+        help="keep those with the best metric (loss, unless it is validated), not the newest",
+    )
 
 
-def run_of(parser: argparse.ArgumentParser, options: argparse.Namespace, default_name: str) -> ray_resume.Run:
-    """Return the run that the arguments and the environment name; end the program with a message if that fails."""
-    best = {"checkpoint_score_attribute": "loss", "checkpoint_score_order": "min"} if options.keep_best else {}
-    keep = CheckpointConfig(num_to_keep=options.keep, **best)
+def run_of(
+    parser: argparse.ArgumentParser,
+    options: argparse.Namespace,
+    default_name: str,
+    *,
+    metric: str = "loss",
+    best: str = "min",
+) -> ray_resume.Run:
+    """Return the run that the arguments and the environment name; end the program with a message if that fails.
+
+    With --keep-best, the checkpoints with the best `metric` stay: `best` is "min" or "max".
+    """
+    score = {"checkpoint_score_attribute": metric, "checkpoint_score_order": best} if options.keep_best else {}
+    keep = CheckpointConfig(num_to_keep=options.keep, **score)
     try:
         return ray_resume.Run.from_environment(
             options.name or default_name, options.storage, every=options.every, keep=keep, warm_from=options.warm_from

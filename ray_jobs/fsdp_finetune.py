@@ -25,6 +25,7 @@ from torch.distributed.fsdp.wrap import size_based_auto_wrap_policy
 import ray_resume
 from arguments import add_run_arguments, run_of
 from ray_resume import torch_state
+from ray_resume.data_order import DataOrder
 from text_data import InvalidDataError, Sentences, made_here, read_sentences
 
 WRAP_FROM_PARAMETERS = 10_000
@@ -66,6 +67,7 @@ def train(config: dict[str, Any]) -> None:
     checkpoints = ray_resume.Checkpoints(config["run"])
     rank, world, device = dist.get_rank(), dist.get_world_size(), get_device()
     sentences = _sentences(config)
+    validation = config["validation"] and read_sentences(config["validation"], config["model"])
     order = checkpoints.data_order(len(sentences.labels), config["batch"], config["seed"])
     model = _sharded(config, sentences, device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=config["learning_rate"])
@@ -94,7 +96,37 @@ def train(config: dict[str, Any]) -> None:
         checkpoints.meter.step(step + 1, loss=loss, tokens=tokens, flops_per_token=6 * parameters)
         if checkpoints.due(step + 1, last=step + 1 == steps):
             dist.all_reduce(loss)
-            checkpoints.save(step + 1, save, {"loss": loss.item() / world, "epoch": (step + 1) / order.steps_per_epoch})
+            metrics = {"loss": loss.item() / world, "epoch": (step + 1) / order.steps_per_epoch}
+            if validation:
+                confusion = predicted(model, validation, sentences.label_count, config["micro_batch"], device)
+                metrics["matthews_correlation"] = matthews_correlation(confusion)
+            checkpoints.save(step + 1, save, metrics)
+
+
+@torch.no_grad()  # type: ignore[untyped-decorator]  # torch is in the jobs' environment only
+def predicted(
+    model: nn.Module, sentences: Sentences, labels: int, micro_batch: int, device: torch.device
+) -> torch.Tensor:
+    """Return how many sentences of each label (rows) all workers together take for each label (columns)."""
+    model.eval()
+    confusion = torch.zeros(labels, labels, device=device)
+    all_at_once = DataOrder(len(sentences.labels), len(sentences.labels), 0)
+    for indices, weight in all_at_once.pieces(0, dist.get_rank(), dist.get_world_size(), micro_batch):
+        inputs, true = sentences.batch(indices, device)
+        found = model(*inputs).argmax(dim=1)
+        if weight:
+            confusion.index_put_((true, found), torch.ones_like(true, dtype=confusion.dtype), accumulate=True)
+    model.train()
+    dist.all_reduce(confusion)
+    return confusion
+
+
+def matthews_correlation(confusion: torch.Tensor) -> float:
+    """Return Matthews' correlation of true and found labels, from -1 to 1; 0 if all have or get the same label."""
+    true, found, samples = confusion.double().sum(1), confusion.double().sum(0), confusion.double().sum()
+    covariance = confusion.trace() * samples - true @ found
+    spread = (samples**2 - true @ true) * (samples**2 - found @ found)
+    return float(covariance / spread.sqrt()) if spread else 0.0
 
 
 def _parameters(model: nn.Module, device: torch.device) -> int:
@@ -136,21 +168,41 @@ def main() -> None:
     add_run_arguments(parser, batch=16, epochs=3)
     parser.add_argument("--model", metavar="FOLDER", help="a Hugging Face model's folder; default: a tiny transformer")
     parser.add_argument("--data", metavar="FILE", help="a line per sentence: label, tab, text; default: generated")
+    parser.add_argument(
+        "--validation", metavar="FILE", help="likewise: gives each checkpoint the metric matthews_correlation"
+    )
     parser.add_argument("--samples", type=int, default=256, help="how many sentences to generate (%(default)s)")
     parser.add_argument("--cpu-offload", action="store_true", help="keep parameters in the nodes' memory between uses")
     options = parser.parse_args()
     if options.model and not options.data:
         parser.error("--model needs --data: generated sentences mean nothing to a real model")
+    if options.validation and not options.data:
+        parser.error("--validation needs --data")
     try:
-        if options.data:
-            with ray_resume.first_use(options.data, "read"):
-                read_sentences(options.data, options.model)
+        labels = []
+        for file in filter(None, (options.data, options.validation)):
+            with ray_resume.first_use(file, "read"):
+                labels.append(read_sentences(file, options.model).label_count)
+        if labels and labels[-1] > labels[0]:
+            raise InvalidDataError(f"data file {options.validation}: it has a label that {options.data} lacks")
     except (InvalidDataError, ray_resume.InvalidInputError) as error:
         parser.error(str(error))
     except ray_resume.RunFailedError as error:
         parser.exit(1, f"{parser.prog}: {error}\n")
-    run = run_of(parser, options, "fsdp-finetune")
-    names = ("model", "data", "samples", "cpu_offload", "batch", "micro_batch", "epochs", "seed", "learning_rate")
+    score = {"metric": "matthews_correlation", "best": "max"} if options.validation else {}
+    run = run_of(parser, options, "fsdp-finetune", **score)
+    names = (
+        "model",
+        "data",
+        "validation",
+        "samples",
+        "cpu_offload",
+        "batch",
+        "micro_batch",
+        "epochs",
+        "seed",
+        "learning_rate",
+    )
     settings = {name: getattr(options, name) for name in names}
     workers = ray_resume.workers(options.workers, cpus=options.cpus, gpu=options.gpus)
     ray_resume.main(run, train, settings, workers, patience=options.patience, may_grow=("epochs",))

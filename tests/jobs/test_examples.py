@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pyarrow.parquet
 import pytest
+import torch
 
+from fsdp_finetune import matthews_correlation
 from ray_resume.data_order import FORMULA, DataOrder
 from tests.jobs.support.paths import LIBRARY, RAY_JOBS
 from tests.jobs.support.ray_nodes import Nodes
@@ -88,10 +90,26 @@ def test_a_local_hugging_face_model_is_fine_tuned_without_a_download(
     model, data = tmp_path / "model", tmp_path / "data.tsv"
     make_model(model)
     data.write_text("".join(f"{number % 2}\ta {'good' if number % 2 else 'bad'} sentence\n" for number in range(32)))
-    job = runs.start(
-        f"--model={model}", f"--data={data}", "--epochs=1", "--batch=8", script=RAY_JOBS / "fsdp_finetune.py"
-    )
+    files = (f"--model={model}", f"--data={data}", f"--validation={data}")
+    job = runs.start(*files, "--epochs=1", "--batch=8", "--keep-best", script=RAY_JOBS / "fsdp_finetune.py")
     assert job.wait() == 0, job.output
+    done = json.loads((runs.storage / "fsdp-finetune" / "DONE.json").read_text())
+    assert -1 <= done["metrics"]["matthews_correlation"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("confusion", "expected"),
+    [
+        ([[3, 0], [0, 2]], 1),
+        ([[0, 3], [2, 0]], -1),
+        ([[6, 1], [2, 3]], (6 * 3 - 1 * 2) / (8 * 7 * 4 * 5) ** 0.5),
+        ([[4, 0], [2, 0]], 0),
+        # As scikit-learn has it for three labels: true 0 0 1 1 2 2, found 0 1 1 1 2 0.
+        ([[1, 1, 0], [0, 2, 0], [1, 0, 1]], 0.5222329678670935),
+    ],
+)
+def test_matthews_correlation_of_two_and_more_labels(confusion: list[list[int]], expected: float) -> None:
+    assert matthews_correlation(torch.tensor(confusion, dtype=torch.float32)) == pytest.approx(expected)
 
 
 def make_model(folder: Path) -> None:

@@ -24,6 +24,7 @@ import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
     get_model_state_dict,
     get_state_dict,
     set_model_state_dict,
@@ -57,10 +58,13 @@ def save(
     *,
     rank: int,
     extra: Mapping[str, Stateful] | None = None,
+    frozen: bool = True,
 ) -> None:
     """Write this worker's part; all workers call it together.
 
     Args:
+        frozen: whether the model's frozen parameters are saved, too. A training with adapters reads them from where it
+            first did.
         extra: other objects to save, by name. A module's state may be in parts, like the model's. Of any other object,
             rank 0's state is saved, so that it must be the same at all workers.
 
@@ -68,7 +72,7 @@ def save(
         OSError: a worker could not write; the message is the first such worker's.
         TypeError: an object in `extra` that is no module has a state in parts.
     """
-    parts, files = _gathered(model, optimizer, rank, extra or {})
+    parts, files = _gathered(model, optimizer, rank, extra or {}, frozen=frozen)
     _write(parts, files, dcp.FileSystemWriter(directory), None)
 
 
@@ -79,6 +83,7 @@ def async_save(
     *,
     rank: int,
     extra: Mapping[str, Stateful] | None = None,
+    frozen: bool = True,
 ) -> Callable[[dist.ProcessGroup | None], None]:
     """Copy this worker's part to memory; return what writes the copy, for `Checkpoints.save` to run in the background.
 
@@ -86,7 +91,7 @@ def async_save(
     together, and the returned function too, with a process group that has a CPU backend and no other use at the time.
     It takes the same arguments as `save`, and both raise the same errors.
     """
-    parts, files = _gathered(model, optimizer, rank, extra or {})
+    parts, files = _gathered(model, optimizer, rank, extra or {}, frozen=frozen)
     # Without copies ahead, as in dcp.async_save: they would wait for the training's CUDA stream.
     return partial(_write, _copied(parts), files, dcp.FileSystemWriter(directory, per_thread_copy_ahead=0))
 
@@ -99,6 +104,7 @@ def load(
     rank: int,
     reseed: int,
     extra: Mapping[str, Stateful] | None = None,
+    frozen: bool = True,
 ) -> None:
     """Read what `save` wrote, into the model, the optimizer and `extra`; all workers call it together.
 
@@ -111,8 +117,9 @@ def load(
     saved = frozenset((metadata.planner_data or {}).values())
     in_parts = {path[1] for path in saved if path[0] == "extra"}
     parts = {name: get_model_state_dict(module) for name, module in modules.items() if name in in_parts}
+    options = _options(frozen=frozen)
     with _trainable(optimizer):
-        model_state, optimizer_state = get_state_dict(model, optimizer)
+        model_state, optimizer_state = get_state_dict(model, optimizer, options=options)
         state: dict[str, Any] = {"model": model_state, "optimizer": _known(optimizer_state, saved), "extra": parts}
         with _causes():
             dcp.load(state, checkpoint_id=directory)
@@ -121,7 +128,7 @@ def load(
             for group, read in zip(optimizer_state["param_groups"], state["optimizer"]["param_groups"], strict=True)
         ]
         whole = {"state": optimizer_state["state"], "param_groups": groups}
-        set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=whole)
+        set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=whole, options=options)
         _forget(optimizer, groups, saved)
     for name, part in parts.items():
         set_model_state_dict(modules[name], part)
@@ -146,7 +153,7 @@ def load_weights(directory: Path, model: nn.Module) -> None:
 
 
 def _gathered(
-    model: nn.Module, optimizer: Optimizer, rank: int, extra: Mapping[str, Stateful]
+    model: nn.Module, optimizer: Optimizer, rank: int, extra: Mapping[str, Stateful], *, frozen: bool
 ) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Return what a worker writes: values for torch.distributed.checkpoint, and files by name."""
     modules, others = _split(extra)
@@ -156,7 +163,7 @@ def _gathered(
             raise TypeError(f"extra {name!r} is invalid: its state is in parts. Allowed: modules with such a state")
     if rank == 0:
         _warn_of_schedulers(optimizer, extra)
-    model_state, optimizer_state = _state(model, optimizer)
+    model_state, optimizer_state = _state(model, optimizer, _options(frozen=frozen))
     parts = {name: get_model_state_dict(module) for name, module in modules.items()}
     files = {generators.file_of(rank): _as_bytes(generators.state())}
     if rank == 0 and states:
@@ -194,10 +201,14 @@ def _as_bytes(state: dict[str, Any]) -> bytes:
     return file.getvalue()
 
 
-def _state(model: nn.Module, optimizer: Optimizer) -> tuple[dict[str, Any], dict[str, Any]]:
+def _options(*, frozen: bool) -> StateDictOptions:
+    return StateDictOptions(ignore_frozen_params=not frozen, strict=frozen)
+
+
+def _state(model: nn.Module, optimizer: Optimizer, options: StateDictOptions) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the states to save, and leave the optimizer as it is: PyTorch gives one without state a first step."""
     new = not optimizer.state
-    model_state, optimizer_state = get_state_dict(model, optimizer)
+    model_state, optimizer_state = get_state_dict(model, optimizer, options=options)
     if new:
         optimizer.state.clear()
         optimizer_state["state"] = {}

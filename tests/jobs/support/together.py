@@ -13,7 +13,13 @@ from torch import multiprocessing
 
 # PyTorch takes seconds to import: processes are forked from one that has imported it.
 python_multiprocessing.set_forkserver_preload(
-    ["torch.distributed.checkpoint.state_dict", "torch.distributed.fsdp", "ray_resume.torch_state", __name__]
+    [
+        "torch.distributed.checkpoint.state_dict",
+        "torch.distributed.fsdp",
+        "ray_resume.torch_state",
+        "llm_model",
+        __name__,
+    ]
 )
 
 
