@@ -17,7 +17,7 @@ import torch
 from ray_resume import __main__ as command
 from ray_resume.checkpoint_store import CheckpointStore, Saved, Writer
 from ray_resume.extending import DONE
-from ray_resume.save_requests import Requested, SaveRequests
+from ray_resume.requests.save_requests import Requested, SaveRequests
 from ray_resume.storage import open_storage
 from tests.jobs.support.runs import Runs, Undisturbed
 from tests.jobs.support.together import together

@@ -13,8 +13,8 @@ import os
 
 from ray_resume.checkpoint_store import CheckpointStore
 from ray_resume.extending import DONE
+from ray_resume.requests.save_requests import SaveRequests
 from ray_resume.runs import InvalidInputError, RunFailedError, first_use
-from ray_resume.save_requests import SaveRequests
 from ray_resume.storage import open_storage
 from ray_resume.telemetry.goodput import Goodput, goodput
 

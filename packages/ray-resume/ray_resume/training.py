@@ -14,9 +14,9 @@ from ray.train.torch import TorchConfig, TorchTrainer
 
 from ray_resume.checkpoint_store import CheckpointStore
 from ray_resume.cluster_view import missing_resources, reported_steps
-from ray_resume.on_sigterm import saving_on_sigterm
+from ray_resume.requests.on_sigterm import saving_on_sigterm
+from ray_resume.requests.save_requests import SaveRequests
 from ray_resume.runs import InvalidInputError, Run, RunFailedError, first_use
-from ray_resume.save_requests import SaveRequests
 from ray_resume.storage import open_storage
 from ray_resume.watchdog import PATIENCE, Watchdog
 from ray_resume.worker import completing

@@ -20,8 +20,8 @@ from ray_resume.checkpoint_store import CheckpointStore, Saved, Writer
 from ray_resume.cluster_view import StepReports
 from ray_resume.collective import agree, by_rank_0, world_size
 from ray_resume.data_order import DataOrder
+from ray_resume.requests.save_requests import Requested, SaveRequests
 from ray_resume.runs import Run
-from ray_resume.save_requests import Requested, SaveRequests
 from ray_resume.saving import Rest, Save, Write, in_background
 from ray_resume.storage import StorageError, open_storage
 from ray_resume.telemetry.meter import Meter

@@ -12,7 +12,7 @@ from typing import Final
 
 import ray
 
-from ray_resume.save_requests import SaveRequests
+from ray_resume.requests.save_requests import SaveRequests
 
 GRACE: Final = "RAY_JOB_STOP_WAIT_TIME_S"
 """Ray's variable with the seconds between the two signals (ray: dashboard/modules/job/job_supervisor.py)."""
