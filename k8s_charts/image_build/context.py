@@ -1,4 +1,4 @@
-"""The build context of the Ray image: `ray_image/` with the environment's further packages."""
+"""The build context of the Ray image: `ray_image/`, the training library, and the environment's further packages."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,10 @@ from typing import Final
 
 from config.facts import versions
 
-RAY_IMAGE_DIRECTORY: Final = Path(__file__).resolve().parents[2] / "ray_image"
+_REPOSITORY: Final = Path(__file__).resolve().parents[2]
+RAY_IMAGE_DIRECTORY: Final = _REPOSITORY / "ray_image"
+LIBRARY: Final = _REPOSITORY / "packages" / "ray-resume"
+_LIBRARY_FILES: Final = ("LICENSE", "README.md", "pyproject.toml", "ray_resume/**/*.py", "ray_resume/py.typed")
 FURTHER_REQUIREMENTS: Final = "further_requirements.txt"
 BUILD_ARGUMENTS: Final[Mapping[str, str]] = {
     "BASE_IMAGE": versions.RAY_BASE_IMAGE,
@@ -24,6 +27,8 @@ def context_files(pip: Sequence[str], directory: Path = RAY_IMAGE_DIRECTORY) -> 
         for path in sorted(directory.rglob("*"))
         if path.is_file()
     }
+    for path in sorted(path for pattern in _LIBRARY_FILES for path in LIBRARY.glob(pattern)):
+        files[f"{LIBRARY.name}/{path.relative_to(LIBRARY).as_posix()}"] = path.read_bytes()
     if pip:
         files[FURTHER_REQUIREMENTS] = "".join(f"{requirement}\n" for requirement in pip).encode()
     return files

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 from k8s_charts.image_build.context import (
     BUILD_ARGUMENTS,
     FURTHER_REQUIREMENTS,
+    LIBRARY,
     RAY_IMAGE_DIRECTORY,
     context_files,
     context_tag,
@@ -61,10 +63,25 @@ def test_tag_names_the_content_of_the_build_context() -> None:
     assert len({*tags, *(context_tag(contexts[0], arguments | {name: "2"}) for name in arguments)}) == 5
 
 
-def test_context_is_the_folder_of_the_image(tmp_path: Path) -> None:
+def test_context_is_the_folder_of_the_image_and_the_training_library(tmp_path: Path) -> None:
     write_context(context_files(()), tmp_path)
-    shipped = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    shipped = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     assert shipped == {path.name: path.read_bytes() for path in RAY_IMAGE_DIRECTORY.iterdir()}
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [LIBRARY.name]
+    context = tmp_path / LIBRARY.name
+    code = {path.relative_to(LIBRARY) for path in LIBRARY.glob("ray_resume/**/*") if path.suffix in {".py", ".typed"}}
+    library = {path.relative_to(context) for path in context.rglob("*") if path.is_file()}
+    assert library == code | {Path("LICENSE"), Path("README.md"), Path("pyproject.toml")}
+
+
+def test_library_in_the_context_can_be_installed(tmp_path: Path) -> None:
+    write_context(context_files(()), tmp_path)
+    source, target = tmp_path / LIBRARY.name, tmp_path / "installed"
+    uv = Path(sys.executable).with_name("uv")
+    argv = [uv, "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target", target, source]
+    done = subprocess.run([*argv, "--python", sys.executable], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (target / "ray_resume" / "py.typed").exists()
 
 
 def test_further_packages_are_part_of_the_context_and_so_of_the_tag(dev: Environment) -> None:
