@@ -296,3 +296,19 @@ def test_warm_start_that_cannot_be_is_named(tmp_path: Path) -> None:
     for other in (None, "other"):
         with pytest.raises(ray_resume.InvalidInputError, match=r"warm_from .* then, "):
             begun(tmp_path, warm_from=other, steps=5)
+
+
+def test_run_is_done_only_after_its_last_action(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ray_resume.training._fit", lambda run, *_, **__: train(run, EVERY))
+    called: list[Any] = []
+
+    def fail_once(outcome: Any) -> None:
+        called.append((outcome["checkpoint"], outcome["metrics"].keys(), (tmp_path / "job" / "DONE.json").exists()))
+        if len(called) == 1:
+            raise ConnectionError("the model registry does not answer")
+
+    with pytest.raises(ray_resume.RunFailedError, match="all steps are trained, but on_done failed: ConnectionError"):
+        ray_resume.fit(begun(tmp_path, steps=5)[0], train, {"steps": 5}, ray_resume.workers(1), on_done=fail_once)
+    for _ in range(2):
+        ray_resume.fit(begun(tmp_path, steps=5)[0], train, {"steps": 5}, ray_resume.workers(1), on_done=fail_once)
+    assert called == [("000000005@0001.01", {"loss": 0}.keys(), False)] * 2, "a run that is done calls nothing"

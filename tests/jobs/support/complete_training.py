@@ -60,11 +60,10 @@ def train(config: dict[str, Any]) -> None:
 
 
 def finish(trace: Path, outcome: Mapping[str, Any]) -> None:
-    """Fail when called for the first time."""
-    again = trace.exists() and "hook" in trace.read_text()
+    """Note the outcome, and fail after 12 steps."""
     with trace.open("a") as file:
         file.write(f"hook {outcome['checkpoint']} {outcome['metrics']['weight']:g}\n")
-    if not again:
+    if outcome["metrics"]["weight"] == 12:
         raise ConnectionError("the model registry does not answer")
 
 
