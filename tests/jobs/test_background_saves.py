@@ -18,6 +18,7 @@ from torch.multiprocessing import ProcessExitedException
 
 from ray_resume import Checkpoints, Run
 from ray_resume.checkpoint_store import CheckpointStore, StaleAttemptError
+from ray_resume.requests.save_requests import Requested
 from ray_resume.saving import Rest, Write
 from ray_resume.storage import open_storage
 from ray_resume.worker import completing
@@ -119,6 +120,18 @@ def test_next_save_waits_for_the_one_before_and_tells_how_long(
     assert written.order == ["5 copied", "5 written", "10 copied", "10 written"]
     assert steps(tmp_path) == [5, 10]
     assert re.search(r"waited \d+\.\d\d s for the checkpoint of step 5$", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_who_asked_for_a_save_is_waited_for_only_after_its_commit(
+    checkpoints: Checkpoints, written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The workers may be ended while they wait: steps that they did meanwhile would be lost."""
+    at_hold: list[list[int]] = []
+    monkeypatch.setattr(Requested, "holds", True)
+    monkeypatch.setattr(Requested, "wait", lambda *_: at_hold.append(steps(tmp_path)))
+    written.go.set()
+    checkpoints.save(5, written.part(5), {})
+    assert at_hold == [[5]]
 
 
 def test_metrics_are_those_of_the_step_of_the_save(

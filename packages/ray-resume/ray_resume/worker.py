@@ -129,6 +129,9 @@ class Checkpoints:
             self._writing = save, in_background(call)
         self.meter.saved(step, time.monotonic() - started)
         with self.meter.waiting():
+            if self._requested.holds:
+                # The hold must begin after the commit: whoever asked ends the workers during it.
+                self.wait()
             self._requested.wait(step, self._say)
 
     def wait(self) -> None:

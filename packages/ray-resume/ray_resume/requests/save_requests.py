@@ -122,6 +122,11 @@ class Requested:
         requested, self._hold, self._ask_at = by_rank_0(lambda: self._decide(step))
         return bool(requested)
 
+    @property
+    def holds(self) -> bool:
+        """Return whether the workers wait after this save: the same answer at all of them."""
+        return self._hold > 0
+
     def wait(self, step: int, say: Callable[[str], None]) -> None:
         """Wait after the save of `step` for as long as its requests want: somebody is about to end the workers."""
         if not self._hold:

@@ -140,6 +140,7 @@ THROUGH: dict[Role, set[tuple[str, str]]] = {
     Role.SCIENTIST: {("s3", "kms:Decrypt"), ("s3", "kms:GenerateDataKey")},
     Role.DEPLOYER: {("", "kms:DescribeKey"), ("", "kms:GetKeyPolicy"), ("s3", "kms:Decrypt")},
     Role.OPERATOR: {("s3", "kms:Decrypt"), ("sagemaker", "kms:CreateGrant"), ("sagemaker", "kms:DescribeKey")},
+    Role.VIEWER: {("s3", "kms:Decrypt")},
 }
 """What a role may do with the company's key, and through which service; preflight looks at the key itself."""
 THROUGH[Role.ADMIN] = THROUGH[Role.DEPLOYER] | THROUGH[Role.OPERATOR]
