@@ -72,8 +72,17 @@ def copy_of(example: str, name: str, place: Place, directory: Path = DIRECTORY) 
         raise NewError(f"--zone is invalid: {example} has an existing VPC. Fix: edit network.existing of the new file")
     for key, part in (("cluster_name", document["hyperpod"]), ("repository", document["image"])):
         if key in part:
-            part[key] = f"{part[key].removesuffix(f'-{example}')}-{name}"
+            pattern = document.get("company", {}).get("name_pattern", "").replace("{project}", document["project"])
+            part[key] = _renamed(part[key], example, name, pattern)
     return document
+
+
+def _renamed(stated: str, example: str, name: str, pattern: str) -> str:
+    """Return the physical name in environment `name` for the one that the example states, by the company's pattern."""
+    before, now = (pattern.partition("{name}")[0].replace("{environment}", each) for each in (example, name))
+    if before != now and stated.startswith(before):
+        return now + stated.removeprefix(before)
+    return f"{stated.removesuffix(f'-{example}')}-{name}"
 
 
 def target(name: str, directory: Path = DIRECTORY) -> Path:

@@ -78,8 +78,9 @@ def test_library_in_the_context_can_be_installed(tmp_path: Path) -> None:
     write_context(context_files(()), tmp_path)
     source, target = tmp_path / LIBRARY.name, tmp_path / "installed"
     uv = Path(sys.executable).with_name("uv")
-    argv = [uv, "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target", target, source]
-    done = subprocess.run([*argv, "--python", sys.executable], capture_output=True, text=True, check=False)
+    how = ("--quiet", "--no-deps", "--no-build-isolation", "--python", sys.executable)
+    argv = [str(word) for word in (uv, "pip", "install", *how, "--target", target, source)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (target / "ray_resume" / "py.typed").exists()
 

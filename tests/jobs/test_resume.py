@@ -308,7 +308,11 @@ def test_run_is_done_only_after_its_last_action(tmp_path: Path, monkeypatch: pyt
             raise ConnectionError("the model registry does not answer")
 
     with pytest.raises(ray_resume.RunFailedError, match="all steps are trained, but on_done failed: ConnectionError"):
-        ray_resume.fit(begun(tmp_path, steps=5)[0], train, {"steps": 5}, ray_resume.workers(1), on_done=fail_once)
+        ray_resume.fit(
+            begun(tmp_path, steps=5)[0], lambda _: None, {"steps": 5}, ray_resume.workers(1), on_done=fail_once
+        )
     for _ in range(2):
-        ray_resume.fit(begun(tmp_path, steps=5)[0], train, {"steps": 5}, ray_resume.workers(1), on_done=fail_once)
+        ray_resume.fit(
+            begun(tmp_path, steps=5)[0], lambda _: None, {"steps": 5}, ray_resume.workers(1), on_done=fail_once
+        )
     assert called == [("000000005@0001.01", {"loss": 0}.keys(), False)] * 2, "a run that is done calls nothing"

@@ -103,6 +103,8 @@ def test_any_file_at_all_is_refused_with_findings(content: str | bytes, director
 def test_yaml_that_a_library_wrote_is_read_back_unchanged(document: Any, directory: Path) -> None:
     for cluster in document["ray"]["clusters"]:
         assume(not any(AMBIGUOUS.fullmatch(value) for value in cluster.get("env", {}).values()))
+    for link in document.get("fsx", {}).get("data_repositories", []):
+        assume(not AMBIGUOUS.fullmatch(link["prefix"]))
     yaml = YAML()
     yaml.width = 10_000
     file = directory / "written.yaml"

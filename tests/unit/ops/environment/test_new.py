@@ -117,7 +117,7 @@ def test_a_copied_example_keeps_its_comments_and_values_and_has_names_of_its_own
         line for line in rest if not line.strip().startswith(own)
     ]
     mine, theirs = config.load("trial", environments), config.load(example)
-    assert mine.hyperpod.cluster_name == "ml-cluster-trial"
+    assert mine.hyperpod.cluster_name == ("acme-trial-ml-cluster" if example == "closed" else "ml-cluster-trial")
     assert mine.image.repository in {"aws-ray-custom-trial", None}
     assert mine.network.existing or mine.network.vpc_cidr != theirs.network.vpc_cidr
 

@@ -16,7 +16,6 @@ from tests.unit.support.fake_apis import Apis, aws_error
 from tests.unit.support.running_environment import event, failure
 
 EVENTS = "/api/v1/events"
-NOW = datetime.now(UTC)
 
 
 def events(*words: str) -> Result:
@@ -24,7 +23,7 @@ def events(*words: str) -> Result:
 
 
 def ago(minutes: int) -> datetime:
-    return NOW - timedelta(minutes=minutes)
+    return datetime.now(UTC) - timedelta(minutes=minutes)
 
 
 def warning(name: str, moment: datetime) -> dict[str, Any]:
