@@ -13,7 +13,7 @@ from rehearsal.paths import REPOSITORY
 
 _PARTS: Final = (
     *("app.py", "cdk.json", "config", "controllers", "handlers", "k8s_charts"),
-    *("lifecycle_scripts", "ops", "ray_image", "stacks"),
+    *("lifecycle_scripts", "ops", "packages/ray-resume", "ray_image", "stacks"),
 )
 # Never the user's environments: figures must be comparable with earlier ones.
 _ENVIRONMENTS: Final = REPOSITORY / "tests" / "environments"

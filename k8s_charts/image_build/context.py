@@ -10,7 +10,7 @@ from config.facts import versions
 _REPOSITORY: Final = Path(__file__).resolve().parents[2]
 RAY_IMAGE_DIRECTORY: Final = _REPOSITORY / "ray_image"
 LIBRARY: Final = _REPOSITORY / "packages" / "ray-resume"
-_LIBRARY_FILES: Final = ("LICENSE", "README.md", "pyproject.toml", "ray_resume/**/*.py", "ray_resume/py.typed")
+_LIBRARY_FILES: Final = ("LICENSE", "README.md", "pyproject.toml", "ray_resume/py.typed")
 FURTHER_REQUIREMENTS: Final = "further_requirements.txt"
 BUILD_ARGUMENTS: Final[Mapping[str, str]] = {
     "BASE_IMAGE": versions.RAY_BASE_IMAGE,
@@ -27,7 +27,8 @@ def context_files(pip: Sequence[str], directory: Path = RAY_IMAGE_DIRECTORY) -> 
         for path in sorted(directory.rglob("*"))
         if path.is_file()
     }
-    for path in sorted(path for pattern in _LIBRARY_FILES for path in LIBRARY.glob(pattern)):
+    # Files by their names: without the folder this fails, instead of giving the image another tag.
+    for path in sorted([*(LIBRARY / name for name in _LIBRARY_FILES), *LIBRARY.glob("ray_resume/**/*.py")]):
         files[f"{LIBRARY.name}/{path.relative_to(LIBRARY).as_posix()}"] = path.read_bytes()
     if pip:
         files[FURTHER_REQUIREMENTS] = "".join(f"{requirement}\n" for requirement in pip).encode()

@@ -121,9 +121,17 @@ def test_the_image_s_base_is_the_walkthrough_s() -> None:
     assert f"build-arg:BASE_IMAGE=docker.io/{base}" in arguments
 
 
+def test_the_training_jobs_options_are_those_of_our_job() -> None:
+    named = {option for row in ROWS if row.section == "Training job" for option in re.findall(r"--[a-z-]+", row.ours)}
+    jobs = DOCS.parent / "ray_jobs"
+    code = "".join((jobs / name).read_text() for name in ("fsdp_finetune.py", "arguments.py"))
+    assert named
+    assert {option for option in named if f'"{option}"' not in code} == set()
+
+
 def test_the_page_covers_every_part_of_the_walkthrough() -> None:
     sections = {row.section for row in ROWS}
-    assert sections == {"HyperPod cluster", "Storage", "KubeRay", "RayCluster", "Image", "Use"}
+    assert sections == {"HyperPod cluster", "Storage", "KubeRay", "RayCluster", "Image", "Training job", "Use"}
     assert len(LOOKED_UP) > 50
 
 
