@@ -167,7 +167,7 @@ def test_command_prints_each_loss(folder: Folder) -> None:
     ("run", "message"),
     [
         ("/nowhere/run", "run '/nowhere/run' is invalid: no workers have begun there. Allowed: the folder of a run"),
-        ("runs/run", "run 'runs/run' cannot be read: storage path 'runs' is invalid"),
+        ("runs/run", "storage path 'runs' is invalid. Allowed: an absolute path that every node sees"),
     ],
 )
 def test_folder_that_is_no_run_is_named(run: str, message: str) -> None:

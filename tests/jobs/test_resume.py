@@ -33,6 +33,8 @@ def alone(group_of_one: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make this process the only worker; all that it needs of Ray is its rank and a place for its reports."""
     monkeypatch.setattr(ray.train, "get_context", lambda: SimpleNamespace(get_world_rank=lambda: 0))
     monkeypatch.setattr(ray.train, "report", lambda _: None)
+    # Before it handles SIGTERM, `fit` would connect this process to Ray.
+    monkeypatch.setattr(ray, "init", lambda: None)
 
 
 @pytest.fixture
