@@ -126,7 +126,9 @@ class DrillCluster:
         """Install in the order of a deployment. Raises RehearsalError if operator or reaper do not start."""
         operator = self.environment.kuberay.namespace
         stand_ins.build(self._directory / "charts", self.plane.binaries)
-        self.kubectl.apply(rendered(self.platform.kuberay_namespace, self.platform.kuberay_policies))
+        # Viewers read in the namespace of the image build, too.
+        namespaces = (self.platform.kuberay_namespace, self.platform.image_build_namespace)
+        self.kubectl.apply(rendered(*namespaces, self.platform.kuberay_policies))
         self.kubectl.install(self.platform.kuberay)
         wait_started(self.plane, operator, OPERATOR)
         self.kubectl.apply(rendered(*self._ground()))
