@@ -85,7 +85,7 @@ TIERS: Final = (
     _tests("rehearsal", budget=30),
     replace(_tests("embedded-account", budget=25), files=(*_FRAME, "packages/embedded-account/*", "tests/tiers.py")),
     # From here on tiers that mostly wait: they run beside those above, the longest first.
-    Tier("jobs", "make test-jobs", budget=20, cores=0.5, files=(*_FRAME, *_JOBS), needs=("setup-jobs",)),
+    Tier("jobs", "make test-jobs", budget=25, cores=0.5, files=(*_FRAME, *_JOBS), needs=("setup-jobs",)),
     _drills(
         "drills-kubernetes",
         "node-dies head-node-dies node-replaced worker-fails head-lost workers-scaled operator-down "
