@@ -27,7 +27,7 @@ from embedded_account.kubernetes.nodes import Nodes
 from embedded_account.testing.cluster import GENERAL, Kubectl, Object, helm, pod
 from k8s_charts.controllers.code import RELEASE, ControllerCode, ControllerCodeChart
 from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorChart
-from k8s_charts.shared.names import JOB_SUPERVISOR, JOB_SUPERVISOR_CODE, RUN_LABEL, submitters_group
+from k8s_charts.shared.names import JOB_SUPERVISOR, JOB_SUPERVISOR_CODE, RAYJOB_SUBMITTER, RUN_LABEL, submitters_group
 from ops.errors import UnreachableError
 from ops.jobs import direct, follow
 from ops.jobs.checkpoint import answer, ask, job_of
@@ -131,7 +131,7 @@ def supervisor_objects() -> list[Object]:
 
 def earlier_objects() -> list[Object]:
     """The supervisor's manifest of earlier deployments: with the code, and CDK's label."""
-    objects = supervisor_objects()
+    objects = [item for item in supervisor_objects() if item["metadata"]["name"] != RAYJOB_SUBMITTER]
     [template] = [item for item in objects if item["kind"] == "CronJob"]
     [volume] = template["spec"]["jobTemplate"]["spec"]["template"]["spec"]["volumes"]
     volume["configMap"] = {"name": JOB_SUPERVISOR}
