@@ -29,8 +29,8 @@ def test_newer_version_changes_the_code_and_the_hashes_of_its_pods_only() -> Non
     after = {place(each): each for each in newer(before)}
     changed = {each["metadata"]["name"] for each in before if after[place(each)] != each}
     assert len(after) == len(before)
-    assert {"ray-reaper", "job-supervisor"} <= changed
-    assert len(changed) <= 4, "two controllers and their code"
+    controllers = {"ray-reaper", "job-supervisor", "rayjob-submitter"}
+    assert changed == controllers | {f"{each}-code" for each in controllers}
 
 
 def test_code_whose_hash_no_object_carries_is_refused() -> None:
