@@ -10,8 +10,8 @@ from typing import Final
 from embedded_account.paths import CDK_PRELOAD
 from rehearsal.run.cdk import run
 
-_SPREAD: Final = 60.0
-"""Seconds over which the kills are spread: a destroy takes about half of it, and its interruptions the rest."""
+_SPREAD: Final = 30.0
+"""Seconds over which a few kills are spread, so that one destroy meets them all: it takes about as long."""
 _LATEST: Final = 6.0
 """The latest kill of many, in seconds: by then `ops destroy` has started the CDK CLI."""
 
@@ -31,24 +31,30 @@ def destroy(
     *,
     kills: Sequence[float],
     echo: Callable[[str], None],
-) -> int:
-    """Run `ops destroy` to its end after runs that are killed; return how many were killed before their end.
+) -> Sequence[float]:
+    """Run `ops destroy` to its end after runs that are killed; return the kills that its end came before.
 
     A killed run leaves its `cdk destroy` behind, as on a user's machine, and the next one runs beside it. `--force`,
     because nobody can ask the simulated Ray for its jobs.
     """
     argv = [sys.executable, "-m", "ops", "destroy", "--env", environment, "--yes", "--force", "--app", "cdk.out"]
     env = {**variables, "NODE_OPTIONS": f"--require={CDK_PRELOAD}"}
-    killed = 0
-    for number, seconds in enumerate(kills):
-        with (logs / f"ops-destroy-killed-{number}.log").open("w") as log:
-            child = subprocess.Popen(argv, cwd=project, env=env, stdout=log, stderr=subprocess.STDOUT)
-            try:
-                child.wait(seconds)
-            except subprocess.TimeoutExpired:
-                killed += 1
-            finally:
-                child.kill()
-                child.wait()
+    left = list(kills)
+    while left and _is_killed(argv, project, env, logs / f"ops-destroy-killed-{len(left)}.log", left[0]):
+        del left[0]
     run(argv, cwd=project, env=env, log=logs / "ops-destroy.log", echo=echo)
-    return killed
+    return left
+
+
+def _is_killed(argv: Sequence[str], project: Path, env: Mapping[str, str], log: Path, seconds: float) -> bool:
+    """Return whether a run was killed after so many seconds, before its end."""
+    with log.open("w") as file:
+        child = subprocess.Popen(argv, cwd=project, env=env, stdout=file, stderr=subprocess.STDOUT)
+        try:
+            child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return True
+        finally:
+            child.kill()
+            child.wait()
+    return False

@@ -62,8 +62,11 @@ def _steps(rehearsal: Rehearsal, console: Console, *, keep: bool, kills: Sequenc
     rehearsal.ray_is_ready()
     rehearsal.ray_stack_alone()
     rehearsal.ray_is_ready()
-    rehearsal.destroy(kills)
+    left = rehearsal.destroy(kills)
     _judge(rehearsal, console, protected=rehearsal.environment.protect)
+    while left:
+        left = rehearsal.destroy_again(left)
+        _judge(rehearsal, console, protected=False)
     if rehearsal.environment.protect:
         rehearsal.deployed_again()
         _judge(rehearsal, console, protected=False)

@@ -287,15 +287,15 @@ class Rehearsal:
             step.see("no RayCluster and no Ray pod is left")
             self.cdk("deploy", stack, "--require-approval", "never", "--progress", "events", again=True)
 
-    def destroy(self, kills: Sequence[float] = ()) -> None:
+    def destroy(self, kills: Sequence[float] = ()) -> Sequence[float]:
         """Destroy all stacks, except protected ones, whose destruction must be refused.
 
         An environment without protection is destroyed by `ops destroy`, which is killed after each of `kills` seconds
-        and run again; a protected one by `cdk destroy` alone.
+        and run again; a protected one by `cdk destroy` alone. Return the kills that the end of the destroy came before.
         """
         if not self.environment.protect:
             with self.progress.step("ops destroy") as step:
-                killed = ops_destroy.destroy(
+                left = ops_destroy.destroy(
                     self.environment.name,
                     self.project.directory,
                     self.environment_of(Role.DEPLOYER),
@@ -304,8 +304,8 @@ class Rehearsal:
                     echo=self.progress.echo,
                 )
                 if kills:
-                    step.see(f"killed {killed} times before its end, then run again")
-            return
+                    step.see(f"killed {len(kills) - len(left)} times before its end, then run again")
+            return left
         with self.progress.step("cdk destroy (the protected stacks stay)") as step:
             stacks = (naming.stack(self.environment, stack) for stack in UNPROTECTED)
             self.cdk("destroy", *stacks, "--force", *AT_ONCE, again=True)
@@ -315,6 +315,7 @@ class Rehearsal:
                     f"`cdk destroy --all` must be refused by termination protection:\n{printed[-2000:]}"
                 )
             step.see("`cdk destroy --all` is refused: storage and network are protected")
+        return ()
 
     def take_inventory(self, protected: bool) -> verdict.Leftovers:
         """Sort what is left; with `protected`, exactly the protected stacks must be left."""
@@ -330,6 +331,18 @@ class Rehearsal:
                 f"{len(leftovers.protected)} resources in protected stacks, {len(leftovers.nobody)} without an owner"
             )
             return leftovers
+
+    def destroy_again(self, kills: Sequence[float]) -> Sequence[float]:
+        """Redeploy and destroy a destroyed environment, for kills that an earlier destroy ended before.
+
+        Return the kills that this destroy ended before, too. Raises RehearsalError if these are all.
+        """
+        with self.progress.step("cdk deploy --all, again"):
+            self.deploy_stacks()
+        left = self.destroy(kills)
+        if len(left) == len(kills):
+            raise RehearsalError(f"`ops destroy` ended before its kill after {kills[0]:.1f} s")
+        return left
 
     def deployed_again(self) -> None:
         """Redeploy a protected environment, which must reuse its data, and destroy it after `protect: false`."""
