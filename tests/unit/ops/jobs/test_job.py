@@ -57,7 +57,9 @@ def a_run(name: str, *, condition: str | None = None) -> dict[str, Any]:
     labels = {"ray-on-hyperpod/run": name, "ray-on-hyperpod/cluster": "rayml"}
     metadata = {"name": name, "uid": "u-1", "labels": labels, "creationTimestamp": "2026-11-01T10:00:00Z"}
     conditions = [{"type": condition, "status": "True"}] if condition else []
-    return {"metadata": metadata, "status": {"conditions": conditions}}
+    container = {"name": "job-supervisor", "args": [f"--run={name}", "--storage=/fsx/ray/runs", "--first-attempt=1"]}
+    spec = {"template": {"spec": {"containers": [container]}}}
+    return {"metadata": metadata, "spec": spec, "status": {"conditions": conditions}}
 
 
 def a_lease(name: str, **state: Any) -> dict[str, Any]:
