@@ -13,7 +13,7 @@ import kubernetes
 
 from ops.jobs import questions
 from ops.jobs.head_api import ENDED, Head, heads
-from ops.jobs.questions import NoAnswerError
+from ops.jobs.questions import UnansweredError
 from ops.jobs.running import ray_jobs
 
 SAVE_SECONDS: Final = 600.0
@@ -103,7 +103,7 @@ def answer(asked: Asked, interval: float = 1.0) -> str:
     """
     try:
         saved, output = questions.answer(asked.job.head, asked.id, seconds=asked.seconds, interval=interval)
-    except NoAnswerError as error:
+    except UnansweredError as error:
         raise CheckpointError(f"{asked.job} was asked, but {error}") from error
     said = questions.last_line(output)
     if not saved:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ops.jobs import questions
 from ops.jobs.checkpoint import Job
-from ops.jobs.questions import NoAnswerError
+from ops.jobs.questions import UnansweredError
 
 _BEGINS_SECONDS = 300.0
 """How long the worker may take to begin: it does so between two steps."""
@@ -56,7 +56,7 @@ def profile(job: Job, *, worker: int, seconds: float, interval: float = 1.0) -> 
     id = questions.ask(job.head, job.id, "profile", entry, job.runtime_env)
     try:
         done, output = questions.answer(job.head, id, seconds=_BEGINS_SECONDS + seconds, interval=interval)
-    except NoAnswerError as error:
+    except UnansweredError as error:
         raise ProfileError(f"{job} was asked, but {error}") from error
     said = questions.last_line(output)
     if not done:

@@ -16,7 +16,7 @@ _ASKS: Final = ("checkpoint-of", "profile-of", "output-of")
 _START_SECONDS: Final = 120.0
 
 
-class NoAnswerError(Exception):
+class UnansweredError(Exception):
     """Ray did not run the job that asks, or not to its end; the message says why."""
 
 
@@ -39,12 +39,12 @@ def ask(head: Head, of: str, what: str, entrypoint: str, runtime_env: dict[str, 
 def answer(head: Head, id: str, *, seconds: float, interval: float) -> tuple[bool, str]:
     """Wait for the end of a job that asks, `seconds` and the start of a job at most.
 
-    Return whether it succeeded, and its output. Raises NoAnswerError, HeadUnreachableError and RayApiError.
+    Return whether it succeeded, and its output. Raises UnansweredError, HeadUnreachableError and RayApiError.
     """
     deadline = time.monotonic() + seconds + _START_SECONDS
     while (job := head.job(id))["status"] not in ENDED:
         if time.monotonic() >= deadline:
-            raise NoAnswerError("Ray did not answer. Fix: see `ops status`")
+            raise UnansweredError("Ray did not answer. Fix: see `ops status`")
         time.sleep(interval)
     return job["status"] == "SUCCEEDED", "".join(head.tail(id)) or str(job.get("message") or "")
 

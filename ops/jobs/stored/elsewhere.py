@@ -38,7 +38,7 @@ class Elsewhere:
     def between(self, job: str, begin: int, end: int) -> str:
         """Return what is between two positions of an attempt's output; empty if that is lost."""
         for head in self._heads():
-            with self._unreachable():
+            with self._noting_errors():
                 text = ""
                 for piece in head.tail(job):
                     text += piece
@@ -58,7 +58,7 @@ class Elsewhere:
         Also return the reason if its end is missing.
         """
         for head in self._heads():
-            with self._unreachable():
+            with self._noting_errors():
                 if head.job(job)["status"] in ENDED:
                     return ["".join(head.tail(job))[begin:]], ""
         if found := self._kept.get(job):
@@ -69,20 +69,20 @@ class Elsewhere:
     def _kept(self) -> dict[str, KeptOutput]:
         """The kept output of the run's attempts. Of programs of one job, each has kept all from the beginning on."""
         for head in self._heads():
-            with self._unreachable():
+            with self._noting_errors():
                 found = kept.read(head, self._run.name, self._run.storage)
                 return {each.job: each for each in found if each.series == self._run.series}
         return {}
 
     def _heads(self) -> Iterator[Head]:
-        with self._unreachable():
+        with self._noting_errors():
             for pod in heads(self._runs.core, self._runs.namespace, self._run.cluster):
                 yield Head(self._runs.core, self._runs.namespace, pod)
                 return
         self._reason = self._reason or f"RayCluster {self._run.cluster} has no running head that could read the storage"
 
     @contextmanager
-    def _unreachable(self) -> Iterator[None]:
+    def _noting_errors(self) -> Iterator[None]:
         """Note the error if the head does not have or say what it is asked: the output is reported as missing."""
         try:
             yield

@@ -19,7 +19,7 @@ from typing import Final
 from ops.jobs import questions
 from ops.jobs.head_api import Head
 from ops.jobs.package import pack
-from ops.jobs.questions import NoAnswerError
+from ops.jobs.questions import UnansweredError
 
 _SECONDS: Final = 600.0
 _END: Final = "end of the kept output"
@@ -97,7 +97,7 @@ def read(head: Head, run: str, storage: str, *, interval: float = 1.0) -> list[K
     id = questions.ask(head, run, "output", shlex.join(words), {"working_dir": library.uri})
     try:
         done, output = questions.answer(head, id, seconds=_SECONDS, interval=interval)
-    except NoAnswerError as error:
+    except UnansweredError as error:
         raise KeptOutputError(str(error)) from error
     lines = output.splitlines()
     if not done or _END not in lines:
