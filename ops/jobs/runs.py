@@ -225,6 +225,14 @@ class Runs:
             name, self._namespace, propagation_policy="Background", _request_timeout=REQUEST_TIMEOUT
         )
 
+    def may_reach_heads(self) -> bool:
+        """Return whether the caller may use a port-forward, as submitters may and viewers may not."""
+        wanted = {"verb": "get", "resource": "pods", "subresource": "portforward", "namespace": self._namespace}
+        review = kubernetes.client.AuthorizationV1Api(self._api).create_self_subject_access_review(
+            {"spec": {"resourceAttributes": wanted}}, _request_timeout=REQUEST_TIMEOUT
+        )
+        return bool(review.status.allowed)
+
     def pods(self, name: str) -> list[Any]:
         """Return a run's supervisor pods, oldest first."""
         selector = f"{_JOB_LABEL}={name}"

@@ -68,6 +68,9 @@ class Elsewhere:
     @cached_property
     def _kept(self) -> dict[str, KeptOutput]:
         """The kept output of the run's attempts. Of programs of one job, each has kept all from the beginning on."""
+        if not self._runs.may_reach_heads():
+            self._reason = "only submitters can read output that was kept"
+            return {}
         for head in self._heads():
             with self._noting_errors():
                 found = kept.read(head, self._run.name, self._run.storage)
@@ -110,6 +113,8 @@ class _Kept:
 def show_kept(runs: Runs, name: str, cluster: str | None, storage: str, console: Console) -> None:
     """Show the output of all jobs of a run that Kubernetes no longer knows. Raises RunError if none is kept."""
     unknown = f"there is no run {name} in namespace {runs.namespace}"
+    if not runs.may_reach_heads():
+        raise RunError(f"{unknown}. Fix: see `ops job list`; only submitters can read output that was kept")
     try:
         head = Head(runs.core, runs.namespace, head_of(runs.core, runs.namespace, runs.cluster(cluster)))
         found = {(each.series, each.job): each for each in kept.read(head, name, storage)}

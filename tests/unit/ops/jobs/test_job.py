@@ -52,6 +52,9 @@ def refused(*arguments: str, code: int) -> str:
     return line.removeprefix("error: ")
 
 
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
 def a_run(name: str, *, condition: str | None = None) -> dict[str, Any]:
     """Return the Job of a run."""
     labels = {"ray-on-hyperpod/run": name, "ray-on-hyperpod/cluster": "rayml"}
@@ -75,6 +78,7 @@ def cluster(apis: Apis) -> Apis:
         RAY_CLUSTERS: {"items": [{"metadata": {"name": "rayml"}}]},
         TEMPLATE: {"metadata": {"name": "job-supervisor"}, "spec": spec},
         f"POST {JOBS}": a_run("train"),
+        f"POST {REVIEWS}": {"spec": {}, "status": {"allowed": True}},
         JOBS: {"items": []},
         LEASES: {"items": []},
         PODS: {"items": []},

@@ -7,7 +7,7 @@ import pytest
 from ops.jobs.stored.kept import KeptOutput, as_ray_reads, parsed
 from tests.support.kept_lines import LINES
 from tests.unit.ops.jobs.test_checkpoint import FakeHead, head, ops, refused  # noqa: F401 - a fixture
-from tests.unit.ops.jobs.test_job import JOBS, LEASES, a_lease, a_run, cluster  # noqa: F401 - a fixture
+from tests.unit.ops.jobs.test_job import JOBS, LEASES, REVIEWS, a_lease, a_run, cluster  # noqa: F401 - a fixture
 from tests.unit.support.fake_apis import Apis
 
 
@@ -41,7 +41,8 @@ def test_output_of_a_run_whose_pods_are_gone_comes_from_its_storage(cluster: Api
         "� d",
         "── output may be missing: job train-3, neither a log nor the storage has it",
     ]
-    uploaded, (_, request) = cluster.changes[:-1], cluster.changes[-1]
+    asked, *uploaded, (_, request) = cluster.changes
+    assert asked[0] == f"POST {REVIEWS}"
     assert request["entrypoint"] == "python -m ray_resume output /fsx/ray/runs/train"
     assert request["runtime_env"].keys() == {"working_dir"}
     assert [what for what, _ in uploaded] == ["upload"], "the checkout's library reads the storage"
@@ -84,6 +85,15 @@ def test_run_of_which_nothing_is_kept_is_unknown(cluster: Apis, storage: FakeHea
     assert "Output kept of an earlier one: the head ray/head cannot read /fsx/ray/runs" in refused(
         "job", "logs", "nothing"
     )
+
+
+def test_who_may_not_reach_a_head_asks_none(cluster: Apis, storage: FakeHead) -> None:  # noqa: F811
+    cluster.kubernetes[f"POST {REVIEWS}"] = {"spec": {}, "status": {"allowed": False}}
+    assert "only submitters can read output that was kept" in refused("job", "logs", "nothing")
+    ended(cluster, attempt=1, exit_code=0)
+    told = ops("job", "logs", "train").stdout
+    assert told == "── output may be missing: job train-1, only submitters can read output that was kept\n"
+    assert {what for what, _ in cluster.changes} == {f"POST {REVIEWS}"}
 
 
 def test_positions_count_characters_as_ray_reads_them() -> None:
