@@ -41,6 +41,16 @@ setup-policies: .venv-policies/.stamp ## install checkov (.venv-policies), which
 .PHONY: setup-jobs
 setup-jobs: .venv-jobs/.stamp ## install Ray and PyTorch for the training jobs' tests (.venv-jobs, 5 GB)
 
+# The server's pins need not go with Ray's: its own environment.
+.venv-mlflow/.stamp: requirements/mlflow.txt | setup
+	@printf 'setup: an MLflow server for long tests\n'
+	@$(VENV)/uv venv --quiet --clear --python '>=3.11,<3.13' .venv-mlflow
+	@$(VENV)/uv pip sync --quiet --python .venv-mlflow/bin/python --require-hashes requirements/mlflow.txt
+	@touch $@
+
+.PHONY: setup-mlflow
+setup-mlflow: .venv-mlflow/.stamp ## install an MLflow server for `make test-long` (.venv-mlflow)
+
 .PHONY: setup-programs
 setup-programs: setup ## build the rehearsal's control plane (.rehearsal/cache), as the first rehearsal does
 	@$(RUN) $(VENV)/python -m rehearsal build
@@ -97,7 +107,7 @@ test-gpu: setup-jobs ## save and resume trainings with NCCL, CUDA's generators a
 	@$(JOBS) -m gpu tests/jobs/test_gpu.py
 
 .PHONY: test-long
-test-long: setup setup-jobs ## run all cases that other runs only sample, and the wide explorations
+test-long: setup setup-jobs setup-mlflow ## run all cases that other runs only sample, and the wide explorations
 	@$(RUN) pytest -q -n 2 --dist loadgroup -m 'long or sampled' tests/charts tests/handlers tests/rehearsal tests/synth
 	@$(RUN) pytest -q -n 2 --hypothesis-profile long -m hypothesis tests/unit tests/handlers tests/synth
 	@$(JOBS) -n 2 --dist loadfile -m 'long or sampled' tests/jobs

@@ -29,6 +29,7 @@ _REHEARSED: Final = (
 _JOBS: Final = (
     *("requirements/jobs.txt", "config/*", "controllers/*", "packages/*", "rehearsal/*", "ray_jobs/*", "tests/jobs/*"),
     *("tests/__init__.py", "tests/conftest.py", "tests/support/__init__.py", "tests/support/fake_kubernetes.py"),
+    "tests/support/kept_lines.py",
     *("tests/support/sampling.py", "tests/support/supervised_run.py", "tests/support/users_files.py"),
     "tests/support/waiting.py",
 )

@@ -4,16 +4,16 @@ A short Ray job asks, with the environment of the job that it asks: the same cod
 (`python -m ray_resume checkpoint`). So `ops` needs no access to the storage, and nothing beside the head's own API.
 """
 
-import secrets
 import shlex
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import kubernetes
 
+from ops.jobs import questions
 from ops.jobs.head_api import ENDED, Head, heads
+from ops.jobs.questions import UnansweredError
 from ops.jobs.running import ray_jobs
 
 SAVE_SECONDS: Final = 600.0
@@ -22,9 +22,6 @@ SAVE_SECONDS: Final = 600.0
 HOLD_SECONDS: Final = 300.0
 """How long the workers wait after a save for the change that ends them."""
 
-# Longer than Ray needs to start a job.
-_START_SECONDS: Final = 120.0
-_ASKS: Final = "checkpoint-of"
 _RUNNING: Final = "RUNNING"
 
 Say = Callable[[str], None]
@@ -95,17 +92,8 @@ def ask(job: Job, *, seconds: float, hold: float = 0.0) -> Asked:
 
     Raises HeadUnreachableError and RayApiError.
     """
-    id = f"{job.id}-checkpoint-{secrets.token_hex(4)}"
     words = ["python", "-m", "ray_resume", "checkpoint", f"--timeout={seconds:g}", f"--hold={hold:g}"]
-    job.head.submit(
-        {
-            "submission_id": id,
-            "entrypoint": shlex.join(words),
-            "runtime_env": job.runtime_env,
-            "metadata": {_ASKS: job.id},
-        }
-    )
-    return Asked(job, id, seconds)
+    return Asked(job, questions.ask(job.head, job.id, "checkpoint", shlex.join(words), job.runtime_env), seconds)
 
 
 def answer(asked: Asked, interval: float = 1.0) -> str:
@@ -113,15 +101,12 @@ def answer(asked: Asked, interval: float = 1.0) -> str:
 
     Raises CheckpointError if the job did not save in time, HeadUnreachableError and RayApiError.
     """
-    deadline = time.monotonic() + asked.seconds + _START_SECONDS
-    head = asked.job.head
-    while (job := head.job(asked.id))["status"] not in ENDED:
-        if time.monotonic() >= deadline:
-            raise CheckpointError(f"{asked.job} was asked, but Ray did not answer. Fix: see `ops status`")
-        time.sleep(interval)
-    lines = [line for line in "".join(head.tail(asked.id)).splitlines() if line.strip()]
-    said = lines[-1] if lines else str(job.get("message") or "it printed nothing")
-    if job["status"] != "SUCCEEDED":
+    try:
+        saved, output = questions.answer(asked.job.head, asked.id, seconds=asked.seconds, interval=interval)
+    except UnansweredError as error:
+        raise CheckpointError(f"{asked.job} was asked, but {error}") from error
+    said = questions.last_line(output)
+    if not saved:
         raise CheckpointError(
             f"{asked.job} has not saved. Fix: see whether it trains (`ops job logs {asked.job.run}`). Last line: {said}"
         )
@@ -142,7 +127,7 @@ def save_all(jobs: Sequence[Job], say: Say) -> None:
 
 
 def _running(head: Head) -> list[dict[str, Any]]:
-    return [job for job in head.jobs() if job["status"] not in ENDED and _ASKS not in (job.get("metadata") or {})]
+    return [job for job in head.jobs() if job["status"] not in ENDED and not questions.is_question(job)]
 
 
 def _job(head: Head, job: dict[str, Any]) -> Job:

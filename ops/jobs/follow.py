@@ -8,9 +8,9 @@ import urllib3
 from kubernetes.client import ApiException
 from rich.console import Console
 
-from ops.jobs.head_api import Head, HeadUnreachableError, RayApiError, heads
 from ops.jobs.runs import Run, Runs, as_submitter, pending_reason
-from ops.jobs.shown import Fill, Shown
+from ops.jobs.shown import Shown
+from ops.jobs.stored.elsewhere import Elsewhere
 
 _LOOK: Final = 1.0
 
@@ -18,7 +18,8 @@ _LOOK: Final = 1.0
 def follow(runs: Runs, name: str, console: Console) -> int:
     """Show the output of a run until it ends; return its exit code. Raises RunError and UnreachableError."""
     told = ""
-    shown = Shown(console, _from_ray(runs, name))
+    elsewhere = Elsewhere(runs, runs.get(name))
+    shown = Shown(console, elsewhere)
     while True:
         with as_submitter():
             run = runs.get(name)
@@ -36,6 +37,9 @@ def follow(runs: Runs, name: str, console: Console) -> int:
             else:
                 _show(runs, pod.metadata.name, shown)
         if run.finished:
+            if not shown.is_over:
+                for job in elsewhere.attempts(run):
+                    shown.finish(job)
             return _exit_code(run, pods)
         time.sleep(_LOOK)
 
@@ -55,25 +59,6 @@ def _show(runs: Runs, pod: str, shown: Shown) -> None:
             with as_submitter():
                 raise
     shown.end()
-
-
-def _from_ray(runs: Runs, name: str) -> Fill:
-    """Return a function that reads a part of an attempt's output from Ray, which keeps all of it with the head."""
-
-    def fill(job: str, begin: int, end: int) -> str:
-        text = ""
-        try:
-            for pod in heads(runs.core, runs.namespace, runs.get(name).cluster):
-                for piece in Head(runs.core, runs.namespace, pod).tail(job):
-                    text += piece
-                    if len(text) >= end:
-                        return text[begin:end]
-        except (ApiException, HeadUnreachableError, RayApiError):
-            # The caller reports the gap.
-            return ""
-        return ""
-
-    return fill
 
 
 def lines_of(pieces: Iterable[bytes]) -> Iterator[str]:

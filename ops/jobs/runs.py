@@ -3,7 +3,7 @@
 import base64
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -74,6 +74,10 @@ class Run:
     created: Any
     finished: bool
     state: Mapping[str, Any]
+    series: str = ""
+    """Its RUN_SERIES: tells the attempts of this run from those of earlier ones of the same name."""
+    storage: str = ""
+    first_attempt: int = 1
     kind: Kind = Kind.SUPERVISED
 
     @property
@@ -156,6 +160,13 @@ class Runs:
 
     def get(self, name: str) -> Run:
         """Return a run. Raises RunError if no run has this name."""
+        found = self.find(name)
+        if found is None:
+            raise RunError(f"there is no run {name} in namespace {self._namespace}. Fix: see `ops job list`")
+        return found
+
+    def find(self, name: str) -> Run | None:
+        """Return a run; None if no run has this name."""
         try:
             job = self._batch.read_namespaced_job(name, self._namespace, _request_timeout=REQUEST_TIMEOUT)
         except ApiException as error:
@@ -166,7 +177,7 @@ class Runs:
             found = self._ray_jobs.get(name)
             if found and found["metadata"].get("labels", {}).get(RUN_LABEL) == name:
                 return self._run_of(found)
-            raise RunError(f"there is no run {name} in namespace {self._namespace}. Fix: see `ops job list`")
+            return None
         return _run(job, self._state(name))
 
     def all(self) -> list[Run]:
@@ -214,6 +225,14 @@ class Runs:
             name, self._namespace, propagation_policy="Background", _request_timeout=REQUEST_TIMEOUT
         )
 
+    def may_reach_heads(self) -> bool:
+        """Return whether the caller may use a port-forward, as submitters may and viewers may not."""
+        wanted = {"verb": "get", "resource": "pods", "subresource": "portforward", "namespace": self._namespace}
+        review = kubernetes.client.AuthorizationV1Api(self._api).create_self_subject_access_review(
+            {"spec": {"resourceAttributes": wanted}}, _request_timeout=REQUEST_TIMEOUT
+        )
+        return bool(review.status.allowed)
+
     def pods(self, name: str) -> list[Any]:
         """Return a run's supervisor pods, oldest first."""
         selector = f"{_JOB_LABEL}={name}"
@@ -232,9 +251,8 @@ class Runs:
 
     def _make_room(self, name: str, *, again: bool) -> int:
         """Delete an ended run of this name if `again`; return the number of the new run's first attempt."""
-        try:
-            run = self.get(name)
-        except RunError:
+        run = self.find(name)
+        if run is None:
             return 1
         if not run.finished:
             raise RunError(
@@ -351,6 +369,7 @@ def _complete(pod: dict[str, Any], request: Request, *further: str) -> None:
 
 def _run(job: Any, state: Mapping[str, Any]) -> Run:
     conditions = {c.type for c in job.status.conditions or [] if c.status == "True"}
+    args = job.spec.template.spec.containers[0].args or []
     return Run(
         name=job.metadata.name,
         cluster=job.metadata.labels.get(RUN_CLUSTER_LABEL, ""),
@@ -358,7 +377,15 @@ def _run(job: Any, state: Mapping[str, Any]) -> Run:
         created=job.metadata.creation_timestamp,
         finished=bool(conditions & _DONE),
         state=state,
+        series=job.metadata.uid,
+        storage=_argument(args, "storage"),
+        first_attempt=int(_argument(args, "first-attempt") or 1),
     )
+
+
+def _argument(args: Sequence[str], name: str) -> str:
+    """Return the value of an argument of a run's pod; empty if it has none."""
+    return next((word.partition("=")[2] for word in args if word.startswith(f"--{name}=")), "")
 
 
 def _state_of(lease: Any) -> Mapping[str, Any]:

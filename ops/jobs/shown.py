@@ -6,8 +6,7 @@ interrupted begins again, and another supervisor of the same attempt prints ever
 """
 
 import json
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from rich.console import Console
 from rich.markup import escape
@@ -18,21 +17,40 @@ _CONTROLLERS: Final = {JOB_SUPERVISOR, RAYJOB_SUBMITTER}
 _ASIDE: Final = {"time", "message", "controller"}
 # A supervisor's first messages: a log that begins with one is complete.
 _FIRST: Final = ("waiting for the lease", "began")
+# Its messages after the last line of an attempt, and after the last attempt.
+_ENDED: Final = "ended"
+_OVER: Final = "over"
 
 
-Fill = Callable[[str, int, int], str]
-"""Takes an attempt and two positions of its output, returns what is between them; empty if that is lost."""
+class Source(Protocol):
+    """Where output is that no log of a supervisor has."""
+
+    def between(self, job: str, /, begin: int, end: int) -> str:
+        """Return what is between two positions of an attempt's output; empty if that is lost."""
+
+    def before(self, job: str, /) -> list[str]:
+        """Return the attempts of the run before this one, oldest first."""
+
+    def rest(self, job: str, /, begin: int) -> tuple[list[str], str]:
+        """Return the output of an attempt that has ended, from a position on; between its pieces some is missing.
+
+        Also return the reason if its end is missing, too.
+        """
 
 
 class Shown:
     """What was shown so far."""
 
-    def __init__(self, console: Console, fill: Fill) -> None:
+    def __init__(self, console: Console, source: Source) -> None:
         self._console = console
-        self._fill = fill
+        self._source = source
         self._positions: dict[str, int] = {}
         """How many characters of each attempt's output are known: shown, or reported as missing."""
+        self._ended: set[str] = set()
+        """The attempts whose output was shown to its end, as far as it exists."""
         self._told: set[str] = set()
+        self.is_over = False
+        """Whether a supervisor has said that the run is over."""
         self._begin = ""
         self._job = ""
         """The attempt to which the log's next line belongs; empty while that is unknown."""
@@ -66,6 +84,20 @@ class Shown:
                 self.aside("output before this may be missing", reason)
             self._again()
 
+    def finish(self, job: str) -> None:
+        """Show what was not shown of an attempt that has ended."""
+        if job in self._ended:
+            return
+        self._ended.add(job)
+        pieces, reason = self._source.rest(job, self._positions.get(job, 0))
+        for number, piece in enumerate(pieces):
+            if number:
+                self.aside("output is missing", {"job": job, "reason": "the storage keeps the beginning and the end"})
+            self._write(piece)
+            self._positions[job] = self._positions.get(job, 0) + len(piece)
+        if reason:
+            self.aside("output may be missing", {"job": job, "reason": reason})
+
     @property
     def _rotated(self) -> str:
         """The name of output of a log without its beginning, as long as its position is unknown."""
@@ -78,6 +110,9 @@ class Shown:
         self._console.print(f"[cyan]{escape(text)}[/]", soft_wrap=True, highlight=False)
 
     def _aside(self, line: str, said: dict[str, Any]) -> None:
+        if said["message"] == _ENDED:
+            self._ended.add(str(said.get("submission_id", "")))
+        self.is_over = self.is_over or said["message"] == _OVER
         if line not in self._told:
             self._told.add(line)
             self.aside(said["message"], {key: value for key, value in said.items() if key not in _ASIDE})
@@ -108,9 +143,12 @@ class Shown:
         self._move(job, position)
 
     def _move(self, job: str, position: int) -> None:
+        if job not in self._positions:
+            for earlier in self._source.before(job):
+                self.finish(earlier)
         known = self._positions.get(job, 0)
         if position > known:
-            if text := self._fill(job, known, position):
+            if text := self._source.between(job, known, position):
                 self._write(text)
             else:
                 gap = {"characters": position - known, "reason": "the node has removed it from the log"}

@@ -21,7 +21,7 @@ COMMANDS: Final[Mapping[str, tuple[Role, ...]]] = {
         ("data ls", "job list", "job top", "job logs", "kubeconfig", "logs"), (Role.SCIENTIST, Role.VIEWER)
     ),
     **dict.fromkeys(("dashboard", "data get", "data put", "smoke"), (Role.SCIENTIST,)),
-    **dict.fromkeys(("job submit", "job checkpoint", "job stop"), (Role.SCIENTIST,)),
+    **dict.fromkeys(("job submit", "job checkpoint", "job profile", "job stop"), (Role.SCIENTIST,)),
     **dict.fromkeys(("mirror", "sweep"), (Role.ADMIN,)),
 }
 """The roles with the fewest rights that may run a command: of two, neither has all rights of the other. The other

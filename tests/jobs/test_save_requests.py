@@ -17,6 +17,7 @@ import torch
 from ray_resume import __main__ as command
 from ray_resume.checkpoint_store import CheckpointStore, Saved, Writer
 from ray_resume.extending import DONE
+from ray_resume.requests.profiles import ProfileRequests, Recorder
 from ray_resume.requests.save_requests import Requested, SaveRequests
 from ray_resume.storage import open_storage
 from tests.jobs.support.runs import Runs, Undisturbed
@@ -44,7 +45,8 @@ def store_of(directory: Path) -> CheckpointStore:
 def work(rank: int, directory: Path) -> None:
     """Make steps at a pace of this worker's own, and save whenever somebody asks, until that happened ROUNDS times."""
     store = CheckpointStore(open_storage(str(directory), "job"))
-    requested = Requested(SaveRequests(store), WRITER, rank)
+    recorder = Recorder(ProfileRequests(store.storage), rank=rank, world=WORKERS, say=lambda _: None)
+    requested = Requested(SaveRequests(store), WRITER, rank, recorder)
     pace, step = random.Random(rank), 0  # noqa: S311
     saved: list[int] = []
     while len(saved) < ROUNDS:

@@ -21,13 +21,16 @@ import pytest
 from controllers.ray_jobs_api import ENDED, PORT, HeadUnavailableError, RayError, RayJobs
 from embedded_account.kubernetes import pki
 from embedded_account.machine.processes import free_port
+from ray_resume.output.kept import jobs, pieces
+from ray_resume.storage import open_storage
 from tests.support.fake_kubernetes import serve
 from tests.support.supervised_run import Supervised
 from tests.support.waiting import wait_until
 
 RAY: Final = Path(sys.executable).with_name("ray")
 JOB: Final = """
-import os, pathlib, sys, time
+import os, pathlib, sys, time, ray_resume
+assert ray_resume.keep_output()
 runs = pathlib.Path(os.environ["RUN_STORAGE"], os.environ["RUN_NAME"])
 runs.mkdir(parents=True, exist_ok=True)
 attempt = os.environ["RUN_ATTEMPT"]
@@ -172,6 +175,13 @@ def start(run: Supervised, directory: Path, *words: str, name: str = "train-abcd
     run.start(*arguments, name=name, entrypoint=" ".join([sys.executable, "train.py", *words]), hurried=False)
 
 
+def kept(directory: Path) -> bytes:
+    """Return the output of the first attempt, once the run's storage has all of it."""
+    storage = open_storage(str(directory / "runs"), "train")
+    found = [job for job in jobs(storage) if job.job == "train-1" and job.series.startswith("job-") and job.size]
+    return b"".join(content for job in found for _, content in pieces(storage, job))
+
+
 def let_end(directory: Path, *, code: int) -> None:
     """Make the job end with this exit code; write the file atomically, so that the job never reads it empty."""
     (new := directory / "go.new").write_text(str(code))
@@ -186,6 +196,7 @@ def test_job_runs_to_its_end_with_its_output_and_exit_code(run: Supervised, runs
     lines = run.log.read_text().splitlines()
     assert [line for line in lines if line in ("begins", "ends")] == ["begins", "ends"]
     assert run.state["phase"] == "failed"
+    wait_until(lambda: kept(tmp_path).endswith(b"begins\nends\n"), "all of the output, in the run's storage")
 
 
 def test_killed_supervisor_is_succeeded_without_a_second_submission(
@@ -228,3 +239,4 @@ def test_stopped_run_ends_in_ray(run: Supervised, runs: Path, head: Head, tmp_pa
     assert run.exit_code() == 130
     [job] = RayJobs(head.address).list()
     assert job.status == "STOPPED"
+    wait_until(lambda: b"begins\n" in kept(tmp_path), "the output until the stop, in the run's storage")

@@ -1,4 +1,4 @@
-"""Commands for jobs on a RayCluster: submit, list, top, logs, checkpoint, stop."""
+"""Commands for jobs on a RayCluster: submit, list, top, logs, checkpoint, profile, stop."""
 
 import re
 from collections.abc import Iterator
@@ -156,7 +156,7 @@ def submit(
             name=run,
             cluster=runs.cluster(cluster),
             command=wanted.command,
-            storage=storage or f"{environment.fsx.mount_path}/{RAY_DIRECTORY}/runs",
+            storage=storage or _storage(environment),
             package=wanted.package,
             max_attempts=max_attempts or (_ATTEMPTS_OF_RAYJOB if own else _ATTEMPTS),
             max_stalled=max_stalled,
@@ -246,29 +246,45 @@ def top(env: EnvName, cluster: Cluster = None, watch: Watch = False, output: Out
 
 
 @job_app.command()
-def logs(name: RunName, env: EnvName, cluster: Cluster = None, direct: Direct = False) -> None:
+def logs(
+    name: RunName,
+    env: EnvName,
+    cluster: Cluster = None,
+    direct: Direct = False,
+    storage: Annotated[
+        str | None, typer.Option(metavar="PLACE", help="Storage of a run that Kubernetes no longer knows.")
+    ] = None,
+) -> None:
     """Show the output of a run from its beginning until it ends.
 
+    What neither a log nor Ray has any more is read from the run's storage, if
+    the job uses the library ray_resume; what is lost is marked. The storage
+    also has the output of a run that Kubernetes no longer knows, after a week.
     Ctrl-C detaches; the job keeps running.
 
     Exit codes:
-    - the job's own exit code
+    - the job's own exit code; 0 for a run that Kubernetes no longer knows
     - 1: refused, such as an unknown run
     - 2: bad input or no access
     - 130: detached, or the run was stopped
 
-    Example:
+    Examples:
     - `ops job logs run-1 --env dev`
+    - `ops job logs run-1 --env dev --storage s3://bucket/ray/runs`
     """
     from ops.jobs import direct as job_direct  # noqa: PLC0415
     from ops.jobs import follow  # noqa: PLC0415
+    from ops.jobs.stored.elsewhere import show_kept  # noqa: PLC0415
 
     environment = load(env)
     with _talking(environment, f"`ops job logs {name} --env {env}` shows it again", direct) as runs:
         if direct:
             code = job_direct.follow(_head(runs, environment, cluster), name, console)
-        else:
+        elif runs.find(name):
             code = follow.follow(runs, name, console)
+        else:
+            code = 0
+            show_kept(runs, name, cluster, storage or _storage(environment), console)
     raise typer.Exit(code)
 
 
@@ -307,6 +323,46 @@ def checkpoint(
 
 
 @job_app.command()
+def profile(
+    name: RunName,
+    *,
+    env: EnvName,
+    cluster: Cluster = None,
+    direct: Direct = False,
+    seconds: Annotated[
+        float, typer.Option(min=1, max=600, metavar="N", help="Seconds to record; 100 steps at most.")
+    ] = 30,
+    worker: Annotated[int, typer.Option(min=0, metavar="N", help="Rank of the worker to record.")] = 0,
+) -> None:
+    """Let one worker of a running job record its steps with PyTorch's profiler.
+
+    The trace lies in the run's storage; the command says where, and how to
+    open it. The job must use the library ray_resume. Recording slows the
+    worker, and with it the training. Ctrl-C detaches; the worker records all
+    the same.
+
+    Exit codes:
+    - 0: recorded
+    - 1: not recorded in time, or the run is not running
+    - 2: bad input or no access
+    - 130: detached
+
+    Examples:
+    - `ops job profile run-1 --env dev`
+    - `ops job profile run-1 --env dev --seconds 60 --worker 3`
+    """
+    from ops.jobs.checkpoint import job_of  # noqa: PLC0415
+    from ops.jobs.profile import profile as profile_of  # noqa: PLC0415
+
+    environment = load(env)
+    with _talking(environment, f"`ops job logs {name} --env {env}` shows when it has recorded", direct) as runs:
+        head = _head(runs, environment, cluster if direct else runs.running(name).cluster)
+        found = profile_of(job_of(head, name), worker=worker, seconds=seconds)
+    for line in found.sentences():
+        say(line)
+
+
+@job_app.command()
 def stop(name: RunName, env: EnvName, cluster: Cluster = None, direct: Direct = False) -> None:
     """Stop a run and its job on Ray; its checkpoints stay. A RayJob is deleted.
 
@@ -328,6 +384,11 @@ def stop(name: RunName, env: EnvName, cluster: Cluster = None, direct: Direct = 
         else:
             runs.stop(name)
     say(f"stopping {name}; `ops job list --env {env}` shows its state")
+
+
+def _storage(environment: Environment) -> str:
+    """Return where runs are kept unless somebody says otherwise."""
+    return f"{environment.fsx.mount_path}/{RAY_DIRECTORY}/runs"
 
 
 def _submit_as(
@@ -374,12 +435,14 @@ def _talking(environment: Environment, again: str = "", direct: bool = False) ->
     from ops.errors import UnreachableError  # noqa: PLC0415
     from ops.jobs.checkpoint import CheckpointError  # noqa: PLC0415
     from ops.jobs.head_api import HeadUnreachableError, RayApiError  # noqa: PLC0415
+    from ops.jobs.profile import ProfileError  # noqa: PLC0415
     from ops.jobs.runs import RunError, Runs, as_submitter  # noqa: PLC0415
+    from ops.jobs.stored.kept import KeptOutputError  # noqa: PLC0415
 
     try:
         with connect(environment) as clients, as_submitter():
             yield Runs(clients.kubernetes, environment.ray.namespace)
-    except (RunError, CheckpointError, HeadUnreachableError, RayApiError) as error:
+    except (RunError, CheckpointError, ProfileError, KeptOutputError, HeadUnreachableError, RayApiError) as error:
         fail(str(error), code=1)
     except UnreachableError as error:
         fail(str(error))

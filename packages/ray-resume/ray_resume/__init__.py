@@ -22,6 +22,10 @@ The files of a run:
     <RUN_STORAGE>/<RUN_NAME>/attempts/                               which workers began, and from which checkpoint
     <RUN_STORAGE>/<RUN_NAME>/requests/                               who wants a checkpoint now (python -m ray_resume)
     <RUN_STORAGE>/<RUN_NAME>/telemetry/                              what the workers did with their time
+    <RUN_STORAGE>/<RUN_NAME>/output/                                 what the jobs printed
+    <RUN_STORAGE>/<RUN_NAME>/profiles/                               profiles (python -m ray_resume profile)
+    <RUN_STORAGE>/<RUN_NAME>/tracking/                               the loggers' own records (ray_resume.tracking)
+    <RUN_STORAGE>/<RUN_NAME>/tensorboard/                            TensorBoard's files
     <RUN_STORAGE>/<RUN_NAME>/run.json                                settings that stay the same, or only grow
     <RUN_STORAGE>/<RUN_NAME>/DONE.json                               the run is done; there is no more training
     <RUN_STORAGE>/<RUN_NAME>/earlier_ends.json                       when it was done before it was extended
@@ -42,8 +46,39 @@ A minimal job:
     ray_resume.main(run, train, {"steps": 1000}, ray_resume.workers(16, gpu=True))
 """
 
-from ray_resume.runs import InvalidInputError, Run, RunFailedError, first_use
-from ray_resume.training import fit, main, workers
-from ray_resume.worker import Checkpoints
+from __future__ import annotations
 
-__all__ = ["Checkpoints", "InvalidInputError", "Run", "RunFailedError", "first_use", "fit", "main", "workers"]
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from ray_resume.output.keeper import keep_output
+    from ray_resume.runs import InvalidInputError, Run, RunFailedError, first_use
+    from ray_resume.training import fit, main, workers
+    from ray_resume.worker import Checkpoints
+
+__all__ = [
+    "Checkpoints",
+    "InvalidInputError",
+    "Run",
+    "RunFailedError",
+    "first_use",
+    "fit",
+    "keep_output",
+    "main",
+    "workers",
+]
+
+_MODULES: Final = {
+    **dict.fromkeys(("InvalidInputError", "Run", "RunFailedError", "first_use"), "runs"),
+    **dict.fromkeys(("fit", "main", "workers"), "training"),
+    "Checkpoints": "worker",
+    "keep_output": "output.keeper",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first used: programs beside a training (output/) do without Ray and PyTorch."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -14,6 +14,7 @@ from ray.train.torch import TorchConfig, TorchTrainer
 
 from ray_resume.checkpoint_store import CheckpointStore
 from ray_resume.cluster_view import missing_resources, reported_steps
+from ray_resume.output.keeper import keep_output
 from ray_resume.requests.on_sigterm import saving_on_sigterm
 from ray_resume.requests.save_requests import SaveRequests
 from ray_resume.runs import InvalidInputError, Run, RunFailedError, first_use
@@ -63,6 +64,7 @@ def main(
             the last checkpoint and its metrics, as they will stand in DONE.json. If it fails, or the program is killed
             meanwhile, the next attempt calls it again.
     """
+    keep_output(run.name, run.storage)
     try:
         with first_use(run.storage, "read"):
             store = CheckpointStore(open_storage(run.storage, run.name))

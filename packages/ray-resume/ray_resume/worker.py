@@ -20,6 +20,7 @@ from ray_resume.checkpoint_store import CheckpointStore, Saved, Writer
 from ray_resume.cluster_view import StepReports
 from ray_resume.collective import agree, by_rank_0, world_size
 from ray_resume.data_order import DataOrder
+from ray_resume.requests.profiles import ProfileRequests, Recorder
 from ray_resume.requests.save_requests import Requested, SaveRequests
 from ray_resume.runs import Run
 from ray_resume.saving import Rest, Save, Write, in_background
@@ -52,7 +53,9 @@ class Checkpoints:
         self._restored = False
         self._writing: tuple[Save, Future[None]] | None = None
         Checkpoints._latest = self
-        self._requested = Requested(SaveRequests(self._store), self._writer, self._rank)
+        profiles = ProfileRequests(self._store.storage)
+        recorder = Recorder(profiles, rank=self._rank, world=world_size(), say=self._say_as_any)
+        self._requested = Requested(SaveRequests(self._store), self._writer, self._rank, recorder)
         self.meter = Meter(run.name, self._store, self._writer, rank=self._rank, world=world_size(), say=self._say)
 
     def data_order(self, samples: int, batch: int, seed: int) -> DataOrder:
@@ -180,7 +183,10 @@ class Checkpoints:
 
     def _say(self, text: str) -> None:
         if self._rank == 0:
-            print(f"run {self._run.name} attempt {self._writer}: {text}", flush=True)
+            self._say_as_any(text)
+
+    def _say_as_any(self, text: str) -> None:
+        print(f"run {self._run.name} attempt {self._writer}: {text}", flush=True)
 
 
 @contextlib.contextmanager

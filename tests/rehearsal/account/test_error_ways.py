@@ -33,6 +33,7 @@ ARGUMENTS: Final = {
     "job logs": ["run-1"],
     "job stop": ["run-1"],
     "job checkpoint": ["run-1"],
+    "job profile": ["run-1"],
     "node shell": ["i-0123456789abcdef0"],
     "node drain": ["i-0123456789abcdef0"],
     "node reboot": ["i-0123456789abcdef0"],

@@ -83,6 +83,7 @@ MAY_VIEW = {
 """What the viewers' group may do in Ray's namespace: verb and resource with its API group."""
 IN_KUBERNETES = (
     *("dashboard", "image build", "isolation-check", "job list", "job top", "job logs run-1", "job checkpoint run-1"),
+    "job profile run-1",
     *("logs head", "node list", "pause", "resume", "rollout", "scale worker-group-1 0", "wait"),
 )
 """Commands that ask the Kubernetes API, each with its arguments."""
@@ -660,6 +661,7 @@ def test_check_keeps_pods_off_the_node(every_day: EveryDay) -> None:
         ("job", "list"),
         ("job", "logs", "none"),
         ("job", "checkpoint", "none"),
+        ("job", "profile", "none"),
         ("pause", "--dry-run"),
         ("resume", "--dry-run"),
         ("rollout", "--dry-run"),

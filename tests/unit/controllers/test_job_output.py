@@ -53,8 +53,17 @@ def text_of(generator: random.Random) -> str:
     return "\n".join(lines) + "\n"
 
 
-def lost(_: str, __: int, ___: int) -> str:
-    return ""
+class Nowhere:
+    """No output but that of the logs; there is one attempt."""
+
+    def between(self, *_: object) -> str:
+        return ""
+
+    def before(self, _: str) -> list[str]:
+        return []
+
+    def rest(self, *_: object) -> tuple[list[str], str]:
+        return [], ""
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -69,7 +78,7 @@ def test_what_is_read_is_the_jobs_output_wherever_connections_break_and_logs_are
     last_mark = max(number for number, line in enumerate(log) if '"position"' in line)
     begin = generator.randrange(min(end, last_mark) + 1)
     read = io.StringIO(newline="")
-    shown = Shown(Console(file=read), lost)
+    shown = Shown(Console(file=read), Nowhere())
     for lines in (log[:end], log[begin:]):
         shown.read("pod")
         for line in lines:

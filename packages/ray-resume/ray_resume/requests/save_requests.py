@@ -18,11 +18,12 @@ import uuid
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from ray_resume.checkpoint_store import CheckpointStore, Saved, Writer, as_json
 from ray_resume.collective import by_rank_0
 from ray_resume.extending import DONE
+from ray_resume.requests import profiles
 
 LOOK_SECONDS: Final = 2.0
 """About how often rank 0 looks for requests, and the workers ask it."""
@@ -30,6 +31,9 @@ LOOK_SECONDS: Final = 2.0
 _FOLDER: Final = "requests"
 _POLL: Final = 0.5
 _LONGEST_HOLD: Final = 600.0
+
+_Looks = list[tuple[Callable[[], list[Any]], list[Any]]]
+"""What finds open requests, each with the list that has the newest answer."""
 
 
 @dataclass(frozen=True)
@@ -99,27 +103,32 @@ class SaveRequests:
 class Requested:
     """The workers' side of the requests. All workers must call its methods together, in the same order."""
 
-    def __init__(self, requests: SaveRequests, writer: Writer, rank: int) -> None:
-        """Let rank 0 look for requests from now on."""
+    def __init__(self, requests: SaveRequests, writer: Writer, rank: int, recorder: profiles.Recorder) -> None:
+        """Let rank 0 look for requests from now on; those for profiles go to this worker's `recorder`."""
         self._requests = requests
         self._writer = writer
+        self._recorder = recorder
         self._ask_at = 0
         self._hold = 0.0
         self._asked: tuple[int, float] | None = None
         self._promised: set[str] = set()
         self._found: list[Request] = []
+        self._wanted: list[profiles.Request] = []
         if rank == 0:
             # The thread must not hold `self`, so that it ends with it.
             over = threading.Event()
             weakref.finalize(self, over.set)
-            look = threading.Thread(target=_look, args=(requests, self._found, over), name="requests", daemon=True)
-            look.start()
+            looks: _Looks = [(requests.open, self._found), (recorder.requests.open, self._wanted)]
+            threading.Thread(target=_look, args=(looks, over), name="requests", daemon=True).start()
 
     def at(self, step: int, *, saves: bool) -> bool:
         """Return whether workers save after `step` because of a request; `saves`: they do in any case."""
+        self._recorder.reached(step)
         if step < self._ask_at and not saves:
             return False
-        requested, self._hold, self._ask_at = by_rank_0(lambda: self._decide(step))
+        requested, self._hold, self._ask_at, wanted = by_rank_0(lambda: self._decide(step))
+        for each in wanted:
+            self._recorder.begin(each, step)
         return bool(requested)
 
     @property
@@ -137,9 +146,10 @@ class Requested:
         while by_rank_0(lambda: self._waits(step, over)):
             pass
 
-    def _decide(self, step: int) -> tuple[bool, float, int]:
+    def _decide(self, step: int) -> tuple[bool, float, int, list[profiles.Request]]:
         requests = self._promise(step)
-        return bool(requests), max((each.hold for each in requests), default=0.0), step + self._steps_until_next(step)
+        hold = max((each.hold for each in requests), default=0.0)
+        return bool(requests), hold, step + self._steps_until_next(step), list(self._wanted)
 
     def _waits(self, step: int, over: float) -> bool:
         # Requests that arrive meanwhile have their checkpoint already.
@@ -167,9 +177,10 @@ class Requested:
         return max(1, min(2 * steps, int(steps * LOOK_SECONDS / seconds)))
 
 
-def _look(requests: SaveRequests, found: list[Request], over: threading.Event) -> None:
+def _look(looks: _Looks, over: threading.Event) -> None:
     while not over.is_set():
-        # Whatever the error is, the next look may succeed.
-        with contextlib.suppress(Exception):
-            found[:] = requests.open()
+        for look, found in looks:
+            # Whatever the error is, the next look may succeed.
+            with contextlib.suppress(Exception):
+                found[:] = look()
         over.wait(LOOK_SECONDS)

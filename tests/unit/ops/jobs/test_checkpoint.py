@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ops.__main__ import app
-from ops.jobs.head_api import HeadUnreachableError
+from ops.jobs.head_api import HeadUnreachableError, RayApiError
 from tests.unit.ops.change.test_scale import RAY_JOBS, RAYML, no_pauses, running  # noqa: F401 - fixtures
 from tests.unit.ops.jobs.test_job import JOBS, LEASES, a_lease, a_run, cluster  # noqa: F401 - a fixture
 from tests.unit.support.fake_apis import Apis
@@ -27,6 +27,7 @@ class FakeHead:
         self.changes = changes
         self.ends = ("SUCCEEDED", "run train saved step 137 (000000137@0002.01)")
         self.silent = False
+        self.name = "ray/head"
 
     def jobs(self) -> list[dict[str, Any]]:
         if self.silent:
@@ -39,8 +40,13 @@ class FakeHead:
         self.listed = [*self.listed, request | {"status": status}]
 
     def job(self, id: str) -> dict[str, Any]:
-        [found] = [job for job in self.listed if job["submission_id"] == id]
-        return found
+        for job in self.listed:
+            if job["submission_id"] == id:
+                return job
+        raise RayApiError(404, f"Job {id} does not exist")
+
+    def upload(self, package: str, _: bytes) -> None:
+        self.changes.append(("upload", package))
 
     def tail(self, _: str) -> list[str]:
         return ["Runtime env is set", f"ting up.\n{self.ends[1]}\n"]

@@ -52,12 +52,17 @@ def refused(*arguments: str, code: int) -> str:
     return line.removeprefix("error: ")
 
 
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
 def a_run(name: str, *, condition: str | None = None) -> dict[str, Any]:
     """Return the Job of a run."""
     labels = {"ray-on-hyperpod/run": name, "ray-on-hyperpod/cluster": "rayml"}
     metadata = {"name": name, "uid": "u-1", "labels": labels, "creationTimestamp": "2026-11-01T10:00:00Z"}
     conditions = [{"type": condition, "status": "True"}] if condition else []
-    return {"metadata": metadata, "status": {"conditions": conditions}}
+    container = {"name": "job-supervisor", "args": [f"--run={name}", "--storage=/fsx/ray/runs", "--first-attempt=1"]}
+    spec = {"template": {"spec": {"containers": [container]}}}
+    return {"metadata": metadata, "spec": spec, "status": {"conditions": conditions}}
 
 
 def a_lease(name: str, **state: Any) -> dict[str, Any]:
@@ -73,6 +78,7 @@ def cluster(apis: Apis) -> Apis:
         RAY_CLUSTERS: {"items": [{"metadata": {"name": "rayml"}}]},
         TEMPLATE: {"metadata": {"name": "job-supervisor"}, "spec": spec},
         f"POST {JOBS}": a_run("train"),
+        f"POST {REVIEWS}": {"spec": {}, "status": {"allowed": True}},
         JOBS: {"items": []},
         LEASES: {"items": []},
         PODS: {"items": []},

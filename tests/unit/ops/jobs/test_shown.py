@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from rich.console import Console
 
-from ops.jobs.shown import Fill, Shown
+from ops.jobs.shown import Shown
 
 BEGAN = json.dumps({"time": "10:00:00", "message": "began", "controller": "job-supervisor", "run": "train"})
 
@@ -28,19 +28,42 @@ def supervised(lines: list[str], every: int = 3) -> list[str]:
     return log
 
 
-def lost(_: str, __: int, ___: int) -> str:
-    return ""
+def ended(job: str = "train-1") -> str:
+    return json.dumps({"time": "at its end", "message": "ended", "controller": "job-supervisor", "submission_id": job})
 
 
-def shown(*logs: tuple[str, list[str]], fill: Fill = lost) -> list[str]:
-    """Return what is shown of these reads of logs, in order."""
+class Elsewhere:
+    """What Ray and the storage have of each attempt, the first one first; of some, the end is missing."""
+
+    def __init__(self, kept: dict[str, str] | None = None, *, cut: tuple[str, ...] = ()) -> None:
+        self.kept = kept or {}
+        self.cut = cut
+        self.asked: list[str] = []
+
+    def between(self, job: str, begin: int, end: int) -> str:
+        return self.kept.get(job, "")[begin:end]
+
+    def before(self, job: str) -> list[str]:
+        return [f"train-{number}" for number in range(1, int(job.rpartition("-")[2]))]
+
+    def rest(self, job: str, begin: int) -> tuple[list[str], str]:
+        self.asked.append(job)
+        if job not in self.kept:
+            return [], "nobody has it"
+        return [self.kept[job][begin:]], "its end was not kept" if job in self.cut else ""
+
+
+def shown(*logs: tuple[str, list[str]], source: Elsewhere | None = None, finish: tuple[str, ...] = ()) -> list[str]:
+    """Return what is shown of these reads of logs, in order, and of attempts that are finished afterwards."""
     text = io.StringIO()
-    output = Shown(Console(file=text, width=40), fill)
+    output = Shown(Console(file=text, width=40), source or Elsewhere())
     for name, lines in logs:
         output.read(name)
         for line in lines:
             output.line(line)
     output.end()
+    for job in finish:
+        output.finish(job)
     return text.getvalue().splitlines()
 
 
@@ -75,7 +98,7 @@ def test_gap_is_counted_to_the_character() -> None:
 
 def test_gap_is_filled_while_ray_still_has_the_output() -> None:
     text = "".join(f"{line}\n" for line in OUTPUT)
-    told = shown(("pod", LOG[:3]), ("pod", LOG[-3:]), fill=lambda _, begin, end: text[begin:end])
+    told = shown(("pod", LOG[:3]), ("pod", LOG[-3:]), source=Elsewhere({"train-1": text}))
     assert told == ["── began: run train", *OUTPUT]
 
 
@@ -87,14 +110,50 @@ def test_supervisor_that_follows_another_prints_nothing_twice() -> None:
 
 
 def test_attempts_of_equal_output_are_both_shown() -> None:
-    second = [mark(0, "train-2"), *OUTPUT[:2]]
-    assert shown(("pod", [*LOG, *second])) == ["── began: run train", *OUTPUT, *OUTPUT[:2]]
+    second = [ended(), mark(0, "train-2"), *OUTPUT[:2]]
+    assert shown(("pod", [*LOG, *second])) == [
+        "── began: run train",
+        *OUTPUT,
+        "── ended: submission_id train-1",
+        *OUTPUT[:2],
+    ]
 
 
 def test_end_of_an_earlier_attempt_whose_position_is_unknown_is_shown_with_a_warning() -> None:
-    told = shown(("pod", ["the last line", mark(0, "train-2"), "hello"]))
-    assert told[0].startswith("── output before this may be missing")
-    assert told[1:] == ["the last line", "hello"]
+    told = shown(("pod", ["the last line", ended(), mark(0, "train-2"), "hello"]))
+    assert told[1].startswith("── output before this may be missing")
+    assert told[2:] == ["the last line", "hello"]
+
+
+def test_rest_of_an_attempt_whose_log_was_lost_stands_before_the_next_attempt() -> None:
+    """Its supervisor was lost with its node; another one has the log of the next attempt."""
+    text = "".join(f"{line}\n" for line in OUTPUT)
+    elsewhere = Elsewhere({"train-1": text})
+    successor = [BEGAN, mark(0, "train-2"), "hello"]
+    assert shown(("pod-1", LOG[:9]), ("pod-2", successor), source=elsewhere) == [
+        "── began: run train",
+        *OUTPUT,
+        "hello",
+    ]
+    assert elsewhere.asked == ["train-1"]
+
+
+def test_attempts_whose_logs_are_all_gone_are_shown_once_and_what_is_missing_is_marked() -> None:
+    elsewhere = Elsewhere({"train-1": "one\n", "train-2": "two\n"}, cut=("train-2",))
+    assert shown(source=elsewhere, finish=("train-1", "train-2", "train-3", "train-2")) == [
+        "one",
+        "two",
+        "── output may be missing: job train-2, its end was not kept",
+        "── output may be missing: job train-3, nobody has it",
+    ]
+
+
+def test_attempt_that_a_log_has_to_its_end_is_sought_nowhere_else() -> None:
+    elsewhere = Elsewhere()
+    shown(
+        ("pod", [*LOG, ended(), mark(0, "train-2"), "hello", ended("train-2")]), source=elsewhere, finish=("train-2",)
+    )
+    assert elsewhere.asked == []
 
 
 def test_supervisor_of_an_earlier_version_prints_no_marks() -> None:
