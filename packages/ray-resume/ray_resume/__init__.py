@@ -7,6 +7,9 @@ The contract with the program or person that starts a job (usually the job super
     RUN_SERIES    whose count RUN_ATTEMPT is: another submitter of the run begins with 1 again, and is continued from
                   the attempts in the storage
     RUN_STORAGE   where runs are kept: a path that every node sees (/fsx/ray/runs) or s3://bucket/prefix
+    RUN_MAX_WORKERS, RUN_MIN_WORKERS, RUN_WAIT_FOR_WORKERS
+                  how many workers train, with how few the run continues, and after how many seconds without resources
+                  for all; default: the script's numbers (ray_resume.Elastic)
 
 A job's exit code says how it ended:
 
@@ -22,6 +25,7 @@ The files of a run:
     <RUN_STORAGE>/<RUN_NAME>/attempts/                               which workers began, and from which checkpoint
     <RUN_STORAGE>/<RUN_NAME>/requests/                               who wants a checkpoint now (python -m ray_resume)
     <RUN_STORAGE>/<RUN_NAME>/telemetry/                              what the workers did with their time
+    <RUN_STORAGE>/<RUN_NAME>/ray_train/                              Ray Train's record of an elastic run
     <RUN_STORAGE>/<RUN_NAME>/run.json                                settings that stay the same, or only grow
     <RUN_STORAGE>/<RUN_NAME>/DONE.json                               the run is done; there is no more training
     <RUN_STORAGE>/<RUN_NAME>/earlier_ends.json                       when it was done before it was extended
@@ -42,8 +46,19 @@ A minimal job:
     ray_resume.main(run, train, {"steps": 1000}, ray_resume.workers(16, gpu=True))
 """
 
+from ray_resume.elastic.sizes import Elastic
 from ray_resume.runs import InvalidInputError, Run, RunFailedError, first_use
 from ray_resume.training import fit, main, workers
 from ray_resume.worker import Checkpoints
 
-__all__ = ["Checkpoints", "InvalidInputError", "Run", "RunFailedError", "first_use", "fit", "main", "workers"]
+__all__ = [
+    "Checkpoints",
+    "Elastic",
+    "InvalidInputError",
+    "Run",
+    "RunFailedError",
+    "first_use",
+    "fit",
+    "main",
+    "workers",
+]
