@@ -34,6 +34,9 @@ WAITS: Final = re.compile(r"\bwaits for resources: (.+)")
 BEGAN: Final = re.compile(r"\b(?:has its resources\b|(?:starts at|resumes from|checkpoint of) step [0-9])")
 """What a job prints once its workers have their resources, or have begun."""
 
+WORKERS: Final = re.compile(r"\bruns with [0-9]+ of [0-9]+ workers\b")
+"""What a job prints when its workers begin, if their number may change (as ray_resume does)."""
+
 _NUMBER: Final = r"[-+]?(?:[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?|nan|inf)"
 
 FIGURES: Final = re.compile(

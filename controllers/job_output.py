@@ -7,7 +7,7 @@ from collections.abc import Callable
 from http.client import HTTPException
 from typing import Final
 
-from controllers.job_decision import BEGAN, FIGURES, PROGRESS, RESUMED, WAITS
+from controllers.job_decision import BEGAN, FIGURES, PROGRESS, RESUMED, WAITS, WORKERS
 from controllers.ray_jobs_api import HeadUnavailableError, RayJobs
 from controllers.websocket import WebSocket
 
@@ -48,6 +48,8 @@ class JobOutput:
         """Whether the job has printed that it resumed from a checkpoint."""
         self.waits = ""
         """What the job's workers wait for; empty if they wait for nothing, as far as the job prints it."""
+        self.workers = ""
+        """With how many of its workers the job runs, in its own words; empty if it does not print that."""
         self.began = False
         """Whether the job has printed that its workers got their resources, or began."""
         self.figures: dict[str, float] = {}
@@ -117,6 +119,8 @@ class JobOutput:
             self.waits = waits[1].strip()[:_LONGEST_REASON]
         elif BEGAN.search(line):
             self.waits, self.began = "", True
+        if workers := WORKERS.search(line):
+            self.workers = workers[0]
         if figures := FIGURES.search(line):
             self.figures = {name: float(value) for name, value in figures.groupdict().items() if value}
         self._last.append(line)

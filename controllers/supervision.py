@@ -34,7 +34,8 @@ _SILENT: Final = 120.0
 _REFUSALS: Final = 2
 # Longer than a submission takes, so that nobody else can hold the Lease before Ray has answered.
 _SAFE: Final = 20.0
-_QUEUE_PHASES: Final = frozenset({"queued", WAITING})
+# Phases whose reason changes, but seldom: each is logged and saved.
+_WITH_REASONS: Final = frozenset({"queued", WAITING, "running"})
 _PHASES: Final = {"SUCCEEDED": "succeeded", "STOPPED": "stopped"}
 
 
@@ -208,7 +209,7 @@ class Supervisor:
                     if job is None:
                         return self._ending(Ending(LOST), output)
                     if not output.waits:
-                        self._enter("running", "")
+                        self._enter("running", output.workers)
                     if job.status in ENDED:
                         self._show_rest(ray, output)
                         return self._ending(_ending_of(job, withdrawn), output)
@@ -234,8 +235,8 @@ class Supervisor:
         state = self._state
         if output.waits:
             self._enter(WAITING, output.waits)
-        elif state.phase == WAITING:
-            self._enter("running", "")
+        elif state.phase in (WAITING, "running"):
+            self._enter("running", output.workers)
         if (output.began and not state.began) or (quiet and not state.quiet):
             state.began, state.quiet = state.began or output.began, quiet
             self._objects.renew_soon()
@@ -359,9 +360,9 @@ class Supervisor:
         return RayJobs(self._pods.head)
 
     def _enter(self, phase: str, reason: str) -> None:
-        """Log a new phase, or a new reason to wait for resources, and let the next tick save it in the Lease."""
+        """Log a new phase, or a new reason of some phases, and let the next tick save it in the Lease."""
         state = self._state
-        if phase != state.phase or (phase in _QUEUE_PHASES and reason != state.reason):
+        if phase != state.phase or (phase in _WITH_REASONS and reason != state.reason):
             state.phase, state.reason = phase, reason
             self._objects.renew_soon()
             say(phase, **({"reason": reason} if reason else {}))

@@ -7,6 +7,7 @@ import argparse
 from ray.train import CheckpointConfig
 
 import ray_resume
+from ray_resume.elastic.sizes import WAIT
 from ray_resume.watchdog import PATIENCE
 
 
@@ -70,6 +71,29 @@ def run_of(
         parser.error(str(error))
     except ray_resume.RunFailedError as error:
         parser.exit(1, f"{parser.prog}: {error}\n")
+
+
+def add_elastic_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of a training whose number of workers may change."""
+    parser.add_argument(
+        "--min-workers",
+        metavar="WORKERS",
+        type=positive,
+        help="continue with so few if there are no resources for --workers; only numbers that divide --batch are used "
+        "(default: always --workers)",
+    )
+    parser.add_argument(
+        "--wait-for-workers",
+        metavar="SECONDS",
+        type=positive,
+        default=round(WAIT),
+        help="how long to wait for resources for --workers before fewer continue (%(default)s)",
+    )
+
+
+def elastic_of(options: argparse.Namespace) -> ray_resume.Elastic:
+    """Return with how few workers the run may continue."""
+    return ray_resume.Elastic(options.min_workers, options.batch, options.wait_for_workers)
 
 
 def positive(text: str) -> int:

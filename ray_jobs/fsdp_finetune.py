@@ -23,7 +23,7 @@ from torch.distributed.fsdp import CPUOffload, FullyShardedDataParallel, MixedPr
 from torch.distributed.fsdp.wrap import size_based_auto_wrap_policy
 
 import ray_resume
-from arguments import add_run_arguments, run_of
+from arguments import add_elastic_arguments, add_run_arguments, elastic_of, run_of
 from ray_resume import torch_state
 from ray_resume.data_order import DataOrder
 from text_data import InvalidDataError, Sentences, made_here, read_sentences
@@ -166,6 +166,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     add_run_arguments(parser, batch=16, epochs=3)
+    add_elastic_arguments(parser)
     parser.add_argument("--model", metavar="FOLDER", help="a Hugging Face model's folder; default: a tiny transformer")
     parser.add_argument("--data", metavar="FILE", help="a line per sentence: label, tab, text; default: generated")
     parser.add_argument(
@@ -205,7 +206,8 @@ def main() -> None:
     )
     settings = {name: getattr(options, name) for name in names}
     workers = ray_resume.workers(options.workers, cpus=options.cpus, gpu=options.gpus)
-    ray_resume.main(run, train, settings, workers, patience=options.patience, may_grow=("epochs",))
+    elastic = elastic_of(options)
+    ray_resume.main(run, train, settings, workers, elastic=elastic, patience=options.patience, may_grow=("epochs",))
 
 
 if __name__ == "__main__":

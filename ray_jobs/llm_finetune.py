@@ -24,7 +24,7 @@ from torch import nn
 from transformers import get_cosine_schedule_with_warmup
 
 import ray_resume
-from arguments import add_run_arguments, positive, run_of
+from arguments import add_elastic_arguments, add_run_arguments, elastic_of, positive, run_of
 from llm_data import Sequences, read_sequences
 from llm_model import InvalidModelError, Memory, Weights, accumulating, clip, sharded, skeleton
 from ray_resume import torch_state
@@ -116,6 +116,7 @@ def arguments() -> argparse.ArgumentParser:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     add_run_arguments(parser, batch=64, epochs=1)
+    add_elastic_arguments(parser)
     parser.set_defaults(learning_rate=2e-5, micro_batch=1)
     parser.add_argument("--model", metavar="FOLDER", required=True, help="the Hugging Face model's folder")
     parser.add_argument(
@@ -153,7 +154,10 @@ def main() -> None:
     settings = {name: getattr(options, name) for name in SETTINGS}
     memory = Memory(options.micro_batch, options.fsdp, options.activation_checkpointing)
     workers = ray_resume.workers(options.workers, cpus=options.cpus, gpu=options.gpus)
-    ray_resume.main(run, functools.partial(train, memory), settings, workers, patience=options.patience)
+    elastic = elastic_of(options)
+    ray_resume.main(
+        run, functools.partial(train, memory), settings, workers, elastic=elastic, patience=options.patience
+    )
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import ray_resume
-from arguments import add_run_arguments, run_of
+from arguments import add_elastic_arguments, add_run_arguments, elastic_of, run_of
 from ray_resume import torch_state
 
 CLASSES = 10
@@ -79,13 +79,15 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     add_run_arguments(parser, batch=32, epochs=3)
+    add_elastic_arguments(parser)
     parser.add_argument("--samples", type=int, default=512, help="how many images to generate (%(default)s)")
     options = parser.parse_args()
     run = run_of(parser, options, "pytorch-ddp")
     names = ("samples", "batch", "micro_batch", "epochs", "seed", "learning_rate")
     settings = {name: getattr(options, name) for name in names}
     workers = ray_resume.workers(options.workers, cpus=options.cpus, gpu=options.gpus)
-    ray_resume.main(run, train, settings, workers, patience=options.patience, may_grow=("epochs",))
+    elastic = elastic_of(options)
+    ray_resume.main(run, train, settings, workers, elastic=elastic, patience=options.patience, may_grow=("epochs",))
 
 
 if __name__ == "__main__":

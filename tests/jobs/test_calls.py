@@ -2,6 +2,7 @@
 
 import argparse
 import errno
+import importlib
 import json
 import os
 import subprocess
@@ -188,6 +189,18 @@ def test_bad_argument_of_an_example_is_named(
     told = capsys.readouterr().err.strip().splitlines()
     assert message in told[-1]
     assert len([line for line in told if "error:" in line]) == 1
+
+
+@pytest.mark.parametrize("job", ["pytorch_ddp", "fsdp_finetune"])
+def test_elastic_job_refuses_a_full_number_of_workers_that_does_not_divide_the_batch(
+    job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("--workers=5", "--min-workers=2", "--batch=32", f"--storage={tmp_path}")
+    monkeypatch.setattr(sys, "argv", [f"{job}.py", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        importlib.import_module(job).main()
+    assert ended.value.code == 2
+    assert "5 workers of an elastic run are invalid" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_a_job_that_cannot_work_ends_with_2(tmp_path: Path) -> None:

@@ -50,11 +50,16 @@ def rewrite(rank: int, directory: Path) -> None:
 
 
 def numbers(checkpoint: Path) -> dict[str, torch.Tensor]:
-    """Return the weights of a checkpoint and their averages, read with PyTorch's own tools."""
+    """Return the weights of a checkpoint, their averages and the optimizer's, read with PyTorch's own tools."""
     file = checkpoint.with_suffix(".pt")
     dcp_to_torch_save(checkpoint, file)
     state = torch.load(file, weights_only=False)
-    return {**state["model"], **{f"ema.{name}": one for name, one in state["extra"]["ema"].items()}}
+    averages = {f"ema.{name}": one for name, one in state["extra"]["ema"].items()}
+    optimizer = {
+        f"{key}.{name}": one for name, values in state["optimizer"]["state"].items() for key, one in values.items()
+    }
+    assert optimizer
+    return {**state["model"], **averages, **optimizer}
 
 
 def test_parts_of_fsdp_can_be_read_by_other_numbers_of_workers(tmp_path: Path) -> None:

@@ -85,6 +85,21 @@ def submit(
         str | None,
         typer.Option(metavar="NAME", help="With --as rayjob: let Kueue's LocalQueue NAME start it. Default: at once."),
     ] = None,
+    min_workers: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Continue with so few workers if there are no resources for all."),
+    ] = None,
+    max_workers: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="All workers of the job, with --min-workers.")
+    ] = None,
+    wait_for_workers: Annotated[
+        Duration | None,
+        typer.Option(
+            parser=duration,
+            metavar="DURATION",
+            help="Wait so long for resources for all workers, then continue with fewer. Default: 10m.",
+        ),
+    ] = None,
     max_attempts: Annotated[
         int | None,
         typer.Option(
@@ -120,6 +135,10 @@ def submit(
     With `--as rayjob`, KubeRay makes a RayCluster for this job alone, and
     makes another one after each failure (docs/explain/rayjobs.md).
 
+    With `--min-workers` and `--max-workers`, a job that uses the library
+    ray_resume continues with fewer workers after the loss of a node, and
+    with all of them once there is room (docs/operate/elastic-jobs.md).
+
     Exit codes:
     - the job's own exit code; 0 with `--detach`
     - 1: refused, such as a run name in use
@@ -130,11 +149,13 @@ def submit(
     - `ops job submit pytorch_ddp --env dev`
     - `ops job submit train.py --env dev --detach -- --epochs 3`
     - `ops job submit --env dev --working-dir . -- python -m trainer.main`
+    - `ops job submit pytorch_ddp --env dev --min-workers 2 --max-workers 4`
     - `ops job submit pytorch_ddp --env dev --as rayjob --workers 2`
     """
     from ops.jobs.package import EntryError, entry  # noqa: PLC0415
     from ops.jobs.rayjob import LONGEST_NAME  # noqa: PLC0415
     from ops.jobs.runs import Request  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
+    from ops.jobs.workers import with_range  # noqa: PLC0415
 
     environment = load(env)
     if direct and in_head:
@@ -142,6 +163,8 @@ def submit(
     own = _own_cluster(context, as_, workers, queue)
     try:
         wanted = entry(job, context.meta.get(_WORDS, []), working_dir, exclude or [])
+        patience = wait_for_workers.seconds if wait_for_workers else None
+        command = with_range(wanted.command, min_workers, max_workers, patience)
     except EntryError as error:
         fail(str(error))
     longest = LONGEST_NAME if own else _LONGEST
@@ -155,7 +178,7 @@ def submit(
         request = Request(
             name=run,
             cluster=runs.cluster(cluster),
-            command=wanted.command,
+            command=command,
             storage=storage or _storage(environment),
             package=wanted.package,
             max_attempts=max_attempts or (_ATTEMPTS_OF_RAYJOB if own else _ATTEMPTS),

@@ -7,6 +7,9 @@ The contract with the program or person that starts a job (usually the job super
     RUN_SERIES    whose count RUN_ATTEMPT is: another submitter of the run begins with 1 again, and is continued from
                   the attempts in the storage
     RUN_STORAGE   where runs are kept: a path that every node sees (/fsx/ray/runs) or s3://bucket/prefix
+    RUN_MAX_WORKERS, RUN_MIN_WORKERS, RUN_WAIT_FOR_WORKERS
+                  how many workers train, with how few the run continues, and after how many seconds without resources
+                  for all; default: the script's numbers (ray_resume.Elastic)
 
 A job's exit code says how it ended:
 
@@ -26,6 +29,7 @@ The files of a run:
     <RUN_STORAGE>/<RUN_NAME>/profiles/                               profiles (python -m ray_resume profile)
     <RUN_STORAGE>/<RUN_NAME>/tracking/                               the loggers' own records (ray_resume.tracking)
     <RUN_STORAGE>/<RUN_NAME>/tensorboard/                            TensorBoard's files
+    <RUN_STORAGE>/<RUN_NAME>/ray_train/                              Ray Train's record of an elastic run
     <RUN_STORAGE>/<RUN_NAME>/run.json                                settings that stay the same, or only grow
     <RUN_STORAGE>/<RUN_NAME>/DONE.json                               the run is done; there is no more training
     <RUN_STORAGE>/<RUN_NAME>/earlier_ends.json                       when it was done before it was extended
@@ -52,6 +56,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from ray_resume.elastic.sizes import Elastic
     from ray_resume.output.keeper import keep_output
     from ray_resume.runs import InvalidInputError, Run, RunFailedError, first_use
     from ray_resume.training import fit, main, workers
@@ -59,6 +64,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Checkpoints",
+    "Elastic",
     "InvalidInputError",
     "Run",
     "RunFailedError",
@@ -73,6 +79,7 @@ _MODULES: Final = {
     **dict.fromkeys(("InvalidInputError", "Run", "RunFailedError", "first_use"), "runs"),
     **dict.fromkeys(("fit", "main", "workers"), "training"),
     "Checkpoints": "worker",
+    "Elastic": "elastic.sizes",
     "keep_output": "output.keeper",
 }
 

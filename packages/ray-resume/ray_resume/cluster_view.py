@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import ray
+from ray._private.state import available_resources_per_node
 from ray.experimental import internal_kv
 
 _NAMESPACE: Final = b"ray_resume"
@@ -29,11 +30,23 @@ def missing_resources() -> str:
     """
     if not ray.is_initialized():
         return ""
-    job = ray.get_runtime_context().get_job_id()
-    groups = [
-        group for id, group in ray.util.placement_group_table().items() if id.endswith(job) and group["state"] in _WAITS
-    ]
+    groups, _ = waiting_groups()
     return describe(groups, [node["Resources"] for node in ray.nodes() if node["Alive"]]) if groups else ""
+
+
+def waiting_groups() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the placement groups that wait for resources: this program's, and those of other jobs."""
+    job = ray.get_runtime_context().get_job_id()
+    waiting = {id: group for id, group in ray.util.placement_group_table().items() if group["state"] in _WAITS}
+    return (
+        [group for id, group in waiting.items() if id.endswith(job)],
+        [group for id, group in waiting.items() if not id.endswith(job)],
+    )
+
+
+def free_resources() -> list[dict[str, float]]:
+    """Return what nobody uses of each node that is alive."""
+    return list(available_resources_per_node().values())
 
 
 def describe(groups: list[dict[str, Any]], nodes: Sequence[Mapping[str, float]]) -> str:

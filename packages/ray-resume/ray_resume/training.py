@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -14,6 +15,8 @@ from ray.train.torch import TorchConfig, TorchTrainer
 
 from ray_resume.checkpoint_store import CheckpointStore
 from ray_resume.cluster_view import missing_resources, reported_steps
+from ray_resume.elastic.resizing import fit_in_groups
+from ray_resume.elastic.sizes import Elastic, sizes
 from ray_resume.output.keeper import keep_output
 from ray_resume.requests.on_sigterm import saving_on_sigterm
 from ray_resume.requests.save_requests import SaveRequests
@@ -40,6 +43,7 @@ def main(
     patience: float = PATIENCE,
     torch_config: TorchConfig | None = None,
     may_grow: Collection[str] = (),
+    elastic: Elastic | None = None,
     datasets: Mapping[str, Dataset] | None = None,
     callbacks: Sequence[Any] = (),
     on_done: Callable[[Mapping[str, Any]], object] | None = None,
@@ -56,6 +60,7 @@ def main(
         torch_config: Ray Train's settings of the process group, such as the seconds after which a collective operation
             fails (`TorchConfig(timeout_s=…)`, 1800).
         may_grow: names of settings whose numbers may become larger, such as "epochs": a run that is done trains on.
+        elastic: with how few workers the run may continue, and after which time; by default it always has all.
         datasets: Ray Data's datasets, of which `ray.train.get_dataset_shard(name)` returns a worker's part. Workers
             that resume read them from the beginning.
         callbacks: Ray Train's callbacks. Ray keeps them in its record of the run, so that they must be picklable, and
@@ -83,6 +88,7 @@ def main(
                 worker_failures=worker_failures,
                 torch_config=torch_config,
                 may_grow=may_grow,
+                elastic=elastic,
                 datasets=datasets,
                 callbacks=callbacks,
                 on_done=on_done,
@@ -105,6 +111,7 @@ def fit(
     worker_failures: int = WORKER_FAILURES,
     torch_config: TorchConfig | None = None,
     may_grow: Collection[str] = (),
+    elastic: Elastic | None = None,
     datasets: Mapping[str, Dataset] | None = None,
     callbacks: Sequence[Any] = (),
     on_done: Callable[[Mapping[str, Any]], object] | None = None,
@@ -112,9 +119,11 @@ def fit(
     """Train until the run is done; do nothing if it is done already. See `main`.
 
     Raises:
-        InvalidInputError: the storage cannot be written, or the run's name is in use.
+        InvalidInputError: the storage cannot be written, the run's name is in use, or the number of workers is invalid.
         RunFailedError: training failed, or the storage at its start, or `on_done`.
     """
+    numbers = sizes(elastic or Elastic(), scaling.num_workers)
+    scaling = dataclasses.replace(scaling, num_workers=numbers.full)
     storage = run.begin(settings, may_grow)
     if run.is_done(storage):
         return
@@ -129,8 +138,11 @@ def fit(
     loop = partial(_train, train, {**settings, "run": run})
     try:
         with saving_on_sigterm(run.name, SaveRequests(store)):
-            words = {"scaling_config": scaling, "torch_config": torch_config, "datasets": dict(datasets or {})}
-            _fit(run, loop, run_config, **words)
+            words = {"torch_config": torch_config, "datasets": dict(datasets or {})}
+            if numbers.fixed:
+                _fit(run, loop, run_config, scaling_config=scaling, **words)
+            else:
+                fit_in_groups(run, loop, numbers, scaling, run_config, **words)
     except (TrainingFailedError, *_TORN) as error:
         # _TORN: on a full file system Ray Train cannot read its own record of the failure, and raises another error.
         last = next(store.history(), None)

@@ -20,6 +20,7 @@ from ray_resume.checkpoint_store import CheckpointStore, Saved, Writer
 from ray_resume.cluster_view import StepReports
 from ray_resume.collective import agree, by_rank_0, world_size
 from ray_resume.data_order import DataOrder
+from ray_resume.elastic.group import end_if_asked
 from ray_resume.requests.profiles import ProfileRequests, Recorder
 from ray_resume.requests.save_requests import Requested, SaveRequests
 from ray_resume.runs import Run
@@ -51,6 +52,7 @@ class Checkpoints:
         self._steps = StepReports(run.name, str(self._writer))
         self._order: int | None = None
         self._restored = False
+        self._last = False
         self._writing: tuple[Save, Future[None]] | None = None
         Checkpoints._latest = self
         profiles = ProfileRequests(self._store.storage)
@@ -94,6 +96,7 @@ class Checkpoints:
         """
         if self._rank == 0:
             self._steps.reached(step)
+        self._last = last
         regular = last or step % self._run.every == 0
         return self._requested.at(step, saves=regular) or regular
 
@@ -136,6 +139,8 @@ class Checkpoints:
                 # The hold must begin after the commit: whoever asked ends the workers during it.
                 self.wait()
             self._requested.wait(step, self._say)
+        if not self._last:
+            end_if_asked(self.wait)
 
     def wait(self) -> None:
         """Wait until the checkpoint that is written in the background exists, and report it to Ray Train.

@@ -14,6 +14,7 @@ from controllers.job_decision import (
     PROGRESS,
     WAITS,
     WITHDRAWN,
+    WORKERS,
     Cause,
     Ending,
     Limits,
@@ -165,6 +166,14 @@ def test_progress_is_what_the_projects_own_jobs_print() -> None:
     found = PROGRESS.search(line)
     assert found is not None
     assert found[1] == "30"
+
+
+def test_number_of_workers_is_what_elastic_runs_print() -> None:
+    library = Path(__file__).resolve().parents[3] / "packages" / "ray-resume" / "ray_resume" / "elastic" / "resizing.py"
+    assert "runs with {self._group.size} of {self._group.full} workers" in library.read_text()
+    found = WORKERS.search("\x1b[36m(RayTrainWorker pid=7)\x1b[0m train: attempt 2 runs with 3 of 4 workers")
+    assert found is not None
+    assert found[0] == "runs with 3 of 4 workers"
 
 
 @given(st.integers(0, 1000), st.floats(0, 1e6))

@@ -391,6 +391,29 @@ def test_attempt_that_waits_for_resources_says_so_and_uses_up_nothing(run: Super
     assert run.said("ended")[0]["reason"] == "the head was lost, and with it the job; it waited for resources"
 
 
+def test_elastic_run_says_with_how_many_workers_it_runs_and_holds_nobody_up(
+    run: Supervised, older: Supervised, ray: FakeRay
+) -> None:
+    older.start(name="older-abcde")
+    job = submitted(ray, "older-1")
+    job.output = WAITS
+    wait_until(lambda: older.state.get("phase") == "waiting for resources", "the older run's phase")
+    run.start()
+    wait_until(lambda: run.state.get("phase") == "queued", "the younger run's phase")
+    job.output += f"{HAS}train: attempt 1 runs with 3 of 4 workers\n"
+    younger = submitted(ray, "train-1")
+    wait_until(lambda: older.state.get("reason") == "runs with 3 of 4 workers", "its workers")
+    assert older.state["phase"] == "running"
+    job.output += "train: attempt 1 runs with 4 of 4 workers\n"
+    wait_until(lambda: older.state.get("reason") == "runs with 4 of 4 workers", "its workers")
+    assert [said["reason"] for said in older.said("running") if "reason" in said] == [
+        "runs with 3 of 4 workers",
+        "runs with 4 of 4 workers",
+    ]
+    younger.end("SUCCEEDED", 0)
+    assert run.exit_code() == 0
+
+
 def test_attempt_that_waits_for_resources_without_a_head_is_said_once(run: Supervised, ray: FakeRay) -> None:
     run.start()
     submitted(ray, "train-1").output = WAITS

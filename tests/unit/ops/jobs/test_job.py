@@ -251,6 +251,9 @@ def test_each_obstacle_to_a_submission_is_one_message_and_nothing_is_created(
         (("--direct", "--in-head", "--", "true"), "--direct and --in-head exclude each other. Fix: give one of them"),
         (("--working-dir", "/nowhere", "--", "true"), "--working-dir: '/nowhere' is invalid: there is no such folder"),
         (("--env", "nowhere", "--", "true"), "nowhere"),
+        (("--min-workers", "2", "--", "true"), "belong together. Fix: give the first two"),
+        (("--wait-for-workers", "5m", "--", "true"), "belong together. Fix: give the first two"),
+        (("--min-workers", "5", "--max-workers", "4", "--", "true"), "--min-workers 5 is invalid. Allowed: 1 to 4"),
     ],
 )
 def test_bad_input_is_one_message_and_nobody_is_asked(cluster: Apis, arguments: tuple[str, ...], message: str) -> None:
@@ -258,6 +261,30 @@ def test_bad_input_is_one_message_and_nobody_is_asked(cluster: Apis, arguments: 
     assert result.exit_code == 2
     assert message in result.stderr
     assert cluster.tokens == []
+
+
+def test_range_of_workers_reaches_the_job_in_its_command(cluster: Apis, script: Path) -> None:
+    words = ("--min-workers", "2", "--max-workers", "4", "--wait-for-workers", "5m", "--detach", "--", "--text", "it's")
+    assert ops("submit", str(script), "--name", "train", *words).exit_code == 0
+    [job] = [body for name, body in cluster.changes if name == f"POST {JOBS}"]
+    arguments = job["spec"]["template"]["spec"]["containers"][0]["args"]
+    [entry_point] = [one.partition("=")[2] for one in arguments if one.startswith("--entrypoint=")]
+    (script.parent / "python").write_text(
+        '#!/bin/sh\nenv | grep RUN_ | sort\nfor word in "$@"; do echo "<$word>"; done\n'
+    )
+    (script.parent / "python").chmod(0o755)
+    path = f"{script.parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["/bin/sh", "-c", entry_point], env={"PATH": path}, capture_output=True, check=True, text=True
+    )
+    assert done.stdout.splitlines() == [
+        "RUN_MAX_WORKERS=4",
+        "RUN_MIN_WORKERS=2",
+        "RUN_WAIT_FOR_WORKERS=300",
+        "<train.py>",
+        "<--text>",
+        "<it's>",
+    ]
 
 
 def test_role_that_may_not_submit_is_told_the_key_that_must_list_it(cluster: Apis, script: Path) -> None:

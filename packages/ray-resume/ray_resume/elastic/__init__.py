@@ -1,0 +1,1 @@
+"""Runs whose number of workers changes: fewer after a loss, more again once there are resources."""
