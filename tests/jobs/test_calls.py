@@ -8,8 +8,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+import ray.data
+from ray.train import ScalingConfig
 
 import ray_resume
 from controllers.job_decision import Cause, Ending, Limits, decide
@@ -211,3 +214,56 @@ def test_a_job_that_cannot_work_ends_with_2(tmp_path: Path) -> None:
     assert ended.stderr.splitlines()[-1] == (
         "pytorch_ddp.py: error: storage path '/etc/passwd' cannot be read: Not a directory"
     )
+
+
+def test_workers_get_the_cpus_and_the_gpu_that_they_ask_for() -> None:
+    scaling = ray_resume.workers(3, cpus=4, gpu=True)
+    assert (scaling.num_workers, scaling.use_gpu, scaling.resources_per_worker) == (3, True, {"CPU": 4, "GPU": 1})
+    assert scaling.total_resources == {"CPU": 12, "GPU": 3}, "the coordinator needs no CPU"
+    scaling = ray_resume.workers(3)
+    assert (scaling.use_gpu, scaling.total_resources) == (False, {"CPU": 3})
+
+
+@pytest.mark.parametrize("gpus", [True, False], ids=["gpus", "no gpus"])
+@pytest.mark.parametrize("job", ["pytorch_ddp", "fsdp_finetune", "llm_finetune", "sweep"])
+def test_training_example_asks_for_the_gpus_of_its_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str, gpus: bool
+) -> None:
+    asked: list[ScalingConfig] = []
+
+    def end(*arguments: object, **_: object) -> NoReturn:
+        asked.extend(one for one in arguments if isinstance(one, ScalingConfig))
+        sys.exit(0)
+
+    monkeypatch.setattr(ray_resume, "main", end)
+    monkeypatch.setattr("sweep.Sweep.fit", end)
+    monkeypatch.setattr("llm_finetune.check", lambda *_: None)
+    argv = [f"{job}.py", f"--storage={tmp_path}", "--workers=4", *(["--gpus"] if gpus else [])]
+    argv += ["--model=model", "--data=data"] if job == "llm_finetune" else []
+    monkeypatch.setattr(sys, "argv", argv)
+    with pytest.raises(SystemExit):
+        importlib.import_module(job).main()
+    assert [(scaling.num_workers, scaling.use_gpu) for scaling in asked] == [(4, gpus)]
+
+
+@pytest.mark.parametrize("gpus", [True, False], ids=["gpus", "no gpus"])
+def test_batch_inference_asks_for_the_gpus_of_its_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: bool
+) -> None:
+    asked: dict[str, object] = {}
+
+    class Rows:
+        def map_batches(self, *_: object, **words: object) -> "Rows":
+            asked.update(words)
+            return self
+
+        def write_parquet(self, _: str) -> None: ...
+
+    monkeypatch.setattr(ray.data, "range", lambda _: Rows())
+    argv = ["batch_inference.py", f"--storage={tmp_path}", "--workers=4", "--parts=1", *(["--gpus"] if gpus else [])]
+    monkeypatch.setattr(sys, "argv", argv)
+    with pytest.raises(SystemExit):
+        importlib.import_module("batch_inference").main()
+    assert (asked["concurrency"], asked["num_gpus"]) == (4, int(gpus))
+    *_, on_gpu = asked["fn_constructor_args"]
+    assert on_gpu is gpus

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -11,6 +12,7 @@ import pytest
 from ray.train import CheckpointConfig
 
 from ray_resume.checkpoint_store import CheckpointStore, RunInUseError, Saved, StaleAttemptError, Writer
+from ray_resume.saving import Save
 from ray_resume.storage import StorageError, check_writable, open_storage
 
 
@@ -211,6 +213,63 @@ def test_each_worker_syncs_its_own_files_only(tmp_path: Path, monkeypatch: pytes
     assert synced == Counter(names)
     assert {name.rpartition("/")[2] for name in storage.sizes("checkpoints/one")} == names
     assert storage.names("checkpoints/one") == ["other", *(f"part-{worker}" for worker in workers)]
+
+
+class Medium:
+    """What a power failure would leave of a folder: contents and names are lost until they are synced."""
+
+    def __init__(self) -> None:
+        self._contents: set[int] = set()
+        self._names: dict[int, dict[str, int]] = {}
+        self._sync = os.fsync
+
+    def sync(self, descriptor: int) -> None:
+        self._sync(descriptor)
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        number = os.fstat(descriptor).st_ino
+        if path.is_dir():
+            self._names[number] = {one.name: one.stat().st_ino for one in path.iterdir()}
+        else:
+            self._contents.add(number)
+
+    def files(self, folder: Path) -> set[str]:
+        """Return the files below a folder that have their content and can be found by their names."""
+        return {name.removeprefix("/") for name in self._below(folder.stat().st_ino)}
+
+    def _below(self, number: int) -> Iterator[str]:
+        if number in self._contents:
+            yield ""
+        for name, child in self._names.get(number, {}).items():
+            yield from (f"/{name}{rest}" for rest in self._below(child))
+
+
+def test_nothing_of_a_committed_checkpoint_is_lost_by_a_power_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    medium = Medium()
+    monkeypatch.setattr(os, "fsync", medium.sync)
+    storage = open_storage(str(tmp_path), "run")
+    storage.put("run.json", b"{}")
+    with storage.writing("checkpoints/one") as directory:
+        (directory / "part-0").write_text("weights")
+        (directory / "two" / "models").mkdir(parents=True)
+        (directory / "two" / "models" / "part-0").write_text("weights")
+    written = {"run/run.json", "run/checkpoints/one/part-0", "run/checkpoints/one/two/models/part-0"}
+    assert medium.files(tmp_path) >= written
+    assert "run/checkpoints/one/manifest.json" not in medium.files(tmp_path)
+    storage.put("checkpoints/one/manifest.json", b"{}")
+    assert medium.files(tmp_path) >= {*written, "run/checkpoints/one/manifest.json"}
+
+
+def test_only_rank_0_removes_old_checkpoints(store: CheckpointStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer, _ = store.begin(1)
+    pruned: list[int] = []
+    for rank in range(3):
+        monkeypatch.setattr(CheckpointStore, "prune", lambda *_, rank=rank: pruned.append(rank))
+        save = Save(store, Saved(5, writer), {}, order=None, keep=CheckpointConfig(num_to_keep=1), rank=rank)
+        save.begin(lambda _: None)
+        save.commit()
+    assert pruned == [0]
 
 
 def test_removing_a_run_makes_its_name_free(store: CheckpointStore, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM
 
 from llm_data import read_sequences
 from llm_finetune import Worker
-from llm_model import INDEX, InvalidModelError, Memory, Weights, sharded, skeleton
+from llm_model import INDEX, InvalidModelError, Memory, Weights, clip, sharded, skeleton
 from ray_resume.data_order import DataOrder
 from tests.jobs.support import fsdp2_on_cpu
 from tests.jobs.support.live_bytes import LiveBytes
@@ -24,6 +24,8 @@ from tests.jobs.support.together import together
 
 WORKERS: Final = 2
 BATCH: Final = 8
+LITTLE: Final = 0.01
+"""A norm far below that of the gradients."""
 CPU: Final = torch.device("cpu")
 
 Measured = dict[str, Any]
@@ -69,6 +71,11 @@ def measure(rank: int, folder: Path, fsdp: int) -> None:
         result["exchanges"][micro_batch] = exchanged.call_count
         optimizer.step()
         result["steps"][micro_batch] = whole(model)
+    clip(model, LITTLE)
+    # At a rate of 1 without momentum, the weights change by the gradients.
+    optimizer.step()
+    after = whole(model)
+    result["clipped"] = sum((after[name] - one).square().sum() for name, one in result["steps"][micro_batch].items())
     if rank == 0:
         torch.save(result, folder / f"measured-{fsdp}.pt")
 
@@ -113,6 +120,34 @@ def test_accumulated_gradients_are_those_of_the_whole_batch_and_exchanged_once(
             assert torch.allclose(trained[name], one - one.grad, atol=1e-6), f"{name}, {micro_batch} at a time"
     exchanges = measured(fsdp)["exchanges"]
     assert exchanges[1] == exchanges[BATCH // WORKERS] == 9, "one for each block, and one for the rest"
+
+
+@pytest.mark.parametrize("fsdp", [1, 2])
+def test_gradients_are_clipped_by_their_norm_over_all_workers(measured: Callable[[int], Measured], fsdp: int) -> None:
+    assert measured(fsdp)["clipped"].sqrt().item() == pytest.approx(LITTLE, rel=1e-2)
+
+
+@pytest.mark.usefixtures("group_of_one")
+@pytest.mark.parametrize(("device", "half"), [("cuda", torch.bfloat16), ("cpu", None)])
+@pytest.mark.parametrize("fsdp", [1, 2])
+def test_gpus_compute_in_bf16_and_add_up_in_float32(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, fsdp: int, device: str, half: torch.dtype | None
+) -> None:
+    asked: list[Any] = []
+
+    def shard(module: torch.nn.Module, **words: Any) -> torch.nn.Module:
+        asked.append(words.get("mixed_precision") or words.get("mp_policy"))
+        return module
+
+    for name in ("FullyShardedDataParallel", "fully_shard"):
+        monkeypatch.setattr(f"llm_model.{name}", shard)
+    monkeypatch.setattr("llm_model.init_device_mesh", lambda *_: None)
+    monkeypatch.setattr(Weights, "fill", lambda *_: None)
+    empty = skeleton(str(folder / "model"), 0)
+    sharded(empty, Weights(str(folder / "model"), empty, 0), Memory(1, fsdp), torch.device(device))
+    assert len(asked) == 9, "each block, and the rest"
+    assert {one and one.param_dtype for one in asked} == {half}
+    assert {one and one.reduce_dtype for one in asked} == {half and torch.float32}
 
 
 def test_tied_weights_are_one_parameter(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from ray_resume.checkpoint_store import StaleAttemptError
 from ray_resume.data_order import FORMULA, SHUFFLED, DataOrder
 from ray_resume.storage import RunStorage
 
-EARLIER = Path(__file__).with_name("earlier")
+EARLIER = Path(__file__).with_name("earlier") / "alone"
 """The run `job` of the first version of the library after 10 steps, and what it did in the steps after that."""
 EVERY = 5
 
@@ -318,3 +318,16 @@ def test_run_is_done_only_after_its_last_action(tmp_path: Path, monkeypatch: pyt
             begun(tmp_path, steps=5)[0], lambda _: None, {"steps": 5}, ray_resume.workers(1), on_done=fail_once
         )
     assert called == [("000000005@0001.01", {"loss": 0}.keys(), False)] * 2, "a run that is done calls nothing"
+
+
+def test_failing_workers_are_restarted_three_times_unless_the_script_asks_for_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray Train would restart them without end, also after a bug."""
+    limits = []
+    monkeypatch.setattr(
+        "ray_resume.training._fit", lambda _, __, config, **___: limits.append(config.failure_config.max_failures)
+    )
+    ray_resume.fit(begun(tmp_path, "one")[0], lambda _: None, {}, ray_resume.workers(1))
+    ray_resume.fit(begun(tmp_path, "other")[0], lambda _: None, {}, ray_resume.workers(1), worker_failures=7)
+    assert limits == [3, 7]

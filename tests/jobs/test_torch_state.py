@@ -1,8 +1,10 @@
 """The saved state is all that a training needs to resume: two processes over gloo, without Ray."""
 
+import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -11,7 +13,7 @@ from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import distribute_tensor
 
-from ray_resume import torch_state
+from ray_resume import generators, torch_state
 from tests.jobs.support.together import together
 from tests.jobs.support.trainings import TRAININGS, WRAPPERS, Training, resume
 
@@ -128,9 +130,34 @@ def test_state_in_parts_of_another_object_is_refused(tmp_path: Path, training: T
         training.save(tmp_path / "half", 0)
 
 
+def draw() -> tuple[float, float, float]:
+    """Return a number of each generator."""
+    return random.random(), np.random.rand(), torch.rand(1).item()  # noqa: S311 (what scripts use)
+
+
+def test_every_generator_continues(tmp_path: Path, training: Training) -> None:
+    training.save(tmp_path / "half", 0)
+    drawn = draw()
+    torch_state.seed_all(5)
+    training.load(tmp_path / "half", 0)
+    assert draw() == drawn
+
+
 def test_worker_without_saved_generators_is_seeded(tmp_path: Path, training: Training) -> None:
     training.save(tmp_path / "half", 0)
     training.load(tmp_path / "half", 1)
-    drawn = torch.rand(1)
+    drawn = draw()
     torch_state.seed_all(1)
-    assert torch.equal(drawn, torch.rand(1))
+    assert draw() == drawn
+
+
+def test_generator_of_the_workers_gpu_continues(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a GPU; tests/jobs/test_gpu.py shows it with one."""
+    on_gpu = [torch.tensor([1], dtype=torch.uint8)]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", on_gpu[0].clone)
+    monkeypatch.setattr(torch.cuda, "set_rng_state", on_gpu.append)
+    state = generators.state()
+    on_gpu.append(torch.tensor([2], dtype=torch.uint8))
+    generators.restore(state)
+    assert on_gpu[-1].item() == 1

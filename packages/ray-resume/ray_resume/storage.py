@@ -108,7 +108,7 @@ class _Directory:
 
     def put(self, name: str, content: bytes) -> None:
         path = self._root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make(path.parent)
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             with draft.open("wb") as file:
@@ -148,13 +148,13 @@ class _Directory:
         # A directory of its own, because a worker must sync its files only: of 128 workers, each would sync all.
         directory = self._root / folder
         own = directory / f".of-{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
-        own.mkdir(parents=True)
+        _make(own)
         yield own
         changed = {directory}
         for path in [path for path in own.rglob("*") if path.is_file()]:
             _fsync(path)
             target = directory / path.relative_to(own)
-            target.parent.mkdir(parents=True, exist_ok=True)
+            _make(target.parent)
             changed.add(target.parent)
             path.replace(target)
         shutil.rmtree(own)
@@ -231,6 +231,14 @@ class _Bucket:
 
     def _selector(self, folder: str, *, recursive: bool) -> pyarrow.fs.FileSelector:
         return pyarrow.fs.FileSelector(f"{self._root}/{folder}", allow_not_found=True, recursive=recursive)
+
+
+def _make(folder: Path) -> None:
+    """Make a folder; it and those above it are on the medium, too."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in missing:
+        _fsync(one.parent)
 
 
 def _fsync(path: Path) -> None:

@@ -31,6 +31,7 @@ from torch.distributed.checkpoint.state_dict import (
     set_state_dict,
 )
 from torch.distributed.tensor import DTensor
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from ray_resume import generators
@@ -112,6 +113,9 @@ def load(
     `reseed`. An object in `extra` that the checkpoint does not have keeps its state, with a warning.
     """
     modules, others = _split(extra or {})
+    if isinstance(model, DistributedDataParallel):
+        # Into the wrapper, PyTorch (2.6) loads all parameters or fails: frozen ones may be missing.
+        model = model.module
     with _causes():
         metadata = dcp.FileSystemReader(directory).read_metadata()
     saved = frozenset((metadata.planner_data or {}).values())

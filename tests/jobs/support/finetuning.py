@@ -52,6 +52,7 @@ def finetune(rank: int, storage: Path, memory: Memory, settings: dict[str, Any],
                 llm_finetune.train(memory, {**settings, "run": run})
             except _LostError:
                 continue
+            assert lost is None, "the training never clipped its gradients"
 
 
 def _losing(then: Callable[..., None], lost: int | None) -> Callable[..., None]:

@@ -62,17 +62,31 @@ class _Tied(_Usual):
         return super().forward(inputs, step) @ self.decoder.weight.T
 
 
+class _Adapted(_Usual):
+    """Has adapters of low rank, beside frozen layers."""
+
+    def __init__(self) -> None:
+        # Seconds, for this model only.
+        from peft import LoraConfig, inject_adapter_in_model
+
+        super().__init__()
+        inject_adapter_in_model(LoraConfig(r=2, lora_dropout=0.2, target_modules=["first", "last"]), self)
+
+
 class Training:
     """A model with its optimizer, and what else must be saved; `step` trains one step."""
 
     model: type[_Usual] = _Usual
+    frozen = True
+    """Whether the frozen parameters are saved, too."""
 
     def __init__(self, wrapper: str, device: str) -> None:
         torch_state.seed_all(3)
         self.device = torch.device(device)
         self.bare = self.model().to(self.device)
         self.wrapped = wrap(self.bare, wrapper, self.device)
-        self.optimizer: torch.optim.Optimizer = torch.optim.Adam(self.wrapped.parameters(), lr=0.1)
+        trained = [one for one in self.wrapped.parameters() if one.requires_grad]
+        self.optimizer: torch.optim.Optimizer = torch.optim.Adam(trained, lr=0.1)
         self.extra: dict[str, Any] = {}
 
     def step(self, step: int) -> None:
@@ -85,13 +99,16 @@ class Training:
         return self.wrapped(inputs, step).float().square().mean()
 
     def save(self, directory: Path, rank: int) -> None:
-        torch_state.save(directory, self.wrapped, self.optimizer, rank=rank, extra=self.extra)
+        torch_state.save(directory, self.wrapped, self.optimizer, **self._saved(rank))
 
     def async_save(self, directory: Path, rank: int) -> Rest:
-        return torch_state.async_save(directory, self.wrapped, self.optimizer, rank=rank, extra=self.extra)
+        return torch_state.async_save(directory, self.wrapped, self.optimizer, **self._saved(rank))
 
     def load(self, directory: Path, rank: int) -> None:
-        torch_state.load(directory, self.wrapped, self.optimizer, rank=rank, reseed=1, extra=self.extra)
+        torch_state.load(directory, self.wrapped, self.optimizer, reseed=1, **self._saved(rank))
+
+    def _saved(self, rank: int) -> dict[str, Any]:
+        return {"rank": rank, "extra": self.extra, "frozen": self.frozen}
 
     def result(self) -> list[torch.Tensor]:
         """Return all numbers that must be equal: the weights, the optimizer's state and what the extra objects hold."""
@@ -116,6 +133,13 @@ class Late(Training):
 
 class Tied(Training):
     model = _Tied
+
+
+class Adapted(Training):
+    """Trains and saves its adapters only."""
+
+    model = _Adapted
+    frozen = False
 
 
 class Thawed(Training):
@@ -245,6 +269,7 @@ TRAININGS: Final[dict[str, type[Training]]] = {
     "gradient scaler": Scaled,
     "moving average": Averaged,
     "two models": TwoModels,
+    "LoRA": Adapted,
 }
 
 

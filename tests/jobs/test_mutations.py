@@ -1,0 +1,57 @@
+"""Defects that once went unseen are seen: each test of mutations.py fails on its mutation, and passes without it."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.jobs.support.mutations import MUTATIONS, Mutation
+from tests.jobs.support.paths import REPOSITORY
+
+NEEDED: Final = ("pyproject.toml", "packages", "ray_jobs", "controllers", "tests")
+FAILED: Final = 1
+"""Pytest's exit code if tests ran and some failed."""
+
+cases = pytest.mark.parametrize("mutation", MUTATIONS.values(), ids=MUTATIONS)
+
+
+@cases
+def test_mutation_still_applies(mutation: Mutation) -> None:
+    assert (REPOSITORY / mutation.file).read_text().count(mutation.before) == 1
+    file, test = mutation.test.split("::")
+    assert re.search(rf"^def {test}\(", (REPOSITORY / "tests" / "jobs" / file).read_text(), re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the repository in which the tests of all mutations pass."""
+    copy = tmp_path_factory.mktemp("copy")
+    for name in NEEDED:
+        if (REPOSITORY / name).is_dir():
+            shutil.copytree(REPOSITORY / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(REPOSITORY / name, copy)
+    ended = run(copy, *sorted({mutation.test for mutation in MUTATIONS.values()}))
+    assert ended.returncode == 0, ended.stdout
+    return copy
+
+
+def run(copy: Path, *tests: str) -> "subprocess.CompletedProcess[str]":
+    argv = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    argv += [f"tests/jobs/{test}" for test in tests]
+    return subprocess.run(argv, cwd=copy, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.long
+@cases
+def test_mutation_is_killed(copy: Path, mutation: Mutation) -> None:
+    file = copy / mutation.file
+    before = file.read_text()
+    file.write_text(before.replace(mutation.before, mutation.after))
+    ended = run(copy, mutation.test)
+    file.write_text(before)
+    assert ended.returncode == FAILED, ended.stdout
