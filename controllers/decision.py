@@ -1,10 +1,12 @@
 """The reaper's rule: keep, delete or force-delete a pod of Ray's namespace, given the pod, its node and the time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, Self
+
+from controllers.lease import SAVE_SECONDS, TrainingRun, asked_to_move
 
 Object = dict[str, Any]
 
@@ -13,7 +15,8 @@ Object = dict[str, Any]
 HEALTH_LABEL: Final = "sagemaker.amazonaws.com/node-health-status"
 PENDING: Final = frozenset({"UnschedulablePendingReplacement", "UnschedulablePendingReboot"})
 
-LABELS: Final = ("ray.io/cluster", "ray-on-hyperpod/submitter")
+_CLUSTER: Final = "ray.io/cluster"
+LABELS: Final = (_CLUSTER, "ray-on-hyperpod/submitter")
 """Labels of the pods that the reaper may delete: Ray's and the job supervisors'.
 
 A replacement may run beside such a pod without harm: Ray identifies its workers by their address, and a supervisor acts
@@ -27,11 +30,18 @@ PATIENCE_SECONDS: Final = 5.0
 
 
 class Action(StrEnum):
-    """KEEP: leave the pod. DELETE: delete it with its own grace period. FORCE: remove its object at once."""
+    """What to do with a pod.
+
+    KEEP: leave it. DELETE: delete it with its own grace period. FORCE: remove its object at once. MOVE: delete it once
+    the runs of its RayCluster have saved (`before_move`). ASK: let them save. WITHDRAW: take that request back.
+    """
 
     KEEP = "keep"
     DELETE = "delete"
     FORCE = "force-delete"
+    MOVE = "move"
+    ASK = "ask to save"
+    WITHDRAW = "withdraw"
 
 
 @dataclass(frozen=True)
@@ -79,6 +89,10 @@ class Pod:
     """None if nobody has requested it."""
     ours: bool
     """Whether the pod has one of `LABELS`."""
+    cluster: str
+    """The pod's RayCluster; empty for a job supervisor."""
+    asked_at: float | None
+    """When the runs were asked to save before the pod moves, in seconds since the epoch; None if they were not."""
     counted: bool
     """Whether a Job's finalizer keeps the object until the Job has counted the pod's result."""
     shuns: frozenset[str]
@@ -88,6 +102,7 @@ class Pod:
     def of(cls, pod: Object) -> Self:
         """Return a pod from the API server's object."""
         metadata, spec = pod["metadata"], pod["spec"]
+        labels = metadata.get("labels") or {}
         return cls(
             name=metadata["name"],
             uid=metadata["uid"],
@@ -95,7 +110,9 @@ class Pod:
             node=spec.get("nodeName", ""),
             owner=_owner(metadata),
             deletion=_deletion(metadata),
-            ours=any(label in (metadata.get("labels") or {}) for label in LABELS),
+            ours=any(label in labels for label in LABELS),
+            cluster=labels.get(_CLUSTER, ""),
+            asked_at=_seconds(asked_to_move(pod)),
             counted=_JOBS_FINALIZER in metadata.get("finalizers", ()),
             shuns=frozenset(health for health in PENDING if not _admits(spec, health)),
         )
@@ -167,14 +184,29 @@ def _of_a_terminating_pod(
     return Verdict(Action.KEEP, f"the kubelet of node {name} ends it")
 
 
+def before_move(pod: Pod, verdict: Verdict, runs: Sequence[TrainingRun], now: float) -> Verdict:
+    """Return what to do at time `now` with a pod whose verdict is MOVE; `runs` train on its RayCluster."""
+    waits_for = ", ".join(run.name for run in runs if pod.uid not in run.answered)
+    if not waits_for:
+        return Verdict(Action.DELETE, verdict.reason)
+    if pod.asked_at is None:
+        return Verdict(Action.ASK, f"{verdict.reason}; first saves {waits_for}")
+    if now - pod.asked_at >= SAVE_SECONDS:
+        return Verdict(Action.DELETE, f"{verdict.reason}; not saved within {SAVE_SECONDS:.0f} s: {waits_for}")
+    return Verdict(Action.KEEP, f"{verdict.reason}; still saves {waits_for}")
+
+
 def _of_a_living_pod(pod: Pod, node: Node | None) -> Verdict:
     if node is None:
         return Verdict(Action.KEEP, "Kubernetes itself deletes the pods of a node that no longer exists")
     if node.health not in PENDING:
-        return Verdict(Action.KEEP, f"node {node.name} is not about to be replaced or rebooted")
+        stays = Action.KEEP if pod.asked_at is None else Action.WITHDRAW
+        return Verdict(stays, f"node {node.name} is not about to be replaced or rebooted")
     if not node.cordoned and node.health not in pod.shuns:
         return Verdict(Action.KEEP, f"its replacement could be scheduled to node {node.name} again and again")
-    return Verdict(Action.DELETE, f"node {node.name} is {node.health}")
+    # On a node that is not Ready nothing can save any more, and only Ray's pods have something to save.
+    alive = pod.cluster and node.unready_since is None
+    return Verdict(Action.MOVE if alive else Action.DELETE, f"node {node.name} is {node.health}")
 
 
 def _after(due: float, now: float, reason: str) -> Verdict:

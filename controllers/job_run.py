@@ -59,6 +59,8 @@ class State:
     """Whether this attempt's output has shown that it got its resources."""
     quiet: bool = False
     """Whether this attempt has not said that it has no resources, although it had the time to say so."""
+    answered: list[str] = field(default_factory=list)
+    """The uids of pods that the reaper may delete: the run has saved since it was asked to, or it cannot save."""
     submitted: str = ""
     """When the run was submitted, in the words of the API server."""
     phase: str = "starting"
@@ -71,6 +73,11 @@ class State:
         """Return whether younger runs wait for this one: it has no resources yet, or has lost them."""
         return self.exit_code is None and (self.phase == WAITING or not (self.began or self.quiet))
 
+    @property
+    def trains(self) -> bool:
+        """Return whether an attempt runs with its resources, so that it may have steps to save."""
+        return self.exit_code is None and self.phase == RUNNING and not self.holds_up
+
     @classmethod
     def of(cls, saved: Object) -> Self:
         """Return the saved state; any version of this program may have saved it."""
@@ -79,6 +86,9 @@ class State:
 
 WAITING: Final = "waiting for resources"
 """The phase of a run whose attempt has none."""
+
+RUNNING: Final = "running"
+"""The phase of a run whose attempt runs and does not say that it waits."""
 
 
 class Place(NamedTuple):

@@ -1,22 +1,68 @@
-"""A Lease that one process of several holds; its annotation keeps the state that a successor needs."""
+"""A Lease that one process of several holds; its annotation keeps the state that a successor needs.
+
+A run's Lease also says whether the run trains, and for which pods it has saved (`training_runs`): so the reaper and the
+supervisors agree without a way from one to the other.
+"""
 
 import json
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Self
 
 from controllers.kubernetes_api import CONFLICT, NOT_FOUND, Api, ApiError, Object
 
 STATE: Final = "ray-on-hyperpod/state"
 """Annotation with the holder's state, in JSON."""
 
+TRAINS: Final = "ray-on-hyperpod/trains"
+"""Label of the Lease of a run that trains; its value is the RayCluster. Its supervisor answers `MOVE`."""
+
+MOVE: Final = "ray-on-hyperpod/Move"
+"""Condition of a Ray pod that the reaper will delete on a node that is still alive, once the runs have saved.
+
+Not Kubernetes' own `DisruptionTarget`: its controller takes that back after two minutes if the pod is still there
+(kubernetes: pkg/controller/disruption/disruption.go, stalePodDisruptionTimeout).
+"""
+
+SAVE_SECONDS: Final = 300.0
+"""How long the reaper waits for the runs' saves."""
+
 _POLL: Final = 2.0
 
 
 class LeaseLostError(Exception):
     """Another process holds the Lease now."""
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """A run that trains, as its Lease says; `answered` are the uids of pods for whose `MOVE` it waits no longer."""
+
+    name: str
+    answered: frozenset[str]
+
+    @classmethod
+    def of(cls, lease: Object) -> Self:
+        """Return the run of a Lease."""
+        state = json.loads(lease["metadata"].get("annotations", {}).get(STATE, "{}"))
+        return cls(lease["metadata"]["name"], frozenset(state.get("answered", ())))
+
+
+def training_runs(api: Api, namespace: str, cluster: str) -> list[TrainingRun]:
+    """Return the runs that train on a RayCluster and answer `MOVE`. Raises ApiError."""
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+    return [TrainingRun.of(lease) for lease in api.get(path, labelSelector=f"{TRAINS}={cluster}")["items"]]
+
+
+def asked_to_move(pod: Object) -> str | None:
+    """Return when the reaper has set a pod's `MOVE` condition, in Kubernetes' format; None if it is not set."""
+    for condition in pod.get("status", {}).get("conditions") or []:
+        if condition["type"] == MOVE and condition["status"] == "True":
+            return str(condition["lastTransitionTime"])
+    return None
 
 
 class Lease:

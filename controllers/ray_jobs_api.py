@@ -3,8 +3,9 @@
 import http.client
 import json
 import re
+import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any, Final, Self
@@ -15,6 +16,9 @@ PORT: Final = 8265
 NOT_FOUND: Final = 404
 ENDED: Final = frozenset({"SUCCEEDED", "FAILED", "STOPPED"})
 """Ray's terminal job statuses."""
+
+ASKS: Final = "checkpoint-of"
+"""Metadata of a job that only asks another one to save: its submission id."""
 
 _AGENT: Final = re.compile(r"Request failed with status code ([0-9]{3})")
 # Ray 2.42.1's dashboard answers 500 to a request without a User-Agent (ray: dashboard/optional_utils.py).
@@ -159,6 +163,62 @@ class Pace:
         if head != self._head:
             self._head, self._ended = head, float("-inf")
         return time.monotonic() >= self._ended + max(pause, self._pause)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a request to save ended that was made for `pods`; `message` is the last line of Ray's."""
+
+    pods: Set[str]
+    saved: bool
+    message: str
+
+
+class Saving:
+    """Lets an attempt save before pods are deleted, by a short Ray job, as `ops job checkpoint` does.
+
+    The workers then wait up to `hold` seconds for that deletion. `attempt` is the request that started the attempt.
+    """
+
+    def __init__(self, attempt: Mapping[str, Any], seconds: float, hold: float) -> None:
+        self._attempt = attempt
+        self._words = f"python -m ray_resume checkpoint --timeout={seconds:g} --hold={hold:g}"
+        self._pods: Set[str] = frozenset()
+        self._id = ""
+        self._pace = Pace()
+
+    def look(self, ray: RayJobs, pods: Set[str]) -> Answer | None:
+        """Ask for a save if there are `pods` and no request is open; return how an open one ended.
+
+        Raises HeadUnavailableError.
+        """
+        try:
+            if self._id:
+                return self._ended(ray)
+            if pods:
+                self._pods = pods
+                self._ask(ray)
+        except RayError as error:
+            self._id = ""
+            return Answer(self._pods, saved=False, message=str(error))
+        return None
+
+    def _ask(self, ray: RayJobs) -> None:
+        attempt = self._attempt["submission_id"]
+        id = f"{attempt}-checkpoint-{secrets.token_hex(4)}"
+        # Without the run's metadata, because it is no attempt of the run.
+        ray.submit({**self._attempt, "submission_id": id, "entrypoint": self._words, "metadata": {ASKS: attempt}})
+        self._id = id
+
+    def _ended(self, ray: RayJobs) -> Answer | None:
+        if not self._pace.allows(None):
+            return None
+        with self._pace:
+            job = ray.get(self._id)
+        if job and job.status not in ENDED:
+            return None
+        self._id = ""
+        return Answer(self._pods, bool(job and job.status == "SUCCEEDED"), last_line(job.message if job else ""))
 
 
 def submission(

@@ -2,6 +2,8 @@
 
 KubeRay 1.2.0 counts a Terminating pod as live (kuberay#4078), and a pod on a lost node stays Terminating: its worker is
 never replaced. A job's supervisor is not replaced either, because its Job waits until the pod has ended.
+A Ray pod on a node that HyperPod will replace, and that is still alive, is deleted once the runs of its RayCluster have
+saved: their supervisors see the pod's condition `MOVE`, and answer in their Leases.
 `python -m controllers.reaper --help` lists the arguments.
 
 The reaper watches instead of polling: checking watched copies every second is free, while a list of 1,000 nodes is
@@ -20,8 +22,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from controllers.decision import Action, Node, Object, Pod, Verdict, decide
+from controllers.decision import Action, Node, Object, Pod, Verdict, before_move, decide
 from controllers.kubernetes_api import CONFLICT, NOT_FOUND, Api, ApiError, ApiServer, Mirror
+from controllers.lease import MOVE, TrainingRun, training_runs
 from controllers.telemetry import Metrics, log, serve
 
 NAME: Final = "ray-reaper"
@@ -31,15 +34,22 @@ _RETRY: Final = 5.0
 # After this time without an answer the copies of pods and nodes are out of date. Watches end every 30 seconds.
 _DEAF: Final = 90.0
 _STALLED: Final = 60.0
-_REASONS: Final = {Action.DELETE: "MovedOffUnhealthyNode", Action.FORCE: "StuckPodForceDeleted"}
+# How often the Leases of runs are listed while pods wait for them.
+_LIST_RUNS: Final = 2.0
+_EVENTS: Final = {
+    Action.DELETE: ("MovedOffUnhealthyNode", "was deleted"),
+    Action.FORCE: ("StuckPodForceDeleted", "was force-deleted"),
+    Action.ASK: ("SavesBeforeMove", "will be deleted"),
+}
 
 
 class Permission(NamedTuple):
-    """A verb on a core resource, in the Ray pods' namespace or in the whole cluster."""
+    """A verb on a resource, in the Ray pods' namespace or in the whole cluster; the core group's name is empty."""
 
     verb: str
     resource: str
     namespaced: bool
+    group: str = ""
 
 
 PERMISSIONS: Final = (
@@ -47,6 +57,7 @@ PERMISSIONS: Final = (
     *(Permission(verb, "pods", True) for verb in ("get", "list", "watch", "delete")),
     Permission("update", "pods/status", True),
     Permission("create", "events", True),
+    Permission("list", "leases", True, "coordination.k8s.io"),
 )
 
 
@@ -68,6 +79,7 @@ class Reaper:
         self._ask_at = 0.0
         self._retry_at: dict[str, float] = {}
         self._said: dict[str, Action] = {}
+        self._runs: dict[str, tuple[float, list[TrainingRun]]] = {}
         self._looked_at = time.monotonic()
         _describe(metrics)
         metrics.set("ray_reaper_dry_run", dry_run)
@@ -128,7 +140,12 @@ class Reaper:
 
     def _may(self, permission: Permission) -> bool:
         resource, _, subresource = permission.resource.partition("/")
-        attributes = {"verb": permission.verb, "resource": resource, "subresource": subresource}
+        attributes = {
+            "verb": permission.verb,
+            "group": permission.group,
+            "resource": resource,
+            "subresource": subresource,
+        }
         if permission.namespaced:
             attributes["namespace"] = self._namespace
         review = {
@@ -144,22 +161,42 @@ class Reaper:
         uids = {pod.uid for pod in pods}
         self._retry_at = {uid: at for uid, at in self._retry_at.items() if uid in uids}
         self._said = {uid: action for uid, action in self._said.items() if uid in uids}
-        verdicts = [(pod, decide(pod, nodes.get(pod.node), now, self._unready_seconds)) for pod in pods]
+        verdicts = [(pod, self._verdict(pod, nodes.get(pod.node), now)) for pod in pods]
         self._metrics.set("ray_reaper_stuck_pods", sum(verdict.action is Action.FORCE for _, verdict in verdicts))
         for pod, verdict in verdicts:
             if verdict.action is not Action.KEEP and time.monotonic() >= self._retry_at.get(pod.uid, 0):
                 self._settle(pod)
+
+    def _verdict(self, pod: Pod, node: Node | None, now: float) -> Verdict:
+        verdict = decide(pod, node, now, self._unready_seconds)
+        if verdict.action is not Action.MOVE:
+            return verdict
+        try:
+            return before_move(pod, verdict, self._training(pod.cluster), now)
+        except ApiError as error:
+            self._failed("list runs", error, pod=pod.name)
+            return Verdict(Action.KEEP, f"the runs of RayCluster {pod.cluster} are not known now")
+
+    def _training(self, cluster: str) -> list[TrainingRun]:
+        """Return the runs that train on a RayCluster, as they were a moment ago."""
+        at, runs = self._runs.get(cluster, (float("-inf"), []))
+        if time.monotonic() >= at + _LIST_RUNS:
+            runs = training_runs(self._api, self._namespace, cluster)
+            self._runs[cluster] = time.monotonic(), runs
+        return runs
 
     def _settle(self, seen: Pod) -> None:
         """Read pod and node again, decide again, and act on that verdict."""
         try:
             read = self._api.get(f"{self._path}/pods/{seen.name}")
             pod = Pod.of(read)
-            verdict = decide(pod, self._node(pod.node), time.time(), self._unready_seconds)
+            verdict = self._verdict(pod, self._node(pod.node), time.time())
             if verdict.action is Action.KEEP:
                 return
             if self._dry_run:
                 self._say(pod, verdict)
+            elif verdict.action in (Action.ASK, Action.WITHDRAW):
+                self._mark(read, pod, verdict)
             else:
                 if pod.counted and verdict.action is Action.FORCE:
                     pod = self._fail(read, verdict)
@@ -188,13 +225,26 @@ class Reaper:
 
         Kubernetes' pod garbage collector does the same for a node that no longer exists.
         """
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         disrupted = {"type": "DisruptionTarget", "status": "True", "reason": "NodeLost", "message": verdict.reason}
-        status = pod["status"]
-        others = [each for each in status.get("conditions") or [] if each["type"] != disrupted["type"]]
-        conditions = [*others, {**disrupted, "lastTransitionTime": now}]
-        failed = pod | {"status": status | {"phase": "Failed", "conditions": conditions}}
-        return Pod.of(self._api.update(f"{self._path}/pods/{pod['metadata']['name']}/status", failed))
+        return self._set(pod, disrupted, phase="Failed")
+
+    def _mark(self, read: Object, pod: Pod, verdict: Verdict) -> None:
+        """Ask the runs of the pod's RayCluster to save, or take that back: their supervisors see the condition."""
+        asks = verdict.action is Action.ASK
+        condition = {"type": MOVE, "status": str(asks), "reason": "NodeHealth", "message": verdict.reason}
+        self._set(read, condition)
+        log(verdict.action, pod=pod.name, node=pod.node, reason=verdict.reason)
+        if asks:
+            self._create_events(pod, verdict)
+
+    def _set(self, pod: Object, condition: Object, **fields: object) -> Pod:
+        """Set a condition, and other fields of the status; return the pod."""
+        status = pod.get("status", {})
+        others = [each for each in status.get("conditions") or [] if each["type"] != condition["type"]]
+        at = datetime.fromtimestamp(time.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        conditions = [*others, {**condition, "lastTransitionTime": at}]
+        new = pod | {"status": status | fields | {"conditions": conditions}}
+        return Pod.of(self._api.update(f"{self._path}/pods/{pod['metadata']['name']}/status", new))
 
     def _delete(self, pod: Pod, verdict: Verdict) -> None:
         options: Object = {
@@ -210,15 +260,15 @@ class Reaper:
         self._create_events(pod, verdict)
 
     def _create_events(self, pod: Pod, verdict: Verdict) -> None:
-        """Create an event for the pod and one for its owner; the deletion does not depend on them."""
+        """Create an event for the pod and one for its owner; nothing depends on them."""
         targets = [{"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid}]
         if owner := pod.owner:
             targets.append({"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid})
-        done = "force-deleted" if verdict.action is Action.FORCE else "deleted"
-        message = f"pod {pod.name} was {done}: {verdict.reason}"
+        reason, done = _EVENTS[verdict.action]
+        message = f"pod {pod.name} {done}: {verdict.reason}"
         for target in targets:
             try:
-                self._api.create(f"{self._path}/events", _event(self._namespace, target, verdict.action, message))
+                self._api.create(f"{self._path}/events", _event(self._namespace, target, reason, message))
             except ApiError as error:
                 self._failed("event", error, pod=pod.name)
 
@@ -227,7 +277,7 @@ class Reaper:
         log("error", operation=operation, error=str(error), **fields)
 
 
-def _event(namespace: str, target: Object, action: Action, message: str) -> Object:
+def _event(namespace: str, target: Object, reason: str, message: str) -> Object:
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "apiVersion": "v1",
@@ -235,7 +285,7 @@ def _event(namespace: str, target: Object, action: Action, message: str) -> Obje
         "metadata": {"namespace": namespace, "name": f"{target['name']}.{secrets.token_hex(8)}"},
         "involvedObject": {"namespace": namespace, **target},
         "type": "Warning",
-        "reason": _REASONS[action],
+        "reason": reason,
         "message": message,
         "source": {"component": NAME},
         "reportingComponent": NAME,
@@ -246,7 +296,7 @@ def _event(namespace: str, target: Object, action: Action, message: str) -> Obje
 
 
 def _describe(metrics: Metrics) -> None:
-    deletions = [{"action": str(action)} for action in _REASONS]
+    deletions = [{"action": str(action)} for action in (Action.DELETE, Action.FORCE)]
     metrics.describe("ray_reaper_stuck_pods", "gauge", "Ray pods that are stuck on a lost node now.")
     metrics.describe("ray_reaper_deletions_total", "counter", "Ray pods that this replica deleted.", *deletions)
     metrics.describe("ray_reaper_errors_total", "counter", "Requests that failed.", {"operation": "delete"})

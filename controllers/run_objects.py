@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Self
 
 from controllers.job_run import QUEUE, Queue, Run, State
 from controllers.kubernetes_api import LONG_WATCH, NOT_FOUND, Api, ApiError, ApiServer, Mirror, Object
-from controllers.lease import Lease
+from controllers.lease import TRAINS, Lease, asked_to_move
 
 STOP: Final = "ray-on-hyperpod/stop"
 """Annotation of the Job that requests the end of the run."""
@@ -80,8 +80,8 @@ class RunObjects:
 
     def save(self, state: State) -> None:
         """Save the state in the Lease. Raises ApiError and LeaseLostError."""
-        labels = {QUEUE: self._run.cluster} if state.holds_up else {}
-        self._lease.save(asdict(state), labels)
+        labels = [QUEUE] if state.holds_up else [TRAINS] if state.trains else []
+        self._lease.save(asdict(state), dict.fromkeys(labels, self._run.cluster))
         self._renew_at = time.monotonic() + _RENEW
 
     def release(self) -> None:
@@ -125,6 +125,8 @@ class RayClusterPods:
         self._gone: set[str] = set()
         self.head: str | None = None
         """IP address of the head; None if no head is running."""
+        self.moving: frozenset[str] = frozenset()
+        """The uids of the pods that the reaper will delete once the runs have saved."""
 
     @property
     def listed(self) -> bool:
@@ -146,6 +148,7 @@ class RayClusterPods:
         self._lose(running.keys())
         self._running = {uid: pod.name for uid, pod in running.items()}
         self.head = next((pod.head for pod in running.values() if pod.head), None)
+        self.moving = frozenset(uid for uid, pod in running.items() if pod.moves)
 
     def ask(self) -> None:
         """Find the pods that were lost just now, ahead of the watch. Raises ApiError."""
@@ -171,6 +174,7 @@ class _Pod(NamedTuple):
     runs: bool
     head: str
     """The address of a head; empty for other pods."""
+    moves: bool
 
     @classmethod
     def of(cls, pod: Object) -> Self:
@@ -180,6 +184,7 @@ class _Pod(NamedTuple):
             name=f"pod {metadata['name']} of node {pod['spec'].get('nodeName', '')}",
             runs=status.get("phase") == "Running" and "deletionTimestamp" not in metadata,
             head=status.get("podIP", "") if metadata["labels"].get(_KIND) == "head" else "",
+            moves=asked_to_move(pod) is not None,
         )
 
 

@@ -9,10 +9,10 @@ from typing import Final
 
 from controllers.job_decision import LOST, STOPPED_CODE, WITHDRAWN, Ending, Limits, decide
 from controllers.job_output import OUTPUT_MARK, JobOutput
-from controllers.job_run import WAITING, Run, State
+from controllers.job_run import RUNNING, WAITING, Run, State
 from controllers.kubernetes_api import ApiError, ApiServer, Object
-from controllers.lease import LeaseLostError
-from controllers.ray_jobs_api import ENDED, HeadUnavailableError, Pace, RayError, RayJob, RayJobs, submission
+from controllers.lease import SAVE_SECONDS, LeaseLostError
+from controllers.ray_jobs_api import ENDED, HeadUnavailableError, Pace, RayError, RayJob, RayJobs, Saving, submission
 from controllers.run_objects import RunObjects
 from controllers.telemetry import Metrics, log
 
@@ -21,6 +21,9 @@ STOP_SECONDS: Final = 60
 """How long a job that is stopped may take to save."""
 
 NAME_IN_USE: Final = 2
+
+HOLD_SECONDS: Final = 120.0
+"""How long the workers wait after a save for the reaper, which has the answer in seconds; pods take 30 to end."""
 
 _LOOK: Final = 2.0
 # While the output arrives, its end says when the job ended.
@@ -190,6 +193,7 @@ class Supervisor:
         """Show the attempt's output until the attempt ends; return its ending."""
         output = JobOutput(self._id, partial(_mark, self._id))
         pace = Pace()
+        saving = Saving(self._request(), SAVE_SECONDS, HOLD_SECONDS)
         began = time.monotonic()
         stop_at = 0.0
         withdrawn = ""
@@ -209,7 +213,7 @@ class Supervisor:
                     if job is None:
                         return self._ending(Ending(LOST), output)
                     if not output.waits:
-                        self._enter("running", output.workers)
+                        self._enter(RUNNING, output.workers)
                     if job.status in ENDED:
                         self._show_rest(ray, output)
                         return self._ending(_ending_of(job, withdrawn), output)
@@ -218,6 +222,7 @@ class Supervisor:
                     continue
                 runs_since = time.monotonic()
                 self._note_resources(output, quiet=runs_since - began > _SAYS_NOTHING)
+                self._save_before_moves(ray, saving)
                 withdrawn = withdrawn or self._gives_way(output)
                 if (self._objects.wants_stop or withdrawn) and time.monotonic() >= stop_at:
                     stop_at = time.monotonic() + _STOP_AGAIN
@@ -235,13 +240,27 @@ class Supervisor:
         state = self._state
         if output.waits:
             self._enter(WAITING, output.waits)
-        elif state.phase in (WAITING, "running"):
-            self._enter("running", output.workers)
+        elif state.phase in (WAITING, RUNNING):
+            self._enter(RUNNING, output.workers)
         if (output.began and not state.began) or (quiet and not state.quiet):
             state.began, state.quiet = state.began or output.began, quiet
             self._objects.renew_soon()
         if not state.holds_up:
             self._objects.queue.leave()
+
+    def _save_before_moves(self, ray: RayJobs, saving: Saving) -> None:
+        """Let the attempt save before the reaper deletes pods of its RayCluster, and answer the reaper in the Lease.
+
+        An attempt that cannot save, as one without the library, is an answer too: the reaper would wait in vain.
+        """
+        state, moving = self._state, self._pods.moving
+        answered = set(state.answered) & moving
+        if answer := saving.look(ray, moving - answered if state.trains else frozenset()):
+            answered |= answer.pods & moving
+            say("saved before a move" if answer.saved else "did not save before a move", answer=answer.message)
+        if answered != set(state.answered):
+            state.answered = sorted(answered)
+            self._objects.renew_soon()
 
     def _gives_way(self, output: JobOutput) -> str:
         """Return behind which run the attempt must wait outside of Ray, where it could take that run's resources."""

@@ -59,9 +59,10 @@ class ReaperChart(ProjectChart):
         pods = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "delete"]}
         statuses = {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["update"]}
         events = {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]}
+        runs = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["list"]}
         rbac = "rbac.authorization.k8s.io/v1"
         subjects = [{"kind": "ServiceAccount", "name": REAPER, "namespace": name}]
-        for kind, namespace, rules in (("ClusterRole", None, [nodes]), ("Role", ray, [pods, statuses, events])):
+        for kind, namespace, rules in (("ClusterRole", None, [nodes]), ("Role", ray, [pods, statuses, events, runs])):
             self._add(rbac, kind, namespace, {"rules": rules})
             reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": self._name(namespace)}
             self._add(rbac, f"{kind}Binding", namespace, {"roleRef": reference, "subjects": subjects})

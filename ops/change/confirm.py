@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 
 from config import Environment, file_of
 from config.estimates import costs
@@ -13,14 +12,12 @@ from ops.change import rollout as rollouts
 from ops.change import scale as scaling
 from ops.change import update_software as software
 from ops.change.kuberay_crds import Kind, Owner
-from ops.change.scale import RefusedError, refuse_jobs
+from ops.change.saving import jobs_to_save, save
+from ops.change.scale import RefusedError
 from ops.cli import confirmed
 from ops.clients import Clients, connect
 from ops.environment.edits import lower_counts
 from ops.errors import in_plain_words
-from ops.jobs.checkpoint import CheckpointError, Job, jobs_on, save_all
-from ops.jobs.head_api import HeadUnreachableError, RayApiError
-from ops.jobs.running import running
 from ops.max_unavailable import MaxUnavailable
 
 Print = Callable[[str], None]
@@ -44,12 +41,12 @@ def scale(
         made = scaling.look(environment, clients, group, count)
         if made.leaving or made.replicas:
             _tell(scaling.describe(made), say)
-            jobs = _jobs(clients, made.clusters, say, force=force, checkpoint=checkpoint)
+            jobs = jobs_to_save(clients, made.clusters, say, force=force, checkpoint=checkpoint)
             if dry_run:
                 say("dry run: nothing was changed")
             else:
                 _confirm("Continue?", yes)
-                _save(jobs, say)
+                save(jobs, say)
                 cluster = environment.hyperpod.cluster_name
                 scaling.carry_out(made, clients, cluster, say, timeout=timeout, interval=interval)
         now = made.target if dry_run else scaling.count_now(clients.sagemaker, environment.hyperpod.cluster_name, group)
@@ -72,12 +69,12 @@ def update_software(
         update = software.look(environment, clients, list(groups))
         say(f"UpdateClusterSoftware: {update.nodes} nodes of {', '.join(update.groups)} in {update.cluster}")
         say("HyperPod wipes their root volumes and reruns the lifecycle scripts; processes on them end")
-        jobs = _jobs(clients, set(update.ray_clusters), say, force=force, checkpoint=checkpoint)
+        jobs = jobs_to_save(clients, set(update.ray_clusters), say, force=force, checkpoint=checkpoint)
         if dry_run:
             say("dry run: nothing was changed")
             return
         _confirm("Continue?", yes)
-        _save(jobs, say)
+        save(jobs, say)
         software.begin(update, clients.sagemaker)
         say(f"started; it takes up to an hour. `ops wait --env {environment.name}` shows its progress")
 
@@ -109,12 +106,12 @@ def rollout(
             for made in needed:
                 rollouts.refuse_other_image(made)
         clusters = {(made.live.namespace, made.live.name) for made in needed}
-        jobs = _jobs(clients, clusters, say, force=force, checkpoint=checkpoint)
+        jobs = jobs_to_save(clients, clusters, say, force=force, checkpoint=checkpoint)
         if needed and dry_run:
             say("dry run: nothing was changed")
         elif needed:
             _confirm("Continue?", yes)
-            _save(jobs, say)
+            save(jobs, say)
             for made in needed:
                 rollouts.carry_out(made, say, timeout=timeout, interval=interval)
 
@@ -138,12 +135,12 @@ def pause(
         made = pauses.look(environment, clients)
         if made.is_needed:
             _tell(pauses.describe(made), say)
-            jobs = _jobs(clients, set(made.with_jobs), say, force=force, checkpoint=checkpoint)
+            jobs = jobs_to_save(clients, set(made.with_jobs), say, force=force, checkpoint=checkpoint)
             if dry_run:
                 say("dry run: nothing was changed")
             else:
                 _confirm("Continue?", yes)
-                _save(jobs, say)
+                save(jobs, say)
                 pauses.carry_out(made, clients, say, timeout=timeout, interval=interval)
         else:
             say(f"{environment.name} is paused already")
@@ -212,32 +209,6 @@ def _advise(environment: Environment, group: str, count: int, replicas: dict[tup
         say(f"now change {shown(file)}, or the next deployment raises it again:")
         _tell(map(str, lines), say)
         say(f"then `cdk deploy --all -c environment={environment.name}`, which moves no node")
-
-
-def _jobs(clients: Clients, clusters: set[tuple[str, str]], say: Print, *, force: bool, checkpoint: bool) -> list[Job]:
-    """Return the running jobs that save first. Raises RefusedError if a job runs that must not lose its workers."""
-    if force:
-        return []
-    if not checkpoint:
-        refuse_jobs(clusters, partial(running, clients.kubernetes), instead="let it save first with `--checkpoint`")
-        return []
-    with _as_refusal():
-        jobs = [job for place in sorted(clusters) for job in jobs_on(clients.kubernetes, *place)]
-    _tell((f"{job}: saves first" for job in jobs), say)
-    return jobs
-
-
-def _save(jobs: list[Job], say: Print) -> None:
-    with _as_refusal():
-        save_all(jobs, say)
-
-
-@contextmanager
-def _as_refusal() -> Iterator[None]:
-    try:
-        yield
-    except (CheckpointError, HeadUnreachableError, RayApiError) as error:
-        raise RefusedError(str(error)) from error
 
 
 @contextmanager

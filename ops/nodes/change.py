@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from typing import Any, Final
 
 import kubernetes
@@ -14,11 +13,10 @@ from config import Environment
 from config.model import InstanceGroup
 from ops.change.drain import DrainTimeoutError, Say, cordon
 from ops.change.drain import drain as evict
-from ops.change.scale import RefusedError, in_service, refuse_jobs
+from ops.change.scale import RefusedError, in_service
 from ops.clients import REQUEST_TIMEOUT, Clients
 from ops.durations import elapsed
 from ops.errors import NoAnswerError, in_plain_words
-from ops.jobs.running import running
 from ops.nodes.listing import RUNNING, Node, nodes, ray_pods
 from ops.readiness.conditions import is_ready
 
@@ -68,19 +66,13 @@ def find(environment: Environment, clients: Clients, wanted: str) -> Node:
     return found
 
 
-def look(environment: Environment, clients: Clients, action: Action, wanted: str, *, force: bool) -> Before:
-    """Return the node and what runs on it. Raises RefusedError if the action is not possible now.
-
-    Unless `force`, a running Ray job refuses it, and so does a head that does not answer.
-    """
+def look(environment: Environment, clients: Clients, action: Action, wanted: str) -> Before:
+    """Return the node and what runs on it. Raises RefusedError if the action is not possible now."""
     in_service(clients.sagemaker, environment.hyperpod.cluster_name)
     node = find(environment, clients, wanted)
     if action is Action.CHECK:
         _refuse_check(environment, node)
-    before = _before(clients, node)
-    if not force:
-        refuse_jobs(set(before.ready), partial(running, clients.kubernetes))
-    return before
+    return _before(clients, node)
 
 
 def describe(action: Action, before: Before, checks: Sequence[str]) -> list[str]:
@@ -275,13 +267,19 @@ def carry_out(
     before: Before,
     say: Say,
     *,
+    saved: bool,
     wait: bool,
     timeout: float,
     interval: float = 5,
 ) -> None:
-    """Carry out the action; unless `wait` is false, follow it to its end. Raises RefusedError and FailedCheckError."""
-    if action is Action.DRAIN:
+    """Carry out the action; unless `wait` is false, follow it to its end. Raises RefusedError and FailedCheckError.
+
+    `saved`: jobs have saved, and their workers wait. A node to replace is drained then: nobody knows when HyperPod
+    begins, and the workers wait for minutes only.
+    """
+    if action is Action.DRAIN or (action is Action.REPLACE and saved):
         drain(clients, before, say, timeout=timeout, interval=interval)
+    if action is Action.DRAIN:
         return
     begin(environment, clients.sagemaker, action, before.node, checks_of(environment, before.node))
     say(f"requested: {action} {before.node.instance}")

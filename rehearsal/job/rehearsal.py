@@ -17,6 +17,7 @@ from rich.table import Table
 
 import config
 from config import Environment
+from config.labels import NODE_HEALTH_LABEL, NODE_SCHEDULABLE
 from embedded_account.kubernetes.api import Object
 from embedded_account.kubernetes.building import binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
@@ -28,6 +29,7 @@ from rehearsal.drills.cluster.cluster import DETECTION_SECONDS, DrillCluster
 from rehearsal.drills.cluster.kubectl import rendered
 from rehearsal.drills.cluster.report import lines
 from rehearsal.drills.cluster.subject import names, wait
+from rehearsal.drills.node_replaced import REPLACE
 from rehearsal.job.account import JobAccount
 from rehearsal.job.machine import RAY_ENVIRONMENT, require_machine
 from rehearsal.paths import BINARIES, JOB
@@ -56,7 +58,7 @@ ray.init()
 print(os.environ["RUN_NAME"], "got", sum(ray.get([square.remote(number) for number in range(4)])))
 """
 _PATIENCE: Final = 600.0
-_VERDICT: Final = """[bold green]The job survived an upgrade of the controllers and the loss of a node.[/]
+_VERDICT: Final = """[bold green]The job survived an upgrade of the controllers, a move and the loss of a node.[/]
 real: control plane, KubeRay, reaper, job supervisor, `ops job submit` and `ops smoke` as a submitter
 real: Ray and PyTorch in sandboxed pods
 simulated: nodes and their loss (processes killed, heartbeats stopped), images, the file system (a folder)"""
@@ -71,6 +73,7 @@ def rehearse_job(console: Console) -> int:
             rehearsal.submit()
             rehearsal.ask_to_save()
             rehearsal.upgrade_the_controllers()
+            rehearsal.move_off_a_node()
             rehearsal.lose_a_node()
             rehearsal.see_it_saved()
             rehearsal.see_it_end()
@@ -178,6 +181,30 @@ class JobRehearsal:
                 raise RehearsalError(f"the upgrade must end no attempt; they began at {_listed(self._attempts())}")
             step.see(f"the run kept its {len(before)} pods, and went from step {saved} to {max(self._checkpoints())}")
 
+    def move_off_a_node(self) -> None:
+        """Label a worker's node, which is still alive, for replacement.
+
+        Raises RehearsalError unless the run saved before its pod was moved, and resumed at that very step.
+        """
+        before = len(self._attempts())
+        moved = self._ray.a("worker")
+        node = moved["spec"]["nodeName"]
+        with self._progress.step(f"node {node} is labelled {REPLACE} while the run trains") as step:
+            self._mark(f"node {node} is labelled {REPLACE}")
+            self._cluster.nodes.set_label(node, NODE_HEALTH_LABEL, REPLACE)
+            self._wait_for("the complete RayCluster, after the move", lambda: self._ray.is_whole(names([moved])))
+            self._wait_for("the training after the move", lambda: len(self._attempts()) > before)
+            resumed = self._attempts()[before]
+            held = re.findall(r"waits 120 s at step ([0-9]+), as asked", self._submitting.tail(1000))
+            if held != [str(resumed)]:
+                raise RehearsalError(
+                    f"the run must save, wait, and resume at that step; it waited at {held}, and resumed "
+                    f"from step {resumed}:\n{self._submitting.tail(30)}"
+                )
+            # The replacement has the same name here.
+            self._cluster.nodes.set_label(node, NODE_HEALTH_LABEL, NODE_SCHEDULABLE)
+            step.see(f"the run saved step {resumed}, waited, and resumed from it: no step was lost")
+
     def lose_a_node(self) -> None:
         """Lose the node of a worker: kill its processes and stop its heartbeats."""
         before = names(self._ray.pods())
@@ -185,6 +212,7 @@ class JobRehearsal:
         node = lost["spec"]["nodeName"]
         with self._progress.step(f"node {node} and its pod {lost['metadata']['name']} are lost") as step:
             self._saved = max(self._checkpoints())
+            self._begun = len(self._attempts())
             self._mark(f"node {node} is lost")
             self._cluster.nodes.stop_heartbeat(node)
             self._wait_for("the complete RayCluster, after the loss", lambda: self._ray.is_whole(names([lost])))
@@ -200,10 +228,10 @@ class JobRehearsal:
                 raise RehearsalError(f"the run must succeed:\n{self._submitting.tail(30)}")
             if not (self._run / "DONE.json").is_file():
                 raise RehearsalError("the run must be marked as done (DONE.json)")
-            first, *later = self._attempts()
-            if first != 0 or not later or min(later) < self._saved:
+            later = self._attempts()[self._begun :]
+            if not later or min(later) < self._saved:
                 raise RehearsalError(
-                    f"attempts must begin at 0, then {self._saved} or later; they began at {_listed([first, *later])}"
+                    f"after the loss, workers must begin at {self._saved} or later; they began at {_listed(later)}"
                 )
             step.see(f"resumed from step {_listed(later)}; done, exit code 0")
 

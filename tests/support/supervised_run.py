@@ -57,6 +57,18 @@ class Supervised:
         }
         self.kubernetes.put(PODS, pod)
 
+    def move(self, name: str, at: str = "2026-11-23T10:00:00Z") -> None:
+        """Ask the runs to save before a pod moves, as the reaper does."""
+        pod = self.kubernetes.collections[PODS][name]
+        condition = {"type": "ray-on-hyperpod/Move", "status": "True", "lastTransitionTime": at}
+        self.kubernetes.put(PODS, pod | {"status": pod["status"] | {"conditions": [condition]}})
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Return the labels of the run's Lease."""
+        lease = self.kubernetes.collections[LEASES].get(self.name, {"metadata": {}})
+        return dict(lease["metadata"].get("labels") or {})
+
     def start(
         self,
         *arguments: str,

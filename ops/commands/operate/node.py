@@ -10,8 +10,9 @@ from rich.table import Table
 
 from config import Environment
 from ops.cli import EnvName, app, fail, load, say
+from ops.commands.change.running import require_one
 from ops.durations import Duration, duration
-from ops.options import DryRun, Force, Yes
+from ops.options import Checkpoint, DryRun, Force, Yes
 from ops.output import Format, Output, emit
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ def drain(
     yes: Yes = False,
     dry_run: DryRun = False,
     force: Force = False,
+    checkpoint: Checkpoint = False,
     timeout: Timeout = "30m",  # type: ignore[assignment]  # the parser gets the text
 ) -> None:
     """Cordon NODE and evict its pods; the node keeps running.
@@ -126,8 +128,9 @@ def drain(
     Examples:
     - `ops node drain i-0123456789abcdef0 --env dev --dry-run`
     - `ops node drain i-0123456789abcdef0 --env dev`
+    - `ops node drain i-0123456789abcdef0 --env dev --checkpoint`
     """
-    _act("drain", node, env, yes=yes, dry_run=dry_run, force=force, timeout=timeout)
+    _act("drain", node, env, yes=yes, dry_run=dry_run, force=force, checkpoint=checkpoint, timeout=timeout)
 
 
 def _followed(patience: str) -> Callable[[Described], Described]:
@@ -144,11 +147,21 @@ def _followed(patience: str) -> Callable[[Described], Described]:
             yes: Yes = False,
             dry_run: DryRun = False,
             force: Force = False,
+            checkpoint: Checkpoint = False,
             no_wait: NoWait = False,
             timeout: Timeout = patience,  # type: ignore[assignment]  # the parser gets the text
         ) -> None:
-            name = described.__name__
-            _act(name, node, env, yes=yes, dry_run=dry_run, force=force, timeout=timeout, wait=not no_wait)
+            _act(
+                described.__name__,
+                node,
+                env,
+                yes=yes,
+                dry_run=dry_run,
+                force=force,
+                checkpoint=checkpoint,
+                timeout=timeout,
+                wait=not no_wait,
+            )
 
         node_app.command(described.__name__, help=inspect.getdoc(described))(command)
         return described
@@ -159,6 +172,9 @@ def _followed(patience: str) -> Callable[[Described], Described]:
 @_followed("60m")
 def reboot() -> None:
     """Reboot NODE, and follow until the Ray pods are back; the instance stays the same.
+
+    With `--checkpoint`, running jobs save first and then wait for five
+    minutes. If HyperPod begins later, the steps after that are lost.
 
     Exit codes:
     - 0: back; with `--no-wait`, requested
@@ -176,6 +192,9 @@ def reboot() -> None:
 def replace() -> None:
     """Replace NODE by another instance, and follow until the Ray pods are back; NODE's disks are lost.
 
+    With `--checkpoint`, running jobs save first; NODE is then drained before
+    HyperPod replaces it.
+
     Exit codes:
     - 0: back; with `--no-wait`, requested
     - 1: refused, or not back in time
@@ -184,12 +203,21 @@ def replace() -> None:
 
     Examples:
     - `ops node replace i-0123456789abcdef0 --env dev --dry-run`
-    - `ops node replace hyperpod-i-0123456789abcdef0 --env dev --yes`
+    - `ops node replace hyperpod-i-0123456789abcdef0 --env dev --checkpoint`
     """
 
 
-@_followed("4h")
-def check() -> None:
+@node_app.command()
+def check(
+    node: NodeName,
+    *,
+    env: EnvName,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    force: Force = False,
+    no_wait: NoWait = False,
+    timeout: Timeout = "4h",  # type: ignore[assignment]  # the parser gets the text
+) -> None:
     """Start deep health checks on NODE, and follow them; they take minutes to hours.
 
     The checks are those of the group's `deep_health_checks`; without any,
@@ -206,27 +234,43 @@ def check() -> None:
     - `ops node check i-0123456789abcdef0 --env dev --dry-run`
     - `ops node check i-0123456789abcdef0 --env dev --no-wait`
     """
+    _act("check", node, env, yes=yes, dry_run=dry_run, force=force, timeout=timeout, wait=not no_wait)
 
 
 def _act(
-    name: str, node: str, env: str, *, yes: bool, dry_run: bool, force: bool, timeout: Duration, wait: bool = True
+    name: str,
+    node: str,
+    env: str,
+    *,
+    yes: bool,
+    dry_run: bool,
+    force: bool,
+    timeout: Duration,
+    checkpoint: bool | None = None,
+    wait: bool = True,
 ) -> None:
+    from ops.change.saving import jobs_to_save, save  # noqa: PLC0415
     from ops.change.scale import RefusedError  # noqa: PLC0415
     from ops.nodes import change  # noqa: PLC0415
 
+    require_one(checkpoint=bool(checkpoint), force=force)
     environment = load(env)
     action = change.Action(name)
     try:
         with _connected(environment) as clients:
-            before = change.look(environment, clients, action, node, force=force)
+            before = change.look(environment, clients, action, node)
             for line in change.describe(action, before, change.checks_of(environment, before.node)):
                 say(f"  {line}")
+            jobs = jobs_to_save(clients, set(before.ready), say, force=force, checkpoint=checkpoint)
             if dry_run:
                 say("dry run: nothing was changed")
                 return
             if not yes and not typer.confirm("Continue?"):
                 raise RefusedError("not confirmed: nothing was changed. Fix: answer y, or give --yes")
-            change.carry_out(environment, clients, action, before, say, wait=wait, timeout=timeout.seconds)
+            save(jobs, say)
+            change.carry_out(
+                environment, clients, action, before, say, saved=bool(jobs), wait=wait, timeout=timeout.seconds
+            )
     except change.FailedCheckError as error:
         fail(str(error), code=3)
     except KeyboardInterrupt:

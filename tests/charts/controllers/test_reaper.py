@@ -37,10 +37,10 @@ def pod(made: dict[str, Object]) -> Object:
 
 
 def verbs(role: Object, *, namespaced: bool) -> set[Permission]:
-    assert all(rule["apiGroups"] == [""] for rule in role["rules"])
     return {
-        Permission(verb, resource, namespaced)
+        Permission(verb, resource, namespaced, group)
         for rule in role["rules"]
+        for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }

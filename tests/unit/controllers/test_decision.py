@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from config import labels
 from controllers import decision
-from controllers.decision import PENDING, Action, Node, Pod, Verdict, decide
+from controllers.decision import PENDING, Action, Node, Pod, Verdict, before_move, decide
+from controllers.lease import SAVE_SECONDS, TrainingRun
 from tests.unit.support.nodes_and_pods import GRACE, HEALTH, NOW, REBOOT, REPLACE, TOLERATED, Object, a_node, a_pod
 
 READY = a_node()
@@ -33,8 +34,8 @@ def verdict(pod: Object, node: Object | None) -> Verdict:
         (SILENT, None, Action.KEEP),
         (NOT_READY, None, Action.KEEP),
         (GONE, None, Action.KEEP),
-        (DOOMED, None, Action.DELETE),
-        (TO_BE_BOOTED, None, Action.DELETE),
+        (DOOMED, None, Action.MOVE),
+        (TO_BE_BOOTED, None, Action.MOVE),
         (DOOMED_AND_SILENT, None, Action.DELETE),
         (a_node(health="Unschedulable"), None, Action.KEEP),
         (a_node(health=None), None, Action.KEEP),
@@ -76,6 +77,50 @@ def test_job_supervisor_is_handled_like_a_ray_pod_and_other_pods_are_left_alone(
             assert verdict(a_pod(asked=60, labels=labels_), node).action is Action.KEEP
 
 
+def test_supervisor_on_a_labelled_node_has_nothing_to_save() -> None:
+    supervisor = a_pod(labels={"ray-on-hyperpod/submitter": "true"})
+    assert verdict(supervisor, DOOMED).action is Action.DELETE
+
+
+SAVED = TrainingRun("saved", frozenset({"u-rayml-worker", "another"}))
+SAVES = TrainingRun("saves", frozenset({"another"}))
+
+
+@pytest.mark.parametrize(
+    ("runs", "asked", "action", "said"),
+    [
+        ([], None, Action.DELETE, DOOMED["metadata"]["name"]),
+        ([SAVES], None, Action.ASK, "first saves saves"),
+        ([SAVES], 0, Action.KEEP, "still saves saves"),
+        ([SAVED, SAVES], SAVE_SECONDS - 1, Action.KEEP, "still saves saves"),
+        ([SAVED, SAVES], SAVE_SECONDS, Action.DELETE, f"not saved within {SAVE_SECONDS:.0f} s: saves"),
+        ([SAVED], 1, Action.DELETE, DOOMED["metadata"]["name"]),
+        # The run has ended, or lost its workers: there is nothing to save.
+        ([], 1, Action.DELETE, DOOMED["metadata"]["name"]),
+    ],
+)
+def test_pod_moves_off_a_live_node_once_all_runs_have_answered_or_after_a_time(
+    runs: list[TrainingRun], asked: float | None, action: Action, said: str
+) -> None:
+    pod = a_pod(saves_since=asked)
+    decided = before_move(Pod.of(pod), verdict(pod, DOOMED), runs, NOW)
+    assert decided.action is action
+    assert said in decided.reason
+
+
+def test_node_that_dies_while_runs_save_is_handled_like_any_lost_node() -> None:
+    assert verdict(a_pod(saves_since=1), DOOMED_AND_SILENT).action is Action.DELETE
+    assert verdict(a_pod(asked=5, saves_since=9), SILENT).action is Action.FORCE
+
+
+def test_request_to_save_is_withdrawn_when_the_node_has_recovered() -> None:
+    assert verdict(a_pod(saves_since=10), READY).action is Action.WITHDRAW
+    withdrawn = a_pod(saves_since=10)
+    withdrawn["status"]["conditions"][0]["status"] = "False"
+    assert verdict(withdrawn, READY).action is Action.KEEP
+    assert Pod.of(withdrawn).asked_at is None, "the next label asks again"
+
+
 def test_pod_without_a_node_is_kept() -> None:
     assert verdict(a_pod(node=None), GONE).action is Action.KEEP
 
@@ -90,8 +135,8 @@ def test_pod_with_a_finalizer_is_force_deleted_only_once() -> None:
     ("spec", "cordoned", "action"),
     [
         ({}, False, Action.KEEP),
-        ({}, True, Action.DELETE),
-        ({"nodeSelector": {HEALTH: "Schedulable"}}, False, Action.DELETE),
+        ({}, True, Action.MOVE),
+        ({"nodeSelector": {HEALTH: "Schedulable"}}, False, Action.MOVE),
         ({"nodeSelector": {"other": "x"}}, False, Action.KEEP),
     ],
 )
@@ -106,12 +151,12 @@ def test_pod_moves_only_when_its_replacement_cannot_come_back(spec: Object, cord
 @pytest.mark.parametrize(
     ("terms", "action"),
     [
-        ([[("NotIn", [REPLACE])]], Action.DELETE),
+        ([[("NotIn", [REPLACE])]], Action.MOVE),
         ([[("NotIn", [REBOOT])]], Action.KEEP),
         ([[("In", ["Schedulable", REPLACE])]], Action.KEEP),
         ([[("Exists", None)]], Action.KEEP),
-        ([[("DoesNotExist", None)]], Action.DELETE),
-        ([[("Exists", None), ("In", ["Schedulable"])]], Action.DELETE),
+        ([[("DoesNotExist", None)]], Action.MOVE),
+        ([[("Exists", None), ("In", ["Schedulable"])]], Action.MOVE),
         ([[("In", ["Schedulable"])], []], Action.KEEP),
     ],
 )

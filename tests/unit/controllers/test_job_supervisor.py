@@ -360,6 +360,115 @@ def test_resumed_run_continues_its_count_of_attempts(run: Supervised, ray: FakeR
     assert run.exit_code() == 0
 
 
+TRAINS = {"ray-on-hyperpod/trains": "rayml"}
+RESUMES = "run train attempt 0001.01: starts at step 0\n"
+
+
+def request_to_save(ray: FakeRay, attempt: str = "train-1") -> FakeJob:
+    """Wait for the newest job that asks the attempt to save, and return it."""
+
+    def made() -> list[str]:
+        return [id for id in ray.submissions if id.startswith(f"{attempt}-checkpoint-")]
+
+    wait_until(lambda: bool(made()), "the request to save")
+    return ray.jobs[made()[-1]]
+
+
+def test_run_saves_before_the_reaper_moves_a_pod_and_answers_in_its_lease(run: Supervised, ray: FakeRay) -> None:
+    run.pod("rayml-worker", "worker", "w-1")
+    run.start()
+    job = submitted(ray, "train-1")
+    assert run.labels != TRAINS, "nothing is known of its workers"
+    job.output = RESUMES
+    wait_until(lambda: run.labels == TRAINS, "its label")
+    run.move("rayml-worker")
+    asking = request_to_save(ray)
+    assert asking.request["entrypoint"] == "python -m ray_resume checkpoint --timeout=300 --hold=120"
+    assert asking.request["runtime_env"] == job.request["runtime_env"]
+    assert asking.request["metadata"] == {"checkpoint-of": "train-1"}
+    renewals = len(run.kubernetes.asked("PUT", LEASES))
+    wait_until(lambda: len(run.kubernetes.asked("PUT", LEASES)) > renewals + 3, "renewals")
+    assert run.state["answered"] == []
+    asking.end("SUCCEEDED", 0, "Job finished successfully.")
+    wait_until(lambda: run.state["answered"] == ["w-1"], "its answer")
+    assert run.said("saved before a move")
+    assert ray.submissions[1:] == [ray.submissions[-1]], "it asks once"
+    del run.kubernetes.collections[PODS]["rayml-worker"]
+    wait_until(lambda: run.state["answered"] == [], "a short memory")
+    job.end("SUCCEEDED", 0)
+    assert run.exit_code() == 0
+    assert run.labels == {}
+
+
+def test_pod_that_is_to_move_during_a_save_is_answered_by_another_save(run: Supervised, ray: FakeRay) -> None:
+    for number in (1, 2):
+        run.pod(f"rayml-worker-{number}", "worker", f"w-{number}")
+    run.start()
+    submitted(ray, "train-1").output = RESUMES
+    wait_until(lambda: run.labels == TRAINS, "its label")
+    run.move("rayml-worker-1")
+    first = request_to_save(ray)
+    run.move("rayml-worker-2")
+    first.end("SUCCEEDED", 0)
+    wait_until(lambda: run.state["answered"] == ["w-1"], "the first answer")
+    wait_until(lambda: len(ray.submissions) == 3, "the second request")
+    request_to_save(ray).end("SUCCEEDED", 0)
+    wait_until(lambda: run.state["answered"] == ["w-1", "w-2"], "the second answer")
+
+
+@pytest.mark.parametrize("way", ["fails", "is refused", "is forgotten"])
+def test_job_that_cannot_save_does_not_keep_the_reaper_waiting(run: Supervised, ray: FakeRay, way: str) -> None:
+    """As a job without the library, or with an older one, which ends with an error."""
+    run.pod("rayml-worker", "worker", "w-1")
+    run.start()
+    job = submitted(ray, "train-1")
+    job.output = RESUMES
+    wait_until(lambda: run.labels == TRAINS, "its label")
+    if way == "is refused":
+        ray.refuse = (400, "Traceback\nValueError: no such thing")
+    run.move("rayml-worker")
+    if way == "fails":
+        request_to_save(ray).end("FAILED", 1, "exit code 1, last logs:\nNo module named ray_resume")
+    elif way == "is forgotten":
+        request_to_save(ray)
+        del ray.jobs[ray.submissions[-1]]
+    wait_until(lambda: run.state["answered"] == ["w-1"], "its answer")
+    [said] = run.said("did not save before a move")
+    assert way != "fails" or said["answer"] == "No module named ray_resume"
+    assert run.state["phase"] == "running"
+    job.end("SUCCEEDED", 0)
+    assert run.exit_code() == 0
+
+
+def test_attempt_that_is_lost_while_it_saves_is_not_waited_for_and_its_successor_asks_again(
+    run: Supervised, ray: FakeRay
+) -> None:
+    run.pod("rayml-worker", "worker", "w-1")
+    run.start()
+    submitted(ray, "train-1").output = RESUMES
+    wait_until(lambda: run.labels == TRAINS, "its label")
+    run.move("rayml-worker")
+    request_to_save(ray)
+    ray.lose()
+    second = submitted(ray, "train-2")
+    assert TRAINS not in [run.labels]
+    second.output = RESUMES
+    request_to_save(ray, "train-2").end("SUCCEEDED", 0)
+    wait_until(lambda: run.state["answered"] == ["w-1"], "its answer")
+
+
+def test_run_that_waits_for_resources_has_nothing_to_save(run: Supervised, ray: FakeRay) -> None:
+    run.pod("rayml-worker", "worker", "w-1")
+    run.start()
+    submitted(ray, "train-1").output = WAITS
+    wait_until(lambda: run.state.get("phase") == "waiting for resources", "its phase")
+    run.move("rayml-worker")
+    renewals = len(run.kubernetes.asked("PUT", LEASES))
+    wait_until(lambda: len(run.kubernetes.asked("PUT", LEASES)) > renewals + 3, "renewals")
+    assert run.labels == {"ray-on-hyperpod/queue": "rayml"}
+    assert ray.submissions == ["train-1"]
+
+
 WAITS = "train: attempt 1 waits for resources: 2 x {CPU: 1} (nodes large enough for one: 1)\n"
 HAS = "train: attempt 1 has its resources after 3 s\n"
 NEEDS = "2 x {CPU: 1} (nodes large enough for one: 1)"

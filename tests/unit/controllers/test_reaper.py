@@ -14,7 +14,7 @@ import pytest
 from controllers import reaper as module
 from controllers.reaper import PERMISSIONS, Reaper
 from controllers.telemetry import Metrics, serve
-from tests.support.fake_kubernetes import EVENTS, NODES, PODS, REVIEWS, FakeKubernetes, Object
+from tests.support.fake_kubernetes import EVENTS, LEASES, NODES, PODS, REVIEWS, FakeKubernetes, Object
 from tests.support.waiting import wait_until
 from tests.unit.support.nodes_and_pods import NODE, NOW, REPLACE, TOLERATED, a_node, a_pod
 
@@ -112,6 +112,115 @@ def test_pod_on_a_labelled_node_is_deleted_with_its_own_grace_period(start: Star
     [options] = kubernetes.asked("DELETE", PODS)
     assert "gracePeriodSeconds" not in options
     assert {event["reason"] for event in kubernetes.asked("POST", EVENTS)} == {"MovedOffUnhealthyNode"}
+
+
+@pytest.fixture
+def training(kubernetes: FakeKubernetes) -> FakeKubernetes:
+    """Add a worker on a node that HyperPod will replace, a run that trains there, and one on another RayCluster."""
+    kubernetes.live = {LEASES, PODS}
+    kubernetes.put(PODS, a_pod())
+    kubernetes.put(NODES, a_node(health=REPLACE))
+    for name, cluster in (("train", "rayml"), ("other", "another")):
+        kubernetes.put(LEASES, {"metadata": {"name": name, "labels": {"ray-on-hyperpod/trains": cluster}}})
+    return kubernetes
+
+
+def say(kubernetes: FakeKubernetes, *answered: str) -> None:
+    """Let the run that trains answer for pods, as its supervisor does."""
+    metadata = kubernetes.collections[LEASES]["train"]["metadata"]
+    state = json.dumps({"answered": answered, "phase": "running"})
+    kubernetes.put(LEASES, {"metadata": metadata | {"annotations": {"ray-on-hyperpod/state": state}}})
+
+
+def seen(reaper: Reaper, kubernetes: FakeKubernetes) -> None:
+    """Wait until the reaper's copy shows the pod as it is now."""
+    version = kubernetes.collections[PODS]["rayml-worker"]["metadata"]["resourceVersion"]
+    copy = reaper._pods
+    wait_until(lambda: copy.snapshot()["rayml-worker"].resource_version == version, "the pod in the reaper's copy")
+
+
+def test_pod_on_a_live_node_is_deleted_once_the_run_that_trains_there_has_saved(
+    start: Start, training: FakeKubernetes, now: SimpleNamespace
+) -> None:
+    reaper = start()
+    reaper.look()
+    [asked] = training.asked("PUT", f"{POD}/status")
+    [condition] = asked["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == ("ray-on-hyperpod/Move", "True")
+    assert condition["message"].endswith("; first saves train")
+    assert {event["reason"] for event in training.asked("POST", EVENTS)} == {"SavesBeforeMove"}
+    seen(reaper, training)
+    say(training, "u-of-another-pod")
+    for _ in range(3):
+        now.monotonic = lambda: time.monotonic() + 3
+        reaper.look()
+    assert training.asked("DELETE", PODS) == []
+    assert len(training.asked("PUT", PODS)) == 1, "asked once"
+    say(training, "u-rayml-worker")
+    now.monotonic = lambda: time.monotonic() + 6
+    reaper.look()
+    [deletion] = training.asked("DELETE", POD)
+    assert deletion["preconditions"]["resourceVersion"] == "2", "the version with the request"
+    assert "gracePeriodSeconds" not in deletion
+
+
+def test_runs_are_listed_seldom_while_they_save(start: Start, training: FakeKubernetes, now: SimpleNamespace) -> None:
+    reaper = start()
+    reaper.look()
+    seen(reaper, training)
+    before = len(training.requests)
+    for _ in range(10):
+        reaper.look()
+    now.monotonic = lambda: time.monotonic() + 3
+    reaper.look()
+    asked = [path for method, path, _ in training.requests[before:] if "watch" not in path]
+    assert asked == [f"{LEASES}?labelSelector=ray-on-hyperpod%2Ftrains%3Drayml"]
+
+
+@pytest.mark.parametrize("label", [{}, {"ray-on-hyperpod/queue": "rayml"}, {"ray-on-hyperpod/trains": "another"}])
+def test_run_that_does_not_train_there_or_has_an_older_supervisor_is_not_waited_for(
+    start: Start, training: FakeKubernetes, label: dict[str, str]
+) -> None:
+    training.put(LEASES, {"metadata": {"name": "train", "labels": label}})
+    start().look()
+    assert training.asked("PUT", PODS) == []
+    assert len(training.asked("DELETE", POD)) == 1
+
+
+def test_pod_moves_after_a_time_although_the_run_has_not_saved(
+    start: Start, training: FakeKubernetes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    training.put(PODS, a_pod(saves_since=301))
+    start().look()
+    assert len(training.asked("DELETE", POD)) == 1
+    [said] = [line for line in lines(capsys) if line["message"] == "delete"]
+    assert said["reason"].endswith("not saved within 300 s: train")
+
+
+def test_node_that_recovers_takes_the_request_back(start: Start, training: FakeKubernetes) -> None:
+    training.put(PODS, a_pod(saves_since=10))
+    training.put(NODES, a_node())
+    reaper = start()
+    reaper.look()
+    [withdrawn] = training.asked("PUT", f"{POD}/status")
+    assert [each["status"] for each in withdrawn["status"]["conditions"]] == ["False"]
+    seen(reaper, training)
+    reaper.look()
+    assert len(training.asked("PUT", PODS)) == 1
+    assert training.asked("DELETE", PODS) == []
+
+
+def test_runs_that_the_api_server_does_not_list_now_delay_the_move(
+    start: Start, training: FakeKubernetes, metrics: Metrics
+) -> None:
+    training.refuse[f"GET {LEASES}"] = (500, "not now")
+    reaper = start()
+    reaper.look()
+    assert training.asked("DELETE", PODS) == training.asked("PUT", PODS) == []
+    assert value(metrics, 'ray_reaper_errors_total{operation="list runs"}') == 1
+    training.refuse.clear()
+    reaper.look()
+    assert len(training.asked("PUT", f"{POD}/status")) == 1
 
 
 def test_two_replicas_delete_once_and_record_once(start: Start, stuck: FakeKubernetes) -> None:

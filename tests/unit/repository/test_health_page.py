@@ -74,4 +74,7 @@ def test_every_stream_is_listed_with_its_command() -> None:
 
 
 def test_every_event_is_listed(sagemaker: Any) -> None:
-    assert column("event") == [*sagemaker.shape_for("ClusterEventLevel").enum, *reaper._REASONS.values()]
+    assert column("event") == [
+        *sagemaker.shape_for("ClusterEventLevel").enum,
+        *(reason for reason, _ in reaper._EVENTS.values()),
+    ]

@@ -25,8 +25,12 @@ def a_pod(
     asked: float | None = None,
     grace: float = GRACE,
     labels: dict[str, str] | None = None,
+    saves_since: float | None = None,
 ) -> Object:
-    """Return a Ray worker that needs a healthy node, and whose deletion was requested `asked` seconds ago."""
+    """Return a Ray worker that needs a healthy node, and whose deletion was requested `asked` seconds ago.
+
+    The runs were asked to save before it moves `saves_since` seconds ago.
+    """
     reference = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "rayml", "uid": "c-1", "controller": True}
     metadata: Object = {
         "name": name,
@@ -40,7 +44,11 @@ def a_pod(
     healthy = {"key": HEALTH, "operator": "In", "values": ["Schedulable"]}
     required = {"nodeSelectorTerms": [{"matchExpressions": [healthy]}]}
     spec: Object = {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
-    return {"metadata": metadata, "spec": spec | ({"nodeName": node} if node else {})}
+    made = {"metadata": metadata, "spec": spec | ({"nodeName": node} if node else {})}
+    if saves_since is not None:
+        move = {"type": "ray-on-hyperpod/Move", "status": "True", "lastTransitionTime": at(NOW - saves_since)}
+        made["status"] = {"phase": "Running", "conditions": [move]}
+    return made
 
 
 def a_node(*, name: str = NODE, ready: str = "True", since: float = 3600, health: str | None = "Schedulable") -> Object:

@@ -9,8 +9,9 @@ from ops.__main__ import app
 from ops.jobs.head_api import HeadUnreachableError, RayApiError
 from tests.unit.ops.change.test_scale import RAY_JOBS, RAYML, no_pauses, running  # noqa: F401 - fixtures
 from tests.unit.ops.jobs.test_job import JOBS, LEASES, a_lease, a_run, cluster  # noqa: F401 - a fixture
+from tests.unit.ops.nodes.test_node import ID, one_worker  # noqa: F401 - a fixture
 from tests.unit.support.fake_apis import Apis
-from tests.unit.support.running_environment import WORKERS
+from tests.unit.support.running_environment import ALL_PODS, WORKERS
 
 PODS = "/api/v1/namespaces/ray/pods"
 RUNTIME_ENV = {
@@ -185,6 +186,43 @@ def test_saving_and_losing_jobs_exclude_each_other(running: Apis, command: tuple
     said = refused(*command, "--yes", "--checkpoint", "--force", code=2)
     assert "--checkpoint and --force exclude each other" in said
     assert running.changes == []
+
+
+@pytest.mark.parametrize(
+    ("command", "changes"),
+    [
+        ("drain", [f"PATCH /api/v1/nodes/hyperpod-{ID}"]),
+        ("reboot", ["BatchRebootClusterNodes"]),
+        # Nobody knows when HyperPod begins, so the pods end at once.
+        ("replace", [f"PATCH /api/v1/nodes/hyperpod-{ID}", "BatchReplaceClusterNodes"]),
+    ],
+)
+def test_node_is_touched_only_after_its_jobs_have_saved(
+    one_worker: Apis,  # noqa: F811
+    head: FakeHead,
+    command: str,
+    changes: list[str],
+) -> None:
+    pods = one_worker.kubernetes[ALL_PODS]
+    one_worker.kubernetes[ALL_PODS] = [pods, pods, {"items": []}]
+    one_worker.aws |= {call: {"Successful": [ID]} for call in ("BatchRebootClusterNodes", "BatchReplaceClusterNodes")}
+    result = ops("node", command, ID, "--yes", "--checkpoint", *([] if command == "drain" else ["--no-wait"]))
+    assert result.exit_code == 0, result.output
+    assert [what for what, _ in one_worker.changes] == ["POST /api/jobs/", *changes]
+
+
+@pytest.mark.parametrize("command", ["drain", "reboot", "replace"])
+def test_node_is_left_alone_unless_all_jobs_have_saved(one_worker: Apis, head: FakeHead, command: str) -> None:  # noqa: F811
+    head.ends = ("FAILED", "run train did not save within 600 s")
+    assert "job train-2 has not saved" in refused("node", command, ID, "--yes", "--checkpoint")
+    assert [what for what, _ in one_worker.changes] == ["POST /api/jobs/"]
+    said = refused("node", command, ID, "--yes", "--checkpoint", "--force", code=2)
+    assert "--checkpoint and --force exclude each other" in said
+
+
+def test_checks_of_a_node_do_not_offer_a_save(one_worker: Apis, head: FakeHead) -> None:  # noqa: F811
+    assert "--checkpoint" not in refused("node", "check", ID, "--yes")
+    assert one_worker.changes == []
 
 
 def test_without_the_option_a_running_job_is_an_obstacle_and_names_it(running: Apis, head: FakeHead) -> None:  # noqa: F811
