@@ -38,7 +38,7 @@ _REFUSALS: Final = 2
 # Longer than a submission takes, so that nobody else can hold the Lease before Ray has answered.
 _SAFE: Final = 20.0
 # Phases whose reason changes, but seldom: each is logged and saved.
-_WITH_REASONS: Final = frozenset({"queued", WAITING, "running"})
+_WITH_REASONS: Final = frozenset({"queued", WAITING, RUNNING})
 _PHASES: Final = {"SUCCEEDED": "succeeded", "STOPPED": "stopped"}
 
 

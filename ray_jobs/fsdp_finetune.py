@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -66,7 +67,7 @@ def train(config: dict[str, Any]) -> None:
     """Train in one worker; Ray Train calls it in each."""
     checkpoints = ray_resume.Checkpoints(config["run"])
     rank, world, device = dist.get_rank(), dist.get_world_size(), get_device()
-    sentences = _sentences(config)
+    sentences = sentences_of(config)
     validation = config["validation"] and read_sentences(config["validation"], config["model"])
     order = checkpoints.data_order(len(sentences.labels), config["batch"], config["seed"])
     model = _sharded(config, sentences, device)
@@ -136,21 +137,23 @@ def _parameters(model: nn.Module, device: torch.device) -> int:
     return int(number)
 
 
-def _sentences(config: dict[str, Any]) -> Sentences:
+def sentences_of(config: dict[str, Any]) -> Sentences:
     if config["data"]:
         return read_sentences(config["data"], config["model"])
     return made_here(config["samples"], config["seed"])
 
 
-def _sharded(config: dict[str, Any], sentences: Sentences, device: torch.device) -> FullyShardedDataParallel:
-    # The same initial weights at every worker, whatever the number of workers.
+def classifier(config: dict[str, Any], labels: int) -> nn.Module:
+    """Return the model with the same initial weights at every worker, whatever the number of workers."""
     torch_state.seed_all(config["seed"])
-    labels = sentences.label_count
-    model = LocalClassifier(config["model"], labels) if config["model"] else TinyClassifier(labels)
+    return LocalClassifier(config["model"], labels) if config["model"] else TinyClassifier(labels)
+
+
+def _sharded(config: dict[str, Any], sentences: Sentences, device: torch.device) -> FullyShardedDataParallel:
     gpu = device.type == "cuda"
     half = MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.float32, buffer_dtype=torch.bfloat16)
     return FullyShardedDataParallel(
-        model,
+        classifier(config, sentences.label_count),
         auto_wrap_policy=functools.partial(size_based_auto_wrap_policy, min_num_params=WRAP_FROM_PARAMETERS),
         mixed_precision=half if gpu else None,
         cpu_offload=CPUOffload(offload_params=True) if gpu and config["cpu_offload"] else None,
@@ -161,9 +164,12 @@ def _sharded(config: dict[str, Any], sentences: Sentences, device: torch.device)
     )
 
 
-def main() -> None:
+def main(
+    train: Callable[[dict[str, Any]], None] = train, name: str = "fsdp-finetune", description: str | None = __doc__
+) -> None:
+    """Run the program with this train function and default name; lightning_finetune.py has the same arguments."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     add_run_arguments(parser, batch=16, epochs=3)
     add_elastic_arguments(parser)
@@ -191,7 +197,7 @@ def main() -> None:
     except ray_resume.RunFailedError as error:
         parser.exit(1, f"{parser.prog}: {error}\n")
     score = {"metric": "matthews_correlation", "best": "max"} if options.validation else {}
-    run = run_of(parser, options, "fsdp-finetune", **score)
+    run = run_of(parser, options, name, **score)
     names = (
         "model",
         "data",

@@ -97,6 +97,28 @@ def test_a_local_hugging_face_model_is_fine_tuned_without_a_download(
     assert -1 <= done["metrics"]["matthews_correlation"] <= 1
 
 
+@pytest.mark.long
+def test_lightning_finetuning_survives_a_lost_node(
+    nodes: Nodes, runs: Runs, tmp_path: Path, draw: random.Random
+) -> None:
+    data = tmp_path / "data.tsv"
+    data.write_text("".join(f"{number % 2}\ta {'good' if number % 2 else 'bad'} sentence\n" for number in range(64)))
+    arguments = (f"--data={data}", f"--validation={data}", "--epochs=3", "--batch=8", "--every=4", "--keep-best")
+    job = runs.start(*arguments, script=RAY_JOBS / "lightning_finetune.py")
+    at = 4 * draw.randint(1, 4)
+    seen = lambda: f"checkpoint of step {at} written" in job.output or job.job.poll() is not None  # noqa: E731
+    wait_until(seen, f"checkpoint {at}", REHEARSAL_PATIENCE)
+    nodes.kill(draw.randrange(2))
+    nodes.add()
+    assert job.wait() == 0, job.output
+    first, resumed = job.resumed()
+    assert first == 0
+    assert resumed >= at
+    done = json.loads((runs.storage / "lightning-finetune" / "DONE.json").read_text())
+    assert done["checkpoint"].startswith("000000024@0001.02")
+    assert -1 <= done["metrics"]["matthews_correlation"] <= 1
+
+
 @pytest.mark.parametrize(
     ("confusion", "expected"),
     [

@@ -70,24 +70,31 @@ class Checkpoints:
 
         A run that starts with the weights of another run, and has no checkpoint of its own yet, calls `weights`.
         """
-        done = self._restore(read, weights)
-        self.meter.ready(done)
+        with self.restoring(weights) as (directory, done):
+            if directory is not None:
+                read(directory)
         return done
 
-    def _restore(self, read: Callable[[Path], None], weights: Callable[[Path], None] | None) -> int:
+    @contextlib.contextmanager
+    def restoring(self, weights: Callable[[Path], None] | None = None) -> Iterator[tuple[Path | None, int]]:
+        """Yield the newest checkpoint's directory (None: a fresh start) and how many steps are done.
+
+        For frameworks that read a checkpoint themselves: leave the block when everything is read.
+        """
         self._restored = True
+        done = 0
         if self._origin is None:
             warm = warm_start.load(self._store, weights)
             told = f" with the weights of {warm}" if warm else ""
             self._say(f"starts at step 0{told}" + (": there is no checkpoint" if self._run.attempt > 1 else ""))
-            return 0
-        started = time.monotonic()
-        with self._store.storage.reading(self._origin.folder) as directory:
-            read(directory)
-        self._say(
-            f"resumes from step {self._origin.step} ({self._origin.name}, read in {time.monotonic() - started:.2f} s)"
-        )
-        return self._origin.step
+            yield None, done
+        else:
+            started, done = time.monotonic(), self._origin.step
+            with self._store.storage.reading(self._origin.folder) as directory:
+                yield directory, done
+            seconds = time.monotonic() - started
+            self._say(f"resumes from step {done} ({self._origin.name}, read in {seconds:.2f} s)")
+        self.meter.ready(done)
 
     def due(self, step: int, *, last: bool = False) -> bool:
         """Return whether a checkpoint is due after `step` steps, or somebody has asked for one.

@@ -152,6 +152,19 @@ def test_the_page_of_commands_is_current() -> None:
     assert written["FILE"].read_text() == written["page"](), "run `python docs/commands.py`"
 
 
+def test_the_page_of_the_library_s_api_is_current() -> None:
+    written = runpy.run_path(str(REPOSITORY / "docs" / "library_api.py"))
+    assert written["FILE"].read_text() == written["page"](), "run `python docs/library_api.py`"
+
+
+def test_the_page_of_the_library_s_api_has_every_module_that_names_its_public_parts() -> None:
+    listed = set(runpy.run_path(str(REPOSITORY / "docs" / "library_api.py"))["MODULES"])
+    package = REPOSITORY / "packages" / "ray-resume"
+    public = [path for path in (package / "ray_resume").rglob("*.py") if "\n__all__ = " in path.read_text()]
+    names = {".".join(path.relative_to(package).with_suffix("").parts) for path in public}
+    assert {name.removesuffix(".__init__") for name in names} <= listed
+
+
 def test_directories_of_the_layout_exist() -> None:
     layout = GUIDE.partition("## Layout")[2].partition("\n## ")[0]
     names = re.findall(r"`([a-z0-9_./]+/)`", layout)

@@ -433,7 +433,10 @@ def test_run_that_is_over_cannot_be_stopped(cluster: Apis) -> None:
 def test_a_misspelt_job_gets_a_suggestion_among_the_jobs_only() -> None:
     """Modules that jobs import are no jobs, so they are not suggested."""
     said = refused("submit", "fsdp_finetun", code=2)
-    jobs = "batch_inference, fsdp_finetune, llm_export, llm_finetune, pytorch_ddp, serve_finetuned, smoke, sweep"
+    jobs = (
+        "batch_inference, fsdp_finetune, lightning_finetune, llm_export, llm_finetune, pytorch_ddp, serve_finetuned, "
+        "smoke, sweep"
+    )
     assert f"Allowed: {jobs}. Fix: did you mean 'fsdp_finetune'?" in said
 
 
