@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 
 import pytest
@@ -42,7 +42,7 @@ def test_gpus_compute_in_bf16_and_offload_on_request(
     monkeypatch.setattr(fsdp_finetune, "FullyShardedDataParallel", lambda _, **words: asked.update(words))
     monkeypatch.setattr(fsdp_finetune, "init_device_mesh", lambda *_: None)
     config = {**SETTINGS, "cpu_offload": cpu_offload}
-    fsdp_finetune._sharded(config, SimpleNamespace(label_count=2), torch.device(device))
+    fsdp_finetune._sharded(config, cast("Any", SimpleNamespace(label_count=2)), torch.device(device))
     mixed, offload = asked["mixed_precision"], asked["cpu_offload"]
     assert (mixed and mixed.param_dtype) == half
     assert (mixed and mixed.reduce_dtype) == (half and torch.float32)

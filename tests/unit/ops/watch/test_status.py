@@ -125,7 +125,8 @@ def test_pending_pods_jobs_and_stacks_in_trouble_are_shown(apis: Apis) -> None:
     apis.kubernetes[PODS] = {"items": [pod]}
     metadata = {"name": "run-1", "creationTimestamp": "2026-11-01T10:00:00Z"}
     labels = {"ray-on-hyperpod/run": "run-1", "ray-on-hyperpod/cluster": "rayml"}
-    apis.kubernetes[RUN_JOBS] = {"items": [{"metadata": {**metadata, "labels": labels}, "status": {}}]}
+    spec = {"template": {"spec": {"containers": [{"name": "supervisor"}]}}}
+    apis.kubernetes[RUN_JOBS] = {"items": [{"metadata": {**metadata, "labels": labels}, "spec": spec, "status": {}}]}
     state = {"ray-on-hyperpod/state": '{"phase": "running"}'}
     apis.kubernetes[LEASES] = {"items": [{"metadata": {"name": "run-1", "annotations": state}}]}
     apis.aws["DescribeStacks"] = stacks("network", state="UPDATE_ROLLBACK_COMPLETE")
