@@ -26,6 +26,10 @@ BAD_STORAGE = {
         "/proc/runs",
         "storage path '/proc/runs' cannot be written: No such file or directory",
     ),
+    "a file system that is not mounted": (
+        "/no-such-mount/ray/runs",
+        "storage path '/no-such-mount/ray/runs' is invalid: there is no /no-such-mount here",
+    ),
     "a relative path": ("runs", "storage path 'runs' is invalid. Allowed: an absolute path that every node sees"),
     "another scheme": ("gs://bucket/runs", "an absolute path that every node sees"),
     "nothing": (None, "no storage path is given. Allowed: a path that every node sees, or s3://bucket/prefix"),

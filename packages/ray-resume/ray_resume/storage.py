@@ -62,13 +62,22 @@ class RunStorage(Protocol):
 def open_storage(storage: str, run: str) -> RunStorage:
     """Return the folder of `run` below `storage`: an absolute path that all nodes see, or s3://bucket/prefix.
 
+    Folders below the first one of a path are made as needed. The first one must exist: without its file system, the
+    checkpoints would be files of one node.
+
     Raises:
-        StorageError: the address is neither of the two, or there is no such bucket.
+        StorageError: the address is neither of the two, or there is no such bucket or first folder.
         OSError: the bucket cannot be reached now.
     """
     if storage.startswith("s3://") and storage.strip("/") != "s3:":
         return _Bucket(storage, run)
     if storage.startswith("/"):
+        first = Path(*Path(storage).parts[:2])
+        if not first.exists():
+            raise StorageError(
+                f"storage path {storage!r} is invalid: there is no {first} here, so its file system is not mounted. "
+                "Allowed: a path whose first folder every node has. Fix: mount it, or set --storage or RUN_STORAGE"
+            )
         return _Directory(Path(storage) / run)
     raise StorageError(
         f"storage path {storage!r} is invalid. Allowed: an absolute path that every node sees (/fsx/ray/runs), or "
