@@ -5,7 +5,7 @@ The contract with the program or person that starts a job (usually the job super
     RUN_NAME      the run: the same for every attempt, and the name of its folder; default: the job's own
     RUN_ATTEMPT   1, 2, 3, …: the number of this attempt; default: one more than the newest attempt that began
     RUN_SERIES    whose count RUN_ATTEMPT is: another submitter of the run begins with 1 again, and is continued from
-                  the attempts in the storage
+                  the attempts in the storage; letters, digits and dashes. By hand, set neither of the two
     RUN_STORAGE   where runs are kept: a path that every node sees (/fsx/ray/runs) or s3://bucket/prefix
     RUN_MAX_WORKERS, RUN_MIN_WORKERS, RUN_WAIT_FOR_WORKERS
                   how many workers train, with how few the run continues, and after how many seconds without resources
@@ -43,7 +43,7 @@ A minimal job:
         done = checkpoints.restore(lambda path: torch_state.load(path, model, optimizer, ...))
         for step in range(done, config["steps"]):
             ...
-            if checkpoints.due(step + 1):
+            if checkpoints.due(step + 1, last=step + 1 == config["steps"]):
                 checkpoints.save(step + 1, lambda path: torch_state.save(path, model, optimizer, ...), {"loss": loss})
 
     run = ray_resume.Run.from_environment("my-run", "/fsx/ray/runs", every=100)

@@ -81,7 +81,7 @@ class Run:
 
         Args:
             name: the run's name without RUN_NAME.
-            storage: where runs are kept without RUN_STORAGE.
+            storage: where runs are kept without RUN_STORAGE; None: RUN_STORAGE must be set.
             every: steps between two checkpoints, 1 or more.
             keep: which checkpoints stay; by default the two newest.
             warm_from: the run with whose weights this run starts, by its folder, or by its name in the same storage.

@@ -52,11 +52,13 @@ def main(
 
     Args:
         train: the train function; its argument is `settings` and, as "run", the run.
-        settings: values that must stay the same for the whole run; JSON must be able to hold them.
-        worker_failures: how often Ray Train restarts the workers within this attempt.
+        settings: values that must stay the same for the whole run; JSON must be able to hold them. Leave out what may
+            change, such as the path of a final file.
+        worker_failures: how often Ray Train restarts the workers within this attempt; 3 by default.
         patience: seconds without progress (no workers began, no step was taken, no file of a checkpoint appeared or
             grew) after which the attempt ends with 1. The time in which the workers wait for resources does not count.
-            It must exceed the longest step and the start of the workers, with the reading of a checkpoint.
+            It must exceed the longest step and the start of the workers, with the reading of a checkpoint. 3600 by
+            default.
         torch_config: Ray Train's settings of the process group, such as the seconds after which a collective operation
             fails (`TorchConfig(timeout_s=…)`, 1800).
         may_grow: names of settings whose numbers may become larger, such as "epochs": a run that is done trains on.
@@ -162,7 +164,10 @@ def fit(
 
 
 def workers(number: int, *, cpus: float = 1, gpu: bool = False) -> ScalingConfig:
-    """Return the scaling of `number` workers, each with `cpus` CPUs and, with `gpu`, one GPU."""
+    """Return the scaling of `number` workers, each with `cpus` CPUs and, with `gpu`, one GPU.
+
+    Ray Train's coordinator takes no CPU.
+    """
     resources = {"CPU": cpus} | ({"GPU": 1} if gpu else {})
     try:
         # Otherwise Ray Train's coordinator needs a CPU, and workers that fill their pods are never scheduled.

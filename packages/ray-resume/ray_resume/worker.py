@@ -99,7 +99,8 @@ class Checkpoints:
     def due(self, step: int, *, last: bool = False) -> bool:
         """Return whether a checkpoint is due after `step` steps, or somebody has asked for one.
 
-        Call it after each step, at all workers: it is also the sign of life that patience counts from.
+        Call it after each step, at all workers: it is also the sign of life that patience counts from. `last` says
+        that no step follows, so that a checkpoint is due: without it, the run's result is an earlier checkpoint.
         """
         if self._rank == 0:
             self._steps.reached(step)
@@ -114,7 +115,8 @@ class Checkpoints:
         Writing and the commit follow in the background. One checkpoint is written at a time: the next call waits for
         it, and raises its errors.
 
-        A metric is anything that JSON can hold, or a tensor or NumPy value with one element.
+        A metric is anything that JSON can hold, or a tensor or NumPy value with one element. `step` is added to the
+        report.
 
         Raises:
             OSError: some worker could not write. The earlier checkpoints are untouched.
