@@ -55,9 +55,13 @@ class Save:
         Raises:
             OSError: some worker could not write or copy its part.
         """
-        rest = None
-        with self._failing(), contextlib.ExitStack() as files:
-            rest = write(files.enter_context(self._store.storage.writing(self.saved.folder)))
+        rest, files = None, contextlib.ExitStack()
+        with self._failing():
+            directory = files.enter_context(self._store.storage.writing(self.saved.folder))
+        # Before the collective operations of `write`, in which a worker without a directory takes no part.
+        self._agree()
+        with self._failing(), files:
+            rest = write(directory)
             if rest:
                 self._files = files.pop_all()
         self._agree()

@@ -35,6 +35,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from ray_resume import generators
+from ray_resume.collective import agree
 from ray_resume.generators import seed_all
 
 __all__ = ["Stateful", "async_save", "load", "load_weights", "save", "seed_all"]
@@ -180,8 +181,14 @@ def _write(
 ) -> None:
     with _causes():
         dcp.save(parts, storage_writer=writer, process_group=group)
-    for name, content in files.items():
-        (Path(writer.path) / name).write_bytes(content)
+    failure = None
+    try:
+        for name, content in files.items():
+            (Path(writer.path) / name).write_bytes(content)
+    except OSError as error:
+        failure = error.strerror or str(error)
+    # A script that saves a second model begins collective operations next: all workers do, or none.
+    agree(failure, OSError, group)
 
 
 def _copied(value: Any) -> Any:

@@ -11,13 +11,15 @@ import torch
 import torch.distributed as dist
 from torch import multiprocessing
 
-# PyTorch takes seconds to import: processes are forked from one that has imported it.
+# PyTorch, Ray and PEFT take seconds to import: processes are forked from one that has imported them.
 python_multiprocessing.set_forkserver_preload(
     [
         "torch.distributed.checkpoint.state_dict",
         "torch.distributed.fsdp",
+        "ray_resume.worker",
         "ray_resume.torch_state",
         "llm_model",
+        "peft",
         __name__,
     ]
 )

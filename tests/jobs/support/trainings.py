@@ -95,8 +95,10 @@ class Training:
         self.optimizer.step()
 
     def loss(self, step: int) -> torch.Tensor:
-        inputs = torch.full((2, 4), float(step + 1), device=self.device)
-        return self.wrapped(inputs, step).float().square().mean()
+        return self.wrapped(self.inputs(step), step).float().square().mean()
+
+    def inputs(self, step: int) -> torch.Tensor:
+        return torch.full((2, 4), float(step + 1), device=self.device)
 
     def save(self, directory: Path, rank: int) -> None:
         torch_state.save(directory, self.wrapped, self.optimizer, **self._saved(rank))

@@ -1,0 +1,1 @@
+"""Trainings of all models and wrappers of PyTorch, without Ray, with faults at chosen operations of their saves."""
