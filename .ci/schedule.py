@@ -1,4 +1,4 @@
-"""Run tiers in order, as many at a time as the machine's cores allow."""
+"""Run tiers in order, as many at a time as two cores have room for."""
 
 import os
 import shlex
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tiers import CORES, Tier
+from tiers import ROOM, Tier
 
 _EVERY: Final = 0.1
 _ORDERLY_SECONDS: Final = 60
@@ -80,7 +80,7 @@ def run(
 ) -> None:
     """Run the tiers, and call `ended` at the end of each.
 
-    A tier starts when enough cores are free and the tiers before it have started. It may overtake them only if that
+    A tier starts when there is room for it and the tiers before it have started. It may overtake them only if that
     does not delay the first of them. After a failure no tier starts, but running tiers may finish. After
     `limit_seconds`, or if this process is interrupted, all tiers are stopped.
     """
@@ -119,4 +119,4 @@ def _next(order: Sequence[Tier], waiting: Sequence[Tier], running: Sequence[Tier
 
 
 def _fit(tiers: Sequence[Tier]) -> bool:
-    return sum(each.cores for each in tiers) <= CORES
+    return sum(each.cores for each in tiers) <= ROOM

@@ -16,7 +16,7 @@ import main
 import report
 from schedule import Result
 from tests.support.waiting import PATIENCE, wait_until
-from tiers import Tier
+from tiers import ROOM, Tier
 
 CI = Path(main.__file__).parent
 
@@ -78,8 +78,8 @@ def test_after_a_failure_nothing_starts_and_running_tiers_finish(
 ) -> None:
     failed = tmp_path / "failed"
     tiers = (
-        tier("fails", f"echo the reason; touch {failed}; exit 7"),
-        tier("beside", f"while [ ! -e {failed} ]; do sleep 0.05; done; sleep 0.5; echo ends well"),
+        tier("fails", f"echo the reason; touch {failed}; exit 7", cores=ROOM / 2),
+        tier("beside", f"while [ ! -e {failed} ]; do sleep 0.05; done; sleep 0.5; echo ends well", cores=ROOM / 2),
         tier("later", "echo never"),
     )
     assert run(repository, *tiers) == 1
@@ -92,30 +92,30 @@ def test_after_a_failure_nothing_starts_and_running_tiers_finish(
     assert "error: fails failed with exit code 7; its output is above" in output
 
 
-def test_tiers_run_in_parallel_as_far_as_cores_allow(repository: Path, tmp_path: Path) -> None:
+def test_tiers_run_in_parallel_as_far_as_there_is_room(repository: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     both = f"echo begins >> {log}; while [ $(grep -c begins {log}) -lt 2 ]; do sleep 0.05; done; echo ends >> {log}"
-    alone = f"echo alone >> {log}"
-    assert run(repository, tier("a", both), tier("b", both), tier("c", alone, cores=2)) == 0
+    alone = tier("alone", f"echo alone >> {log}", cores=ROOM)
+    assert run(repository, *(tier(name, both, cores=ROOM / 2) for name in ("a", "b")), alone) == 0
     assert log.read_text().split() == ["begins", "begins", "ends", "ends", "alone"]
 
 
 def test_tier_that_mostly_waits_runs_beside_those_that_compute(repository: Path, tmp_path: Path) -> None:
     """Each waits for the other, and the last for the one that began beside the first."""
     begun, done = tmp_path / "begun", tmp_path / "done"
-    computes = tier("computes", f"while [ ! -e {begun} ]; do sleep 0.05; done", cores=1.5)
-    waits = tier("waits", f"touch {begun}; while [ ! -e {done} ]; do sleep 0.05; done", cores=0.5)
-    assert run(repository, computes, tier("later", f"touch {done}", cores=1.5), waits) == 0
+    computes = tier("computes", f"while [ ! -e {begun} ]; do sleep 0.05; done", cores=0.75 * ROOM)
+    waits = tier("waits", f"touch {begun}; while [ ! -e {done} ]; do sleep 0.05; done", cores=0.25 * ROOM)
+    assert run(repository, computes, tier("later", f"touch {done}", cores=0.75 * ROOM), waits) == 0
 
 
 def test_overtaking_tiers_never_delay_the_tier_that_is_next(repository: Path, tmp_path: Path) -> None:
     """Two small tiers would fit beside the first, but only one of them leaves room for the second."""
     log = tmp_path / "log"
-    first = tier("first", f"while [ ! -s {log} ]; do sleep 0.05; done", cores=1)
-    second = tier("second", f"echo second >> {log}", cores=1.5)
+    first = tier("first", f"while [ ! -s {log} ]; do sleep 0.05; done", cores=0.5 * ROOM)
+    second = tier("second", f"echo second >> {log}", cores=0.75 * ROOM)
     small = f"while ! grep -q second {log}; do sleep 0.05; done"
-    beside = tier("beside", f"echo beside >> {log}; {small}", cores=0.5)
-    assert run(repository, first, second, beside, tier("last", f"echo last >> {log}", cores=0.5)) == 0
+    beside = tier("beside", f"echo beside >> {log}; {small}", cores=0.25 * ROOM)
+    assert run(repository, first, second, beside, tier("last", f"echo last >> {log}", cores=0.25 * ROOM)) == 0
     assert log.read_text().split() == ["beside", "second", "last"]
 
 
@@ -235,7 +235,7 @@ import pathlib, signal, sys
 sys.path.insert(0, {str(CI)!r})
 import main
 signal.signal(signal.SIGTERM, signal.default_int_handler)
-from tiers import Tier
+from tiers import ROOM, Tier
 tier = Tier("long", "bash -c 'echo said so far; echo $$ > {begun}; sleep 3600'", 100, 1, needs=())
 sys.exit(main.main([], [tier], pathlib.Path({str(repository)!r})))
 """
