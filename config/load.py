@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from config.findings import Finding, InvalidEnvironmentError, Severity, place_of
 from config.model import Environment
+from config.model.environment import model_of
 from config.reading import strict_yaml
 from config.reading.strict_yaml import Document
 from config.rules import findings, findings_of_part
@@ -168,4 +169,4 @@ def _unknown(name: str, file: Path, directory: Path) -> Finding:
 
 def _typed(values: dict[str, Any]) -> Environment:
     # JSON mode keeps types strict ("4" is not a number), but accepts lists as tuples and text as networks.
-    return Environment.model_validate_json(json.dumps(values))
+    return model_of(values).model_validate_json(json.dumps(values))

@@ -13,10 +13,16 @@ DEFAULT_QUALIFIER: Final = "hnb659fds"
 BOOTSTRAP_ROLES: Final = ("deploy", "file-publishing", "lookup")
 """The bootstrap's roles that `cdk deploy` assumes. CloudFormation's own role is passed on by the first of them."""
 PARTS: Final = ("network", "storage", "eks", "hyperpod", "platform", "ray")
-"""The stacks of an environment, in the order of a deployment."""
+"""The stacks of an environment with EKS, in the order of a deployment."""
+_SLURM_PARTS: Final = ("network", "storage", "hyperpod")
 
 
 _PATTERN: Final = "{project}-{environment}-{name}"
+
+
+def parts_of(environment: Environment) -> tuple[str, ...]:
+    """Return the stacks of the environment, in the order of a deployment."""
+    return _SLURM_PARTS if environment.slurm else PARTS
 
 
 def named(environment: Environment, name: str) -> str:

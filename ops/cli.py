@@ -129,9 +129,18 @@ OptionalEnv = Annotated[
 ]
 
 
-def load(name: str) -> Environment:
-    """Return the environment; if its file is invalid, report its errors and exit with 2."""
-    return load_all([name])[0]
+def load(name: str, *, slurm: bool = False) -> Environment:
+    """Return the environment; if its file is invalid, report its errors and exit with 2.
+
+    Exit with 2 also if Slurm orchestrates its cluster, unless the command says with `slurm` that it can work there.
+    """
+    [environment] = load_all([name])
+    if environment.slurm and not slurm:
+        fail(
+            f"--env: {name!r} is invalid here: Slurm orchestrates its cluster, which has no Kubernetes and no Ray. "
+            "Allowed: environments with eks. Fix: use Slurm's own commands (docs/operate/slurm.md)"
+        )
+    return environment
 
 
 def load_all(names: Iterable[str]) -> list[Environment]:

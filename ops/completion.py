@@ -34,7 +34,9 @@ def instance_groups(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def ray_clusters(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the RayClusters, of the environment that the command line names or else of all."""
-    return _matching((cluster.name for each in _environments(ctx) for cluster in each.ray.clusters), incomplete)
+    return _matching(
+        (cluster.name for each in _environments(ctx) if not each.slurm for cluster in each.ray.clusters), incomplete
+    )
 
 
 def _environments(ctx: typer.Context) -> Iterator[Environment]:

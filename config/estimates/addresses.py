@@ -28,13 +28,17 @@ class SubnetUse:
 
 
 def subnet_uses(environment: Environment) -> list[SubnetUse]:
-    """Return the use of each node subnet, in the order of the zones. All groups' types must be known."""
+    """Return the use of each node subnet, in the order of the zones. All groups' types must be known.
+
+    Nodes of Slurm, which have no pods, use fewer addresses than the catalogue says: an upper bound.
+    """
     network = environment.network
     used: dict[str, int] = defaultdict(int)
     for group in environment.hyperpod.instance_groups:
         used[group.zone or network.node_zones[0]] += group.count * group.type.ips_per_node
     # The node group spreads over all node subnets.
-    for_all = ceil(environment.eks.system_nodes.count / len(network.node_zones)) * SYSTEM_NODE + SERVICES
+    system = 0 if environment.slurm else ceil(environment.eks.system_nodes.count / len(network.node_zones))
+    for_all = system * SYSTEM_NODE + SERVICES
     return [
         SubnetUse(zone, block, max(0, block.num_addresses - RESERVED), used[zone] + for_all)
         for zone, block in ((zone, network.node_subnet(n)) for n, zone in enumerate(network.node_zones))

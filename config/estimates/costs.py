@@ -52,7 +52,8 @@ class Inventory:
     """What an environment has at a standing price, planned or at a moment."""
 
     groups: tuple[Nodes, ...]
-    system: Nodes
+    system: Nodes | None
+    """None without an EKS cluster."""
     control_planes: int
     nat_gateways: int
     file_systems: tuple[FileSystem, ...]
@@ -74,12 +75,12 @@ def estimate(environment: Environment) -> list[Cost]:
 
 def planned(environment: Environment) -> Inventory:
     """Return what the environment's file asks for."""
-    system, fsx = environment.eks.system_nodes, environment.fsx
+    fsx, eks = environment.fsx, None if environment.slurm else environment.eks
     made = () if fsx.existing else (FileSystem(fsx.capacity_gib, fsx.throughput_mbps_per_tib, fsx.dynamic),)
     return Inventory(
         groups=tuple(Nodes(g.name, g.count, g.instance_type) for g in environment.hyperpod.instance_groups),
-        system=Nodes(SYSTEM_NODES, system.count, system.instance_type),
-        control_planes=0 if environment.eks.existing else 1,
+        system=Nodes(SYSTEM_NODES, eks.system_nodes.count, eks.system_nodes.instance_type) if eks else None,
+        control_planes=1 if eks and eks.existing is None else 0,
         nat_gateways=_nat_gateways(environment),
         file_systems=made,
     )
@@ -93,7 +94,7 @@ def paused(environment: Environment) -> Inventory:
 def priced(inventory: Inventory) -> list[Cost]:
     """Return a line for each item, in the order of the inventory."""
     table = prices()
-    lines = [_nodes(nodes) for nodes in (*inventory.groups, inventory.system)]
+    lines = [_nodes(nodes) for nodes in (*inventory.groups, inventory.system) if nodes]
     if inventory.control_planes:
         lines.append(Cost("EKS control plane", "", table["eks_cluster"]))
     if gateways := inventory.nat_gateways:
@@ -104,7 +105,7 @@ def priced(inventory: Inventory) -> list[Cost]:
 def by_part(environment: Environment) -> dict[str, float]:
     """Return the US$ per hour of what each stack has, by its part; what has no price is left out."""
     made = planned(environment)
-    nothing = Inventory((), replace(made.system, count=0), 0, 0, ())
+    nothing = Inventory((), None, 0, 0, ())
     parts = {
         "network": replace(nothing, nat_gateways=made.nat_gateways),
         "storage": replace(nothing, file_systems=tuple(each for each in made.file_systems if not each.for_claim)),

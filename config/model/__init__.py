@@ -6,7 +6,7 @@ each other, and against the rules of HyperPod, EKS, FSx and KubeRay. Sizes are i
 
 from config.model.company import Company
 from config.model.eks import Access, AddOn, Eks, ExistingEks, KubeflowPart, SystemNodes
-from config.model.environment import Environment, Notifications
+from config.model.environment import PARTS_OF_EKS, AbsentPartError, Environment, Notifications, SlurmEnvironment
 from config.model.fsx import Checkpoints, DataRepository, ExistingFileSystem, Fsx
 from config.model.hyperpod import HyperPod, InstanceGroup, Taint
 from config.model.network import ExistingSubnet, ExistingVpc, Network
@@ -22,8 +22,11 @@ from config.model.ray import (
     RayWorkers,
     SecretVariable,
 )
+from config.model.slurm import Slurm, SlurmNode
 
 __all__ = [
+    "PARTS_OF_EKS",
+    "AbsentPartError",
     "Access",
     "AddOn",
     "Autoscaling",
@@ -51,6 +54,9 @@ __all__ = [
     "RayHead",
     "RayWorkers",
     "SecretVariable",
+    "Slurm",
+    "SlurmEnvironment",
+    "SlurmNode",
     "SystemNodes",
     "Taint",
 ]

@@ -1,9 +1,11 @@
 """The model of a whole environment."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, cast
 
 from pydantic import Field
 
+from config.findings import ConfigError
 from config.model.base import AccountId, Model, Name, Region, Shape
 from config.model.company import Company
 from config.model.eks import Access, Eks
@@ -11,6 +13,7 @@ from config.model.fsx import Fsx
 from config.model.hyperpod import HyperPod, InstanceGroup
 from config.model.network import Network
 from config.model.ray import AwsRay, Image, KubeRay, Ray
+from config.model.slurm import Slurm
 
 RuleId = Annotated[
     str,
@@ -80,6 +83,7 @@ class Environment(Model):
     network: Network = Field(description="The VPC.")
     access: Access = Field(default=Access(), description="Who may use the Kubernetes API.")
     eks: Eks = Field(description="The EKS cluster.")
+    slurm: Slurm | None = Field(default=None, description="Slurm instead of `eks`, `image`, `kuberay` and `ray`.")
     hyperpod: HyperPod = Field(description="The HyperPod cluster.")
     fsx: Fsx = Field(default=Fsx(), description="The file system.")
     image: Image = Field(description="The Ray image.")
@@ -91,3 +95,56 @@ class Environment(Model):
     def instance_group(self, name: str) -> InstanceGroup:
         """Return the instance group of that name; a rule guarantees that Ray's references exist."""
         return next(group for group in self.hyperpod.instance_groups if group.name == name)
+
+
+class AbsentPartError(ConfigError):
+    """A part of the environment was read that clusters of its orchestrator lack."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"{key} is missing: Slurm orchestrates the environment's cluster. "
+            f"Allowed: environments with eks. Fix: name such an environment"
+        )
+
+
+class _AbsentPart:
+    """Stand for a part that a Slurm environment lacks: reading any of its keys raises AbsentPartError.
+
+    Code that knows only environments with EKS then ends in one message instead of working with invented defaults.
+    """
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            # Python and pydantic look for such names themselves, as when they copy a default.
+            raise AttributeError(name)
+        raise AbsentPartError(self._key)
+
+    def __deepcopy__(self, memo: object) -> "_AbsentPart":
+        return self
+
+
+def _absent(key: str, description: str) -> Any:
+    return Field(default=cast("Any", _AbsentPart(key)), description=description)
+
+
+PARTS_OF_EKS: Final = ("eks", "image", "kuberay", "ray", "aws_ray", "image_registry")
+"""Keys of the top level that only environments with EKS have."""
+
+
+class SlurmEnvironment(Environment):
+    """An environment whose cluster Slurm orchestrates: it has no EKS cluster, no Ray image and no RayClusters."""
+
+    eks: Eks = _absent("eks", "Refused.")
+    slurm: Slurm | None = Field(description="Slurm.")
+    image: Image = _absent("image", "Refused.")
+    kuberay: KubeRay = _absent("kuberay", "Refused.")
+    ray: Ray = _absent("ray", "Refused.")
+    aws_ray: AwsRay = _absent("aws_ray", "Refused.")
+
+
+def model_of(values: Mapping[str, Any]) -> type[Environment]:
+    """Return the model of a document: a file with `slurm` describes a cluster that Slurm orchestrates."""
+    return SlurmEnvironment if "slurm" in values else Environment

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from config.facts.instance_types import InstanceType, InstanceTypeFacts, instance_type
 from config.model.base import HyperPodName, LabelKey, LabelValue, Model, Shape, ZoneId
+from config.model.slurm import SlurmNode
 
 # Sub-charts of HyperPod's dependencies chart (aws/sagemaker-hyperpod-cli) that can be enabled; a rule explains why
 # others cannot.
@@ -49,6 +50,7 @@ class InstanceGroup(Model):
         description="Figures of a type that the catalogue lacks, or that override the catalogue's figures.",
     )
     count: Annotated[int, Field(ge=0, le=6758)] = Field(description="Number of nodes.")
+    slurm: SlurmNode | None = Field(default=None, description="What its nodes are in Slurm; only beside `slurm`.")
     min_count: Annotated[int, Field(ge=1, le=6758)] | None = Field(
         default=None,
         description="Nodes that must start within three hours, or HyperPod rolls the group back. Default: HyperPod "
@@ -82,8 +84,10 @@ class InstanceGroup(Model):
         default=None, description="Custom AMI, based on HyperPod's, unencrypted and in this account."
     )
     lifecycle_scripts: str = Field(
-        default="lifecycle_scripts/eks",
-        description="Folder of scripts, relative to the project, whose `on_create.sh` each new node runs as root.",
+        # With an argument, pydantic gives the factory the values of the fields above.
+        default_factory=lambda values: f"lifecycle_scripts/{'slurm' if values.get('slurm') else 'eks'}",
+        description="Folder of scripts, relative to the project, whose `on_create.sh` each new node runs as root. "
+        "Default: `lifecycle_scripts/eks`, or `lifecycle_scripts/slurm` for nodes of Slurm.",
     )
 
     @property
@@ -96,7 +100,7 @@ class InstanceGroup(Model):
 
 
 class HyperPod(Model):
-    """The HyperPod cluster; it is bound 1:1 to the environment's EKS cluster."""
+    """The HyperPod cluster. EKS or Slurm orchestrates it; an EKS cluster orchestrates one HyperPod cluster."""
 
     cluster_name: str = Field(
         description="Its name in SageMaker.", json_schema_extra={"pattern": "^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$"}

@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 from config.findings import Place
 from config.model import Environment
 from config.model.base import Model
+from config.model.environment import model_of
 
 _UNKNOWN: Final = object()
 
@@ -19,7 +20,7 @@ def known_part(document: Any, refused: Collection[Place]) -> Environment:
 
     Reading such a value, or a missing one, raises AttributeError. Use the result for findings only.
     """
-    part: Environment = _part(Environment, document, (), refused)
+    part: Environment = _part(model_of(document if isinstance(document, dict) else {}), document, (), refused)
     return part
 
 

@@ -28,8 +28,10 @@ _KEY: Final = "[key]"
 def first_hand(errors: list[ErrorDetails]) -> list[ErrorDetails]:
     """Return the errors without those that follow from others.
 
-    pydantic also calls a list too short if it refuses an item: it counts only the right items.
+    pydantic also calls a list too short if it refuses an item: it counts only the right items. A default that depends
+    on other values is missing if one of them is refused.
     """
+    errors = [error for error in errors if error["type"] != "default_factory_not_called"]
     items = {error["loc"][:length] for error in errors for length in range(len(error["loc"]))}
     return [error for error in errors if error["type"] != "too_short" or error["loc"] not in items]
 
@@ -51,7 +53,8 @@ def _parts(error: ErrorDetails, place: Place, document: Any) -> tuple[str, str, 
     allowed = allowed_at(place, key=error["loc"][-1:] == (_KEY,))
     value = error["input"]
     if error["type"] == "missing":
-        return MISSING, "the key is required", allowed.text, f"add `{place[-1]}`, {allowed.like}"
+        other = "; or add `slurm` if Slurm orchestrates the cluster" if place == ("eks",) else ""
+        return MISSING, "the key is required", allowed.text, f"add `{place[-1]}`, {allowed.like}{other}"
     said = "(empty)" if value is None else HIDDEN if may_be_secret(place) else in_words(value)
     reason, text, fix = _refusal(error, value, allowed)
     return said, reason, text, f"write {allowed.like} in quotes" if said == HIDDEN else fix

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from config.findings import Finding, Severity
-from config.model import Environment
+from config.model import Environment, SlurmEnvironment
 from config.rules import (
     company,
     eks,
@@ -23,6 +23,7 @@ from config.rules import (
     ray,
     ray_capacity,
     secrets,
+    slurm,
     zones,
 )
 from config.rules.across_environments import PAIR_RULES, findings_beside, own_blocks
@@ -115,13 +116,33 @@ RULES: Final[tuple[Rule, ...]] = (
     ray_capacity.pods_per_node,
     ray_capacity.head_beside_accelerators,
     ray_capacity.head_on_one_node,
+    slurm.one_orchestrator,
+    slurm.roles_of_groups,
+    slurm.partitions,
+    slurm.keys_of_kubernetes,
+    slurm.one_configuration,
+    slurm.no_minimum_without_continuous_provisioning,
 )
-
+_OF_EKS_ONLY: Final = frozenset(
+    {
+        *("V2", "V26", "V41", "V42", "V43", "V44", "V79", "V45"),
+        *("V71", "V40", "V67", "V21", "V31", "V68"),
+    }
+)
+"""Rules that read parts which an environment with Slurm lacks, besides those of the modules of Ray and its image."""
 
 ALL_RULES: Final[dict[str, Rule]] = {
     rule.id: rule for rule in sorted((*RULES, *PAIR_RULES), key=lambda rule: int(rule.id.removeprefix("V")))
 }
 """Every rule by its id, including the rules about two environments."""
+
+
+def rules_of(environment: Environment) -> list[Rule]:
+    """Return the rules for the environment's orchestrator."""
+    if not isinstance(environment, SlurmEnvironment):
+        return list(RULES)
+    of_ray = {module.__name__ for module in (image, ray, ray_capacity, secrets)}
+    return [rule for rule in RULES if rule.id not in _OF_EKS_ONLY and rule.check.__module__ not in of_ray]
 
 
 def findings(environment: Environment) -> list[Finding]:
@@ -130,7 +151,7 @@ def findings(environment: Environment) -> list[Finding]:
     An accepted warning carries its reason. Accepting an error is an error, and so is an unknown id. Accepting a warning
     that no rule gives is a warning.
     """
-    found = [finding for rule in RULES for finding in rule(environment)]
+    found = [finding for rule in rules_of(environment) for finding in rule(environment)]
     accepted = environment.accepted_warnings
     said = [
         replace(finding, accepted=accepted.get(finding.rule, "")) if finding.severity is Severity.WARNING else finding
@@ -142,7 +163,7 @@ def findings(environment: Environment) -> list[Finding]:
 def findings_of_part(part: Environment) -> list[Finding]:
     """Return the findings about the `known_part` of an environment; a rule stops at the first unknown value."""
     found = []
-    for rule in RULES:
+    for rule in rules_of(part):
         with suppress(AttributeError):
             # One by one, to keep the findings before the unknown value.
             for finding in rule(part):

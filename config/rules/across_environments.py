@@ -12,14 +12,18 @@ from config.rules.rule import Rule, Violation, error, warning
 _NAMES: Final = "names of stacks and clusters begin with it and the environment's name"
 # What two environments of one account and region must not share: the key, its value, and why.
 _OWN: Final[tuple[tuple[str, Callable[[Environment], str | None], str], ...]] = (
-    ("project", naming.eks_cluster, _NAMES),
+    ("project", lambda it: None if it.slurm else naming.eks_cluster(it), _NAMES),
     ("project", lambda it: naming.named(it, "*"), _NAMES),
     ("project", naming.environment_tag, "a tag made of it and the environment's name marks what no stack owns"),
     ("hyperpod.cluster_name", lambda it: it.hyperpod.cluster_name, "SageMaker has one cluster of a name"),
-    ("image.repository", lambda it: it.image.repository, "each storage stack makes its own repository"),
+    (
+        "image.repository",
+        lambda it: None if it.slurm else it.image.repository,
+        "each storage stack makes its own repository",
+    ),
     (
         "eks.existing.name",
-        lambda it: it.eks.existing.name if it.eks.existing else None,
+        lambda it: it.eks.existing.name if not it.slurm and it.eks.existing else None,
         "an EKS cluster has one HyperPod cluster",
     ),
 )

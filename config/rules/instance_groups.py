@@ -55,10 +55,11 @@ def types_of_the_region(environment: Environment) -> Iterator[Violation]:
     if region is None:
         return
     named = [(f"{key}.instance_type", group.instance_type) for key, group in groups(environment) if is_known(group)]
-    system = environment.eks.system_nodes.instance_type
-    # The table lists only the catalogue's families.
-    if system.split(".")[0] in families():
-        named.append(("eks.system_nodes.instance_type", system))
+    if environment.slurm is None:
+        system = environment.eks.system_nodes.instance_type
+        # The table lists only the catalogue's families.
+        if system.split(".")[0] in families():
+            named.append(("eks.system_nodes.instance_type", system))
     for key, name in named:
         if not region.offers(name):
             code, day = environment.region, table_date()

@@ -33,7 +33,7 @@ def lifecycle_scripts(environment: Environment) -> Iterator[Violation]:
 
 def _faults(name: str) -> Iterator[tuple[str, str]]:
     """Yield each error of a folder: the reason and the fix."""
-    folder = _folder(name)
+    folder = folder_of(name)
     if folder is None:
         yield "it is not a folder of the project", "write the folder's path relative to the project's root"
         return
@@ -50,7 +50,8 @@ def _faults(name: str) -> Iterator[tuple[str, str]]:
                 yield f"{script.name} calls {called}, which does not exist", f"add {called}, or remove the call"
 
 
-def _folder(name: str) -> Path | None:
+def folder_of(name: str) -> Path | None:
+    """Return the folder of the project that the name means; None if there is none."""
     try:
         folder = (PROJECT / name).resolve()
         inside = folder != PROJECT and folder.is_relative_to(PROJECT) and folder.is_dir()

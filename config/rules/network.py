@@ -24,7 +24,7 @@ _BLOCK: Final = "a private /16 such as 10.192.0.0/16"
 
 @error("V23")
 def two_zones_for_eks(environment: Environment) -> Iterator[Violation]:
-    """Require two or three different zones of a new VPC.
+    """Require two or three different zones of a new VPC; one suffices for Slurm.
 
     Why: EKS needs subnets in two zones, and the /16 of a new VPC has room for three.
     Source: EKS user guide, network requirements.
@@ -34,7 +34,10 @@ def two_zones_for_eks(environment: Environment) -> Iterator[Violation]:
     if network.existing is None:
         if repeated(network.zones):
             yield from same_names("network.zones", network.zones, key="")
-        elif not 2 <= len(network.zones) <= 3:
+        elif environment.slurm and not 1 <= len(network.zones) <= 3:
+            reason = f"the VPC has room for one to three zones; {len(network.zones)} are listed"
+            yield Violation("network.zones", reason, "one to three zone ids", "list the ids of zones of the region")
+        elif environment.slurm is None and not 2 <= len(network.zones) <= 3:
             yield Violation(
                 "network.zones",
                 f"EKS needs two zones, and the VPC has room for three; {len(network.zones)} are listed",
@@ -129,10 +132,11 @@ def zones_of_the_region(environment: Environment) -> Iterator[Violation]:
     if region is None:
         return
     network = environment.network
-    named = [(f"network.zones.{n}", zone, True) for n, zone in enumerate(network.zones)]
+    of_eks = environment.slurm is None
+    named = [(f"network.zones.{n}", zone, of_eks) for n, zone in enumerate(network.zones)]
     if existing := network.existing:
         for place, subnets in _subnets(environment):
-            control = subnets is existing.control_plane_subnets
+            control = of_eks and subnets is existing.control_plane_subnets
             named += [(f"{place}.{n}.zone", subnet.zone, control) for n, subnet in enumerate(subnets)]
     for key, zone, for_eks in named:
         usable = ", ".join(each for each in region.zones if not (for_eks and each in _WITHOUT_EKS))

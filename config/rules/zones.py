@@ -49,7 +49,7 @@ def zone_of_a_training_plan(environment: Environment) -> Iterator[Violation]:
 
 @error("V7")
 def efa_in_one_zone(environment: Environment) -> Iterator[Violation]:
-    """Require one zone for a RayCluster's worker groups with EFA.
+    """Require one zone for the groups with EFA of a RayCluster's workers, or of a Slurm partition.
 
     Why: EFA does not cross zones; NCCL then silently falls back to TCP.
     Source: AWS docs, sagemaker-hyperpod-prerequisites.
@@ -58,14 +58,28 @@ def efa_in_one_zone(environment: Environment) -> Iterator[Violation]:
     if not _zones_are_known(environment):
         return
     by = by_name(environment)
-    for key, cluster in clusters(environment):
-        used = [by[each.instance_group] for each in cluster.workers if each.instance_group in by]
+    for key, names, fix in _used_together(environment):
+        used = [by[name] for name in names if name in by]
         places = {group.name: _zone(environment, group) for group in used if group.type.efa}
         if len(set(places.values())) > 1:
             said = ", ".join(f"{name} in {zone}" for name, zone in places.items())
             reason = "EFA does not cross zones, and these groups have EFA"
-            fix = "put the instance groups into one zone, or the worker groups into separate RayClusters"
-            yield Violation(f"{key}.workers", reason, "one zone", fix, said)
+            yield Violation(key, reason, "one zone", f"put the instance groups into one zone, or {fix}", said)
+
+
+def _used_together(environment: Environment) -> Iterator[tuple[str, list[str], str]]:
+    """Yield the instance groups that one job uses: the key, their names, and how to separate them."""
+    if environment.slurm:
+        partitions: dict[str, list[str]] = {}
+        for _, group in groups(environment):
+            if group.slurm and group.slurm.partition:
+                partitions.setdefault(group.slurm.partition, []).append(group.name)
+        for names in partitions.values():
+            yield "hyperpod.instance_groups", names, "into separate partitions"
+        return
+    for key, cluster in clusters(environment):
+        names = [each.instance_group for each in cluster.workers]
+        yield f"{key}.workers", names, "the worker groups into separate RayClusters"
 
 
 @warning("V8")
@@ -99,10 +113,13 @@ def efa_to_a_file_system_in_another_zone(environment: Environment) -> Iterator[V
 
 
 def _workers_elsewhere(environment: Environment) -> Iterator[tuple[str, str]]:
-    """Yield the instance groups of Ray's workers outside the file system's zone: key and zone."""
+    """Yield the instance groups of workers outside the file system's zone: key and zone. All of Slurm mount it."""
     if not _zones_are_known(environment):
         return
-    used = {group.instance_group for _, group in workers(environment)}
+    if environment.slurm:
+        used = {group.name for _, group in groups(environment)}
+    else:
+        used = {group.instance_group for _, group in workers(environment)}
     for key, group in groups(environment):
         zone = _zone(environment, group)
         if group.name in used and zone != environment.network.node_zones[0]:

@@ -16,8 +16,9 @@ from config.model import RayWorkers
 
 
 def plan(environment: Environment) -> Group:
-    """Draw nodes, Ray's pods, subnets, storage and the cost per hour of the environment."""
-    parts = (_nodes, _ray, _subnets, _storage, _costs)
+    """Draw nodes, Ray's pods or Slurm's partitions, subnets, storage and the cost per hour of the environment."""
+    pods = _slurm if environment.slurm else _ray
+    parts = (_nodes, pods, _subnets, _storage, _costs)
     return Group(*(line for part in parts for line in (part(environment), "")))
 
 
@@ -42,12 +43,21 @@ def _plan_data(environment: Environment) -> dict[str, Any]:
             }
             for group in environment.hyperpod.instance_groups
         ],
-        "ray_clusters": [
-            {"name": cluster.name, "workers": {group.name: group.replicas for group in cluster.workers}}
-            for cluster in environment.ray.clusters
-        ],
+        **_orchestrated(environment),
         "cost": [{"what": line.what, "usd_per_hour": line.usd_per_hour} for line in costs.estimate(environment)],
     }
+
+
+def _orchestrated(environment: Environment) -> dict[str, Any]:
+    """Return the RayClusters, or what each group's nodes are in Slurm."""
+    if environment.slurm:
+        slurm = {group.name: group.slurm.model_dump() for group in environment.hyperpod.instance_groups if group.slurm}
+        return {"slurm": slurm}
+    clusters = [
+        {"name": cluster.name, "workers": {group.name: group.replicas for group in cluster.workers}}
+        for cluster in environment.ray.clusters
+    ]
+    return {"ray_clusters": clusters}
 
 
 def _finding(found: Finding) -> dict[str, Any]:
@@ -85,10 +95,11 @@ def _nodes(environment: Environment) -> Group:
             notes.append(f"{kind.name}: figures from {kind.source}")
         if kind.unverified:
             notes.append(f"{kind.name}: estimated: {', '.join(kind.unverified)}")
-    system = environment.eks.system_nodes
-    drawn.add_row("system nodes", system.instance_type, "each", str(system.count))
-    if existing := environment.eks.existing:
-        notes.append(f"in the existing EKS cluster {existing.name} with VPC CNI {existing.vpc_cni}")
+    if environment.slurm is None:
+        system = environment.eks.system_nodes
+        drawn.add_row("system nodes", system.instance_type, "each", str(system.count))
+        if existing := environment.eks.existing:
+            notes.append(f"in the existing EKS cluster {existing.name} with VPC CNI {existing.vpc_cni}")
     return Group(drawn, *map(_note, dict.fromkeys(notes)))
 
 
@@ -103,6 +114,15 @@ def _ray(environment: Environment) -> Group:
                 pods = f"{workers.min_replicas} to {workers.max_replicas}"
             drawn.add_row(cluster.name, workers.name, pods, *(f"{size:,}" for size in _pod(environment, workers)))
     return Group(drawn, _note("CPU, memory, accelerators (GPUs, Neuron devices) and EFA interfaces of one pod"))
+
+
+def _slurm(environment: Environment) -> Group:
+    drawn = _table("Slurm", "group", "partition", numbers=("nodes",))
+    for group in environment.hyperpod.instance_groups:
+        if node := group.slurm:
+            drawn.add_row(node.node, group.name, node.partition or "", f"{group.count:,}")
+    by_api = environment.slurm is not None and environment.slurm.configuration == "api"
+    return Group(drawn, _note(f"{'HyperPod configures' if by_api else 'the lifecycle scripts configure'} Slurm"))
 
 
 def _pod(environment: Environment, workers: RayWorkers) -> tuple[int, int, int, int]:
@@ -122,10 +142,10 @@ def _subnets(environment: Environment) -> Group:
         drawn.add_row("nodes", use.zone, str(use.block), f"{use.used:,}", f"{use.free:,}")
     network = environment.network
     if vpc := network.existing:
-        for subnet in vpc.control_plane_subnets:
+        for subnet in () if environment.slurm else vpc.control_plane_subnets:
             drawn.add_row("EKS's own interfaces", subnet.zone, str(subnet.cidr))
         return Group(drawn, _note(f"in the existing VPC {vpc.id} ({vpc.cidr})"))
-    for n, zone in enumerate(network.zones[:2]):
+    for n, zone in enumerate(() if environment.slurm else network.zones[:2]):
         drawn.add_row("EKS's own interfaces", zone, str(network.control_plane_subnet(n)))
     ways = {"one": "one NAT gateway", "one-per-zone": "a NAT gateway in each zone", "none": "no route to the internet"}
     return Group(drawn, _note(f"in a new VPC, {network.vpc_cidr}; {ways[network.nat_gateways]}"))
@@ -133,19 +153,21 @@ def _subnets(environment: Environment) -> Group:
 
 def _storage(environment: Environment) -> Group:
     fsx = environment.fsx
-    drawn = _table("data and image", "", numbers=())
+    drawn = _table("data" if environment.slurm else "data and image", "", numbers=())
     if fsx.existing:
         drawn.add_row("FSx for Lustre", f"{fsx.existing.id} (existing)")
     else:
         maker = "created for its claim" if fsx.dynamic else "new"
         size = f"{fsx.capacity_gib:,} GiB, {int(fsx.throughput_mbps):,} MB/s{', EFA' if fsx.efa else ''}"
-        drawn.add_row("FSx for Lustre", f"{maker}, {size}; claim {fsx.claim} at {fsx.mount_path}")
+        where = "mounted" if environment.slurm else f"claim {fsx.claim}"
+        drawn.add_row("FSx for Lustre", f"{maker}, {size}; {where} at {fsx.mount_path}")
     for repository in fsx.data_repositories:
         drawn.add_row("data repository", f"{repository.path} mirrors {repository.prefix}/ of the data bucket")
     if made := checkpoints.estimate(environment):
         drawn.add_row("checkpoints", _checkpoints(made))
-    image = environment.image
-    drawn.add_row("Ray image", image.uri or f"built into {image.repository}")
+    if environment.slurm is None:
+        image = environment.image
+        drawn.add_row("Ray image", image.uri or f"built into {image.repository}")
     return Group(drawn)
 
 

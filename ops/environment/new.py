@@ -67,10 +67,10 @@ def copy_of(example: str, name: str, place: Place, directory: Path = DIRECTORY) 
         if place.zones:
             network["zones"] = _flow(place.zones)
         elif place.region not in {None, stated["region"]}:
-            network["zones"] = _flow(["${ZONE_ID_1}", "${ZONE_ID_2}"])
+            network["zones"] = _flow([f"${{ZONE_ID_{n}}}" for n, _ in enumerate(stated["network"]["zones"], start=1)])
     elif place.zones:
         raise NewError(f"--zone is invalid: {example} has an existing VPC. Fix: edit network.existing of the new file")
-    for key, part in (("cluster_name", document["hyperpod"]), ("repository", document["image"])):
+    for key, part in (("cluster_name", document["hyperpod"]), ("repository", document.get("image", {}))):
         if key in part:
             pattern = document.get("company", {}).get("name_pattern", "").replace("{project}", document["project"])
             part[key] = _renamed(part[key], example, name, pattern)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from config import Environment
+from config.model import PARTS_OF_EKS
 from ops.environment import explain, flows, updates
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
@@ -20,7 +21,8 @@ Most people edit only one YAML file in `environments/`. Generated from `config/m
 
 `ops new NAME` writes a new file, and `ops new NAME --like EXAMPLE` copies an example. `ops check --env NAME` lists all
 errors of a file, and `ops migrate` rewrites a file of an earlier schema. Editors that read `environments/schema.json`
-complete the keys. Every key is listed here; other keys are refused. Keys in bold are required.
+complete the keys. Every key is listed here; other keys are refused. Keys in bold are required. A file has either
+`eks`, `image` and `ray`, or `slurm` ([Slurm](../operate/slurm.md)), which allows none of these.
 [Rules](rules.md) check values against each other; `ops explain ID` explains a rule. For keys of `hyperpod`, the last
 column says what a change does to the running cluster ([why](../explain/hyperpod-updates.md)).
 """
@@ -31,8 +33,10 @@ _Schema = dict[str, Any]
 def json_schema() -> str:
     """Return the schema of an environment file."""
     schema = Environment.model_json_schema()
+    of_eks = [key for key in schema["required"] if key in PARTS_OF_EKS]
     # The name comes from the file's name.
-    schema["required"].remove("name")
+    schema["required"] = [key for key in schema["required"] if key not in {"name", *of_eks}]
+    schema["oneOf"] = [{"required": of_eks}, {"required": ["slurm"]}]
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
     return json.dumps(schema, indent=2) + "\n"
 
@@ -71,7 +75,7 @@ def _sections(schema: _Schema, models: dict[str, _Schema], path: str) -> Iterato
     yield from (f"| key | value | default | meaning |{change}", "|---|---|---|---|" + "---|" * told)
     below = []
     for key, field in schema["properties"].items():
-        required = key in schema.get("required", [])
+        required = key in schema.get("required", []) or any(key in way["required"] for way in schema.get("oneOf", []))
         name = f"**`{key}`**" if required else f"`{key}`"
         default = "" if required else _default(field)
         # pydantic omits a description that repeats the model's own.

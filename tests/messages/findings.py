@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from config import Environment
 from config.findings import Finding
+from config.model.environment import model_of
 from config.reading.strict_yaml import read
 from config.reading.type_errors import first_hand, kind_finding
 from config.rules import findings
@@ -37,7 +37,8 @@ def of_rules() -> Iterator[Finding]:
     for id, cases in CASES.items():
         for case in cases:
             broken = changed(changed(dev, case.keeps), case.breaks)
-            found = [each for each in findings(Environment.model_validate_json(json.dumps(broken))) if each.rule == id]
+            environment = model_of(broken).model_validate_json(json.dumps(broken))
+            found = [each for each in findings(environment) if each.rule == id]
             if not found:
                 raise LookupError(f"rule {id} finds nothing in its own case")
             yield from (replace(each, file=_FILE, line=1) for each in found)
@@ -48,7 +49,7 @@ def of_types() -> Iterator[Finding]:
     for name, place in PLACES:
         for document in (with_value(name, place), *(with_value(name, place, value) for value in _WRONG)):
             try:
-                Environment.model_validate_json(json.dumps(document | {"name": name}))
+                model_of(document).model_validate_json(json.dumps(document | {"name": name}))
             except ValidationError as error:
                 for refused in first_hand(error.errors(include_url=False)):
                     yield replace(kind_finding(refused, document), file=_FILE, line=1)

@@ -114,7 +114,7 @@ def _beside(
 
 
 def _live_findings(environment: Environment) -> list[Finding]:
-    if environment.eks.existing is None:
+    if environment.slurm or environment.eks.existing is None:
         return []
     from ops.clients import connect  # noqa: PLC0415 - the AWS SDK would double the time to check files
     from ops.errors import UnreachableError  # noqa: PLC0415
@@ -330,13 +330,16 @@ def write_manifests(
     """
     if env and env not in config.available() and env in config.examples():
         fail(f"{env} is an example: manifests/ holds environments/ only. Fix: `ops new NAME --like {env}`")
+    if env:
+        load(env)
     from ops.cdk import NODE  # noqa: PLC0415
 
     os.environ.setdefault("JSII_NODE", str(NODE))
     from ops.render import manifests  # noqa: PLC0415 - jsii starts a Node process, the locked one
 
     stale: list[Path] = []
-    for environment in load_all([env] if env else config.available()):
+    # Nodes of Slurm run no Kubernetes objects.
+    for environment in (each for each in load_all([env] if env else config.available()) if not each.slurm):
         stale += manifests.stale(environment) if check_only else manifests.write(environment)
     if env is None:
         abandoned = manifests.abandoned(config.available())

@@ -74,6 +74,35 @@ SECOND_GROUP: Final = {
 }
 SECOND_CLUSTER: Final = {"name": "second", "head": {"instance_group": "head-group"}, "workers": [SECOND_GROUP]}
 
+CONTROLLER: Final = {
+    "name": "controller-machine",
+    "instance_type": "ml.c5.xlarge",
+    "count": 1,
+    "slurm": {"node": "controller"},
+}
+LOGIN: Final = {"name": "login-group", "instance_type": "ml.m5.large", "count": 1, "slurm": {"node": "login"}}
+COMPUTE: Final = {
+    "name": "compute-nodes",
+    "instance_type": "ml.g5.4xlarge",
+    "count": 2,
+    "slurm": {"node": "compute", "partition": "dev"},
+}
+SLURM: Final[Change] = {
+    **dict.fromkeys(("eks", "image", "kuberay", "ray"), GONE),
+    "fsx": {},
+    "slurm": {},
+    "hyperpod.instance_groups": [CONTROLLER, LOGIN, COMPUTE],
+}
+BY_SCRIPTS: Final[Change] = SLURM | {"slurm": {"configuration": "provisioning_parameters"}}
+WITH_EFA: Final = COMPUTE | {"instance_type": "ml.p5.48xlarge"}
+ELSEWHERE_WITH_EFA: Final = WITH_EFA | {
+    "name": "elsewhere",
+    "zone": "usw2-az1",
+    "slurm": {"node": "compute", "partition": "other"},
+}
+TWO_PARTITIONS: Final[Change] = SLURM | {"hyperpod.instance_groups": [CONTROLLER, LOGIN, WITH_EFA, ELSEWHERE_WITH_EFA]}
+WITH_PARAMETERS: Final = "tests/unit/config/rules/slurm_scripts"
+
 
 @dataclass(frozen=True)
 class Case:
@@ -147,9 +176,10 @@ CASES: Final[dict[str, list[Case]]] = {
                 f"{NODES}.zone": "usw2-az1",
                 f"{CLUSTER}.workers.1": SECOND_GROUP | {"instance_group": "more"},
             },
-        )
+        ),
+        Case({"hyperpod.instance_groups.3.slurm.partition": "dev"}, TWO_PARTITIONS),
     ],
-    "V8": [Case(ELSEWHERE)],
+    "V8": [Case(ELSEWHERE), Case({f"{NEURON}.zone": "usw2-az1"}, SLURM)],
     "V9": [
         Case({"fsx.capacity_gib": 1300}, {"fsx.capacity_gib": 2400}),
         Case({"fsx.capacity_gib": 3600}, {"fsx.capacity_gib": 4800}),
@@ -249,6 +279,7 @@ CASES: Final[dict[str, list[Case]]] = {
         Case({"network.zones": ["usw2-az2", "usw2-az2"]}),
         Case({"network.zones": ["usw2-az2", "usw2-az1", "usw2-az3", "usw2-az4"]}),
         Case({"network.zones": GONE}),
+        Case({"network.zones": GONE}, SLURM | {"network.zones": ["usw2-az2"]}),
     ],
     "V24": [
         Case({"network.vpc_cidr": "10.0.0.0/15"}, {"network.vpc_cidr": "10.0.0.0/16"}),
@@ -637,5 +668,52 @@ CASES: Final[dict[str, list[Case]]] = {
     ],
     "V86": [
         Case({"fsx.checkpoints.every_minutes": 45}, {"fsx.checkpoints": {"parameters": "7B", "every_minutes": 50}}),
+    ],
+    "V87": [
+        Case({f"{HEADS}.slurm": {"node": "compute"}}),
+        Case({"eks": {"public_access_cidrs": ["203.0.113.0/24"]}}, SLURM),
+        Case({"image": {"repository": "ray"}}, SLURM),
+        Case({"kuberay": {"version": "1.2.0"}}, SLURM),
+        Case({"aws_ray": {"metrics": True}}, SLURM),
+        Case({"image_registry": REGISTRY}, SLURM),
+    ],
+    "V88": [
+        Case({f"{HEADS}.count": 2}, SLURM),
+        Case({f"{HEADS}.slurm": GONE}, SLURM),
+        Case({f"{NODES}.slurm.node": "controller"}, SLURM),
+        Case({f"{HEADS}.slurm.node": "compute"}, SLURM),
+        Case({"hyperpod.instance_groups": [CONTROLLER, LOGIN]}, SLURM),
+        Case(
+            {
+                "hyperpod.instance_groups": [
+                    CONTROLLER,
+                    LOGIN,
+                    LOGIN | {"name": "other", "slurm": {"node": "login"}},
+                    COMPUTE,
+                ]
+            },
+            SLURM,
+        ),
+    ],
+    "V89": [
+        Case({f"{HEADS}.slurm": {"node": "controller", "partition": "dev"}}, SLURM),
+        Case({f"{NODES}.slurm": {"node": "login", "partition": "dev"}}, SLURM),
+        Case({f"{NEURON}.slurm": {"node": "compute"}}, BY_SCRIPTS),
+    ],
+    "V90": [
+        Case({f"{NEURON}.labels": {"team": "a"}}, SLURM),
+        Case({f"{NEURON}.taints": [{"key": "team", "effect": "NoSchedule"}]}, SLURM),
+        Case({f"{NEURON}.deep_health_checks": ["InstanceStress"]}, SLURM),
+        Case({"fsx.provisioning": "dynamic"}, SLURM),
+        Case({"fsx.claim": "fsx-claim"}, SLURM),
+        Case({"hyperpod.sub_charts": ["cluster-role-and-bindings"]}, SLURM),
+        Case({"network.nat_gateways": "none"}, SLURM),
+    ],
+    "V91": [
+        Case({f"{HEADS}.lifecycle_scripts": WITH_PARAMETERS}, SLURM),
+        Case({f"{HEADS}.lifecycle_scripts": WITH_PARAMETERS}, BY_SCRIPTS),
+    ],
+    "V92": [
+        Case({f"{NEURON}.min_count": 1}, BY_SCRIPTS),
     ],
 }

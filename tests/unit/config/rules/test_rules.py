@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 from config import Environment, available, examine, load
 from config.findings import Severity, place_of
 from config.load import DIRECTORY
+from config.model.environment import model_of
 from config.reading.strict_yaml import read
 from config.rules import ALL_RULES, RULES, findings
 from config.rules.across_environments import PAIR_RULES
@@ -30,7 +31,7 @@ def given(document: Any) -> Counter[str]:
 
 
 def environment(document: Any) -> Environment:
-    return Environment.model_validate_json(json.dumps(document))
+    return model_of(document).model_validate_json(json.dumps(document))
 
 
 @pytest.fixture(scope="module")

@@ -188,7 +188,7 @@ def test_an_environment_overrides_the_example_of_its_name(environments: Path) ->
 def test_names_that_are_allowed_are_the_users_and_the_examples(environments: Path) -> None:
     for name in ("mine", "small"):
         (environments / f"{name}.yaml").write_text("")
-    others = "; examples: closed, existing-eks, existing-vpc. Fix: "
+    others = "; examples: closed, existing-eks, existing-vpc, slurm. Fix: "
     assert f"Allowed: mine, small{others}" in run("check", "--env", "nowhere").stderr
     assert config.available(environments) == ["mine", "small"]
 

@@ -118,7 +118,7 @@ def test_a_copied_example_keeps_its_comments_and_values_and_has_names_of_its_own
     ]
     mine, theirs = config.load("trial", environments), config.load(example)
     assert mine.hyperpod.cluster_name == ("acme-trial-ml-cluster" if example == "closed" else "ml-cluster-trial")
-    assert mine.image.repository in {"aws-ray-custom-trial", None}
+    assert mine.slurm or mine.image.repository in {"aws-ray-custom-trial", None}
     assert mine.network.existing or mine.network.vpc_cidr != theirs.network.vpc_cidr
 
 
@@ -137,7 +137,7 @@ def test_a_copy_in_another_region_has_placeholders_for_its_zones(environments: P
 
 def test_an_unknown_example_names_the_existing_ones(environments: Path) -> None:
     said = run("new", "trial", "--like", "close").stderr
-    allowed = "closed, existing-eks, existing-vpc, small"
+    allowed = "closed, existing-eks, existing-vpc, slurm, small"
     assert (
         f"--like: 'close' is invalid: there is no such example. Allowed: {allowed}. Fix: did you mean 'closed'?" in said
     )

@@ -14,6 +14,7 @@ import config
 from config.load import DIRECTORY
 from config.model import HyperPod, InstanceGroup
 from config.model.hyperpod import Taint
+from config.model.slurm import SlurmNode
 from handlers.hyperpod_cluster.consequences import TABLE
 from ops.__main__ import app
 from ops.environment import schema, updates
@@ -91,6 +92,7 @@ def test_every_key_of_the_cluster_has_a_consequence_or_is_said_to_have_none() ->
         "hyperpod": HyperPod,
         updates.GROUP_KEYS: InstanceGroup,
         f"{updates.GROUP_KEYS}.taints[]": Taint,
+        f"{updates.GROUP_KEYS}.slurm": SlurmNode,
     }
     keys = {f"{path}.{key}" for path, model in models.items() for key in model.model_fields}
     assert keys == updates.PROPERTY_OF.keys() | updates.ELSEWHERE.keys()
