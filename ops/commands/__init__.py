@@ -7,7 +7,7 @@ from ops.cli import PANELS, app
 from ops.commands.change import image, pause, running
 from ops.commands.deploy import delivery, destroy, mirror, policy, preflight, review
 from ops.commands.environments import files
-from ops.commands.operate import access, data, isolation, job, logs, node, smoke, status, support
+from ops.commands.operate import access, data, isolation, job, logs, node, slurm, smoke, status, support
 
 __all__ = [
     "access",
@@ -27,6 +27,7 @@ __all__ = [
     "preflight",
     "review",
     "running",
+    "slurm",
     "smoke",
     "status",
     "support",

@@ -5,15 +5,18 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from config import Environment
-from ops.nodes.listing import Node
 
 _PROGRAMS: Final = ("aws", "session-manager-plugin")
 
 
-def command(environment: Environment, cluster: Mapping[str, Any], node: Node) -> list[str]:
-    """Return the command that opens a shell. `cluster` is DescribeCluster's answer; its ARN ends in the id."""
+def target_of(cluster: Mapping[str, Any], group: str, instance: str) -> str:
+    """Return Session Manager's name of a node. `cluster` is DescribeCluster's answer; its ARN ends in the id."""
     cluster_id = cluster["ClusterArn"].rpartition("/")[2]
-    target = f"sagemaker-cluster:{cluster_id}_{node.group}-{node.instance}"
+    return f"sagemaker-cluster:{cluster_id}_{group}-{instance}"
+
+
+def command(environment: Environment, target: str) -> list[str]:
+    """Return the command that opens a shell on the target."""
     return ["aws", "ssm", "start-session", "--target", target, "--region", environment.region]
 
 

@@ -18,7 +18,8 @@ COMMANDS: Final[Mapping[str, tuple[Role, ...]]] = {
     **dict.fromkeys(("update-software", "node shell", "node drain", "node reboot"), (Role.OPERATOR,)),
     **dict.fromkeys(("node replace", "node check"), (Role.OPERATOR,)),
     **dict.fromkeys(
-        ("data ls", "job list", "job top", "job logs", "kubeconfig", "logs"), (Role.SCIENTIST, Role.VIEWER)
+        ("data ls", "job list", "job top", "job logs", "kubeconfig", "logs", "ssh-config"),
+        (Role.SCIENTIST, Role.VIEWER),
     ),
     **dict.fromkeys(("dashboard", "data get", "data put", "smoke"), (Role.SCIENTIST,)),
     **dict.fromkeys(("job submit", "job checkpoint", "job profile", "job stop"), (Role.SCIENTIST,)),

@@ -3,8 +3,13 @@
 CloudFormation does not wait for nodes, deep health checks, capacity or the image (docs/adr/0002): `ops wait` does.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
 from config import Environment
-from ops.clients import Clients
+from ops.clients import Account, Clients, connect
 from ops.errors import as_viewer
 from ops.readiness.item import Item, Require
 from ops.readiness.nodes import hyperpod, kubernetes_nodes
@@ -28,3 +33,19 @@ def observe(environment: Environment, clients: Clients, require: Require = Requi
             reaper(environment, clients.kubernetes, require),
             *ray_clusters(environment, clients.kubernetes, require),
         ]
+
+
+def observe_slurm(environment: Environment, sagemaker: Any, require: Require = Require.ALL) -> list[Item]:
+    """Return the state of a cluster that Slurm orchestrates, and of its groups; raises like `observe`."""
+    with as_viewer():
+        return list(hyperpod(environment, sagemaker, require))
+
+
+@contextmanager
+def looking(environment: Environment, require: Require) -> Iterator[Callable[[], list[Item]]]:
+    """Yield a function that observes the environment, with what its orchestrator needs. Raises UnreachableError."""
+    if environment.slurm:
+        yield partial(observe_slurm, environment, Account(environment).client("sagemaker"), require)
+        return
+    with connect(environment) as clients:
+        yield partial(observe, environment, clients, require)

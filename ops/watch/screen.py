@@ -10,12 +10,12 @@ from rich.text import Text
 
 from ops.readiness.wait import progress
 from ops.readiness.wait import table as items_table
-from ops.watch.status import UNSEEN, Section, Status
+from ops.watch.status import UNSEEN, Status
 
 NODES_SHOWN: Final = 8
 """Nodes without trouble are listed up to this number; those with trouble always are."""
 
-_TITLES: Final = {"ray_clusters": "RayClusters"}
+_TITLES: Final = {"ray_clusters": "RayClusters", "slurm_nodes": "nodes"}
 _COMPLETE: Final = {"CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE"}
 _CURRENT: Final = {"", "UpToDate"}
 
@@ -29,8 +29,8 @@ def screen(status: Status, elapsed: str = "") -> Group:
         parts.append(_unseen("what `ops wait` waits for", status.obstacle))
     else:
         parts.append(items_table(status.items, progress(status.items)))
-    for name, draw in _SECTIONS.items():
-        section: Section = status.sections[name]
+    for name, section in status.sections.items():
+        draw = _SECTIONS[name]
         title = _TITLES.get(name, name.replace("_", " "))
         if isinstance(section, Mapping) and UNSEEN in section:
             # The obstacle of the whole is shown once.
@@ -91,6 +91,19 @@ def _nodes(nodes: list[dict[str, Any]]) -> Iterable[RenderableType]:
         yield Text(f"and {more} more that take pods: `ops node list`")
 
 
+def _slurm_nodes(nodes: list[dict[str, str]]) -> Iterable[RenderableType]:
+    running = [node for node in nodes if node["status"] == "Running"]
+    others = [node for node in nodes if node["status"] != "Running"]
+    shown = [*others, *running[:NODES_SHOWN]]
+    if shown:
+        yield _table(
+            (node["name"] or node["instance"], node["group"], node["role"], node["message"] or node["status"])
+            for node in shown
+        )
+    if more := len(nodes) - len(shown):
+        yield Text(f"and {more} more that run: `ops node list`")
+
+
 def _trouble(node: Mapping[str, Any]) -> str:
     return str(node["hindrance"] if node["status"] == "Running" else node["status"])
 
@@ -135,6 +148,7 @@ _SECTIONS: Final[Mapping[str, Draw]] = {
     "stacks": _stacks,
     "instance_groups": _instance_groups,
     "nodes": _nodes,
+    "slurm_nodes": _slurm_nodes,
     "ray_clusters": _ray_clusters,
     "pending_pods": _pending_pods,
     "jobs": _jobs,

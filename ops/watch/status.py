@@ -13,7 +13,8 @@ from ops.clients import Account, Clients, connect
 from ops.errors import UnreachableError, as_viewer
 from ops.nodes.listing import nodes
 from ops.readiness.item import Item, State
-from ops.readiness.observe import observe
+from ops.readiness.observe import observe, observe_slurm
+from ops.slurm.nodes import slurm_nodes
 from ops.watch import sections
 
 UNSEEN: Final = "unseen"
@@ -57,6 +58,8 @@ class Status:
 
 def look(environment: Environment, account: Account) -> Status:
     """Return the status of the environment. What a refusal or a missing cluster hides is named, and raises nothing."""
+    if environment.slurm:
+        return _look_at_slurm(environment, account)
     items: list[Item] = []
     obstacle = ""
     found: dict[str, Section] = {"stacks": _see(partial(sections.stacks, environment, account))}
@@ -72,6 +75,23 @@ def look(environment: Environment, account: Account) -> Status:
             **_in_cluster(environment, account, clients, obstacle),
             "cost": _cost(environment),
         }
+    return Status(environment.name, datetime.now(UTC), items, obstacle, found)
+
+
+def _look_at_slurm(environment: Environment, account: Account) -> Status:
+    sagemaker = account.client("sagemaker")
+    items: list[Item] = []
+    obstacle = ""
+    try:
+        items = observe_slurm(environment, sagemaker)
+    except UnreachableError as error:
+        obstacle = str(error)
+    found = {
+        "stacks": _see(partial(sections.stacks, environment, account)),
+        "instance_groups": _see(partial(sections.instance_groups, environment, account)),
+        "slurm_nodes": _see(lambda: [node.as_data() for node in slurm_nodes(environment, sagemaker)]),
+        "cost": _cost(environment),
+    }
     return Status(environment.name, datetime.now(UTC), items, obstacle, found)
 
 

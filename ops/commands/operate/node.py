@@ -11,6 +11,7 @@ from rich.table import Table
 from config import Environment
 from ops.cli import EnvName, app, fail, load, say
 from ops.commands.change.running import require_one
+from ops.commands.operate import slurm
 from ops.durations import Duration, duration
 from ops.options import Checkpoint, DryRun, Force, Yes
 from ops.output import Format, Output, emit
@@ -25,7 +26,9 @@ app.add_typer(node_app, name="node")
 Described = Callable[[], None]
 """A function of which only the name and the docstring are used."""
 
-NodeName = Annotated[str, typer.Argument(metavar="NODE", help="Instance id, or the node's name in Kubernetes.")]
+NodeName = Annotated[
+    str, typer.Argument(metavar="NODE", help="Instance id, or the node's name in Kubernetes or Slurm.")
+]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Return as soon as HyperPod has accepted the request.")]
 Timeout = Annotated[
     Duration, typer.Option(parser=duration, metavar="DURATION", help="Stop following after this time, such as 90m.")
@@ -34,7 +37,11 @@ Timeout = Annotated[
 
 @node_app.command("list")
 def list_nodes(env: EnvName, output: Output = Format.TABLE) -> None:
-    """List the nodes with their health labels and Ray pods.
+    """List the nodes with their health labels and Ray pods, or with their names in Slurm and addresses.
+
+    In an environment with `slurm`, a node's data are `instance`, `name`,
+    `address`, `group`, `role`, `partition`, `type`, `status`, `software` and
+    `message`.
 
     Exit codes:
     - 0: listed
@@ -57,7 +64,10 @@ def list_nodes(env: EnvName, output: Output = Format.TABLE) -> None:
     from ops.errors import as_viewer  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
     from ops.nodes.listing import nodes  # noqa: PLC0415
 
-    environment = load(env)
+    environment = load(env, slurm=True)
+    if environment.slurm:
+        slurm.show_nodes(environment, output)
+        return
     with _connected(environment) as clients, as_viewer():
         found = nodes(environment, clients)
     emit([node.as_data() for node in found], lambda: _table(found), output)
@@ -89,11 +99,14 @@ def shell(
     from ops.nodes import change  # noqa: PLC0415
     from ops.nodes import shell as session  # noqa: PLC0415
 
-    environment = load(env)
-    with _connected(environment) as clients:
-        found = change.find(environment, clients, node)
-        cluster = clients.sagemaker.describe_cluster(ClusterName=environment.hyperpod.cluster_name)
-    command = session.command(environment, cluster, found)
+    environment = load(env, slurm=True)
+    if environment.slurm:
+        command = slurm.shell_command(environment, node)
+    else:
+        with _connected(environment) as clients:
+            found = change.find(environment, clients, node)
+            cluster = clients.sagemaker.describe_cluster(ClusterName=environment.hyperpod.cluster_name)
+        command = session.command(environment, session.target_of(cluster, found.group, found.instance))
     say(shlex.join(command))
     if print_only:
         return
@@ -173,6 +186,10 @@ def _followed(patience: str) -> Callable[[Described], Described]:
 def reboot() -> None:
     """Reboot NODE, and follow until the Ray pods are back; the instance stays the same.
 
+    In an environment with `slurm`, Slurm's controller requests it: NODE's
+    running jobs end first, and the command does not follow. With `--force`
+    its jobs are killed at once.
+
     With `--checkpoint`, running jobs save first and then wait for five
     minutes. If HyperPod begins later, the steps after that are lost.
 
@@ -191,6 +208,10 @@ def reboot() -> None:
 @_followed("90m")
 def replace() -> None:
     """Replace NODE by another instance, and follow until the Ray pods are back; NODE's disks are lost.
+
+    In an environment with `slurm`, Slurm's controller requests it: NODE's
+    running jobs end first, and the command does not follow. With `--force`
+    its jobs are killed at once.
 
     With `--checkpoint`, running jobs save first; NODE is then drained before
     HyperPod replaces it.
@@ -254,7 +275,13 @@ def _act(
     from ops.nodes import change  # noqa: PLC0415
 
     require_one(checkpoint=bool(checkpoint), force=force)
-    environment = load(env)
+    environment = load(env, slurm=True)
+    if environment.slurm:
+        if checkpoint:
+            reason = "--checkpoint: true is invalid: Slurm's jobs save by themselves"
+            fail(f"{reason}. Allowed: environments with eks. Fix: omit it")
+        slurm.change(name, node, environment, yes=yes, dry_run=dry_run, force=force)
+        return
     action = change.Action(name)
     try:
         with _connected(environment) as clients:

@@ -17,7 +17,8 @@ def status(
 ) -> None:
     """Show the environment on one screen: what `ops wait` waits for, nodes, jobs, file system, cost.
 
-    What cannot be read is named in its place, and the rest is shown.
+    What cannot be read is named in its place, and the rest is shown. With
+    `slurm`, `slurm_nodes` replaces the sections that need Kubernetes.
 
     Exit codes:
     - 0: everything is ready
@@ -66,7 +67,7 @@ def status(
     from ops.watch.screen import screen  # noqa: PLC0415
     from ops.watch.status import look  # noqa: PLC0415
 
-    environment = load(env)
+    environment = load(env, slurm=True)
     if watch:
         require_terminal(output, "`ops wait`")
     try:

@@ -1,0 +1,1 @@
+"""Lifecycle scripts of the nodes of a Slurm cluster."""

@@ -1,0 +1,170 @@
+"""Read the inputs of the lifecycle scripts: the options, the table of users, what HyperPod says of this node.
+
+It runs with the node's own Python, which can be as old as 3.8.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+OPTIONS = {
+    "MOUNT_POINT": (r"/[A-Za-z0-9._/-]+", "an absolute path"),
+    "S3_BUCKET": (r"([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])?", "the name of a bucket, or nothing"),
+    "S3_MOUNT_POINT": (r"/[A-Za-z0-9._/-]+", "an absolute path"),
+    "S3_WRITE": (r"true|false", "true, false"),
+    "CONTAINERS": (r"true|false", "true, false"),
+}
+"""The pattern of each option, and the pattern in words."""
+NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+KEY = re.compile(r"(ssh-(ed25519|rsa)|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]+=*( .*)?")
+IDS = range(1000, 60001)
+
+
+def refuse(message: str) -> NoReturn:
+    """End the program with a message for the log."""
+    sys.exit(f"ERROR: {message}")
+
+
+def invalid(where: str, key: str, value: str, reason: str, *, allowed: str, fix: str) -> NoReturn:
+    """End the program with the message about one value."""
+    refuse(f"{where} {key}: {value} is invalid: {reason}. Allowed: {allowed}. Fix: {fix}")
+
+
+def lines(path: str) -> list[tuple[int, str]]:
+    """Return the lines that are neither empty nor comments, with their numbers."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        refuse(f"{path}: {error.strerror}. Fix: upload the whole folder of lifecycle scripts")
+    except UnicodeDecodeError:
+        refuse(f"{path} is not UTF-8 text. Fix: save it as UTF-8")
+    numbered = ((number, line.strip()) for number, line in enumerate(text.splitlines(), 1))
+    return [(number, line) for number, line in numbered if line and not line.startswith("#")]
+
+
+def options(path: str) -> dict[str, str]:
+    """Return the options; each must be given once, and no other."""
+    found: dict[str, str] = {}
+    for number, line in lines(path):
+        key, _, value = line.partition("=")
+        where, known = f"{path}:{number}", ", ".join(OPTIONS)
+        if key not in OPTIONS:
+            invalid(where, key, line, "unknown key", allowed=known, fix="correct the key, or remove the line")
+        if key in found:
+            invalid(where, key, value, "is listed twice", allowed="each key once", fix="remove one of the lines")
+        pattern, words = OPTIONS[key]
+        if not re.fullmatch(pattern, value):
+            invalid(where, key, value, "it has another form", allowed=words, fix="correct it, without quotation marks")
+        found[key] = value
+    if missing := [key for key in OPTIONS if key not in found]:
+        refuse(f"{path}: {', '.join(missing)} is missing. Fix: copy the line from lifecycle_scripts/slurm/options")
+    return found
+
+
+def users(path: str) -> list[tuple[str, int, str]]:
+    """Return the users: name, id, public key or ""."""
+    found: list[tuple[str, int, str]] = []
+    for number, line in lines(path):
+        name, uid, key = (*(part.strip() for part in line.split(",", 2)), "", "")[:3]
+        where = f"{path}:{number}"
+        if not NAME.fullmatch(name):
+            words = "a lower-case letter or _, then up to 31 of a-z, 0-9, _ and -"
+            invalid(where, "name", name, "Linux refuses it", allowed=words, fix="choose another name")
+        if not uid.isdecimal() or int(uid) not in IDS:
+            words = f"{IDS.start} to {IDS.stop - 1}"
+            fix = "write NAME,UID or NAME,UID,PUBLIC KEY"
+            invalid(where, "uid", uid, "it is no id of a person", allowed=words, fix=fix)
+        if key and not KEY.fullmatch(key):
+            words = "the line of a file such as ~/.ssh/id_ed25519.pub"
+            invalid(where, "key", key[:20], "it is no public SSH key", allowed=words, fix="copy the whole line")
+        for what, value, others in (("name", name, [each[0] for each in found]), ("uid", uid, _ids(found))):
+            if value in others:
+                invalid(where, what, value, "is listed twice", allowed="each once", fix="correct one of the lines")
+        found.append((name, int(uid), key))
+    return found
+
+
+def _ids(found: Sequence[tuple[str, int, str]]) -> list[str]:
+    return [str(each[1]) for each in found]
+
+
+def node(resource_config: str, parameters: str, addresses: Sequence[str]) -> dict[str, str]:
+    """Return what is known of the node that has these addresses.
+
+    Without provisioning_parameters.json, HyperPod configures Slurm itself (AWS docs, "SageMaker HyperPod Slurm
+    configuration"): the way is `api`, and the role is not known here.
+    """
+    groups = _json(resource_config, "HyperPod writes it before it runs the lifecycle scripts").get("InstanceGroups", [])
+    group = next((each["Name"] for each in groups for one in each["Instances"] if _is(one, addresses)), None)
+    if group is None:
+        refuse(f"{resource_config} names no node with the addresses {', '.join(addresses)}. Fix: replace the node")
+    try:
+        given = _json(parameters, "")
+    except FileNotFoundError:
+        return {"way": "api", "group": group, "role": "", "controllers": "", "fsx_dns_name": "", "fsx_mountname": ""}
+    controllers = [
+        one["CustomerIpAddress"]
+        for each in groups
+        if each["Name"] == given.get("controller_group")
+        for one in each["Instances"]
+    ]
+    return {
+        "way": "provisioning_parameters",
+        "group": group,
+        "role": _role(given, group, parameters),
+        "controllers": ",".join(controllers),
+        "fsx_dns_name": str(given.get("fsx_dns_name", "")),
+        "fsx_mountname": str(given.get("fsx_mountname", "")),
+    }
+
+
+def _role(given: dict[str, Any], group: str, path: str) -> str:
+    """Return the group's role. Login nodes come before workers: some guides list their group as workers too."""
+    workers = [each.get("instance_group_name") for each in given.get("worker_groups", [])]
+    roles = {"controller": [given.get("controller_group")], "login": [given.get("login_group")], "compute": workers}
+    found = next((role for role, names in roles.items() if group in names), None)
+    if found is None:
+        named = ", ".join(str(name) for names in roles.values() for name in names if name)
+        reason = "it does not list this node's group"
+        invalid(path, "worker_groups", group, reason, allowed=named, fix="name the groups alike")
+    return found
+
+
+def _is(instance: dict[str, Any], addresses: Sequence[str]) -> bool:
+    return instance.get("CustomerIpAddress") in addresses
+
+
+def _json(path: str, source: str) -> dict[str, Any]:
+    """Return the object in a file. Raises FileNotFoundError for a file that is optional: one without a source."""
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if not source:
+            raise
+        refuse(f"{path} is missing: {source}. Fix: run these scripts on a node of HyperPod")
+    except ValueError as error:
+        refuse(f"{path} is not JSON: {error}. Fix: correct the file")
+    if not isinstance(found, dict):
+        refuse(f"{path} is no JSON object. Fix: correct the file")
+    return found
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print what the caller asks for."""
+    what, *rest = arguments
+    if what == "option":
+        print(options(rest[0])[rest[1]])
+    elif what == "users":
+        for name, uid, key in users(rest[0]):
+            print(name, uid, key)
+    elif what == "node":
+        print(node(rest[0], rest[1], rest[3:])[rest[2]])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

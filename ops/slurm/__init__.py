@@ -1,0 +1,1 @@
+"""Look after the nodes of a cluster that Slurm orchestrates: list, sessions, SSH, replacement and reboot."""

@@ -1,0 +1,52 @@
+"""Let HyperPod replace or reboot a compute node: Slurm's own state asks for it, so that running jobs may end first."""
+
+from enum import StrEnum
+from typing import Final
+
+from ops.change.scale import RefusedError
+from ops.slurm.nodes import SlurmNode
+
+
+class Action(StrEnum):
+    """What HyperPod does with the node."""
+
+    REPLACE = "replace"
+    REBOOT = "reboot"
+
+
+_API: Final = {Action.REPLACE: "batch-replace-cluster-nodes", Action.REBOOT: "batch-reboot-cluster-nodes"}
+_LOST: Final = {
+    Action.REPLACE: "its disks are lost, another instance takes its name",
+    Action.REBOOT: "the instance stays",
+}
+
+
+def require_compute(action: Action, node: SlurmNode, cluster: str) -> None:
+    """Raise RefusedError unless Slurm runs jobs on the node and knows its name."""
+    if node.role != "compute":
+        instead = f"`aws sagemaker {_API[action]} --cluster-name {cluster} --node-ids {node.instance}`"
+        lost = "; a new controller may lose the queue of jobs" if node.role == "controller" else ""
+        raise RefusedError(
+            f"{node.instance} is a {node.role or 'removed'} node, and Slurm can {action} compute nodes only. "
+            f"Allowed: compute nodes. Fix: {instead}{lost}"
+        )
+    if not node.name:
+        raise RefusedError(f"{node.instance} is {node.status} and has no name yet. Fix: `ops wait`, then try again")
+
+
+def words(action: Action, node: SlurmNode, *, now: bool) -> str:
+    """Return Slurm's command. `now` ends the node's jobs; otherwise they may end by themselves.
+
+    Source: AWS docs, sagemaker-hyperpod-resiliency-slurm, "Manually replace a faulty node".
+    """
+    state = "down" if now else "fail"
+    return f"scontrol update nodename={node.name} state={state} reason=Action:{action.capitalize()}"
+
+
+def describe(action: Action, node: SlurmNode, *, now: bool) -> list[str]:
+    """Return the plan, one line each."""
+    jobs = "its jobs are killed at once" if now else "its running jobs end first, new ones start elsewhere"
+    return [
+        f"node {node.name} ({node.instance}, {node.group}, {node.type}, {node.status}): {_LOST[action]}",
+        f"{jobs}: {words(action, node, now=now)}",
+    ]

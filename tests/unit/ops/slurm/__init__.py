@@ -1,0 +1,1 @@
+"""The commands of `ops` on a cluster that Slurm orchestrates."""

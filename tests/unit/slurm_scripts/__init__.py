@@ -1,0 +1,1 @@
+"""The lifecycle scripts of Slurm clusters, run with bash on a fake root."""
