@@ -10,6 +10,7 @@ from config.model.environment import PARTS_OF_EKS, AbsentPartError, Environment,
 from config.model.fsx import Checkpoints, DataRepository, ExistingFileSystem, Fsx
 from config.model.hyperpod import HyperPod, InstanceGroup, Taint
 from config.model.network import ExistingSubnet, ExistingVpc, Network
+from config.model.observability import InCluster, Observability
 from config.model.ray import (
     Autoscaling,
     AwsRay,
@@ -44,11 +45,13 @@ __all__ = [
     "Fsx",
     "HyperPod",
     "Image",
+    "InCluster",
     "InstanceGroup",
     "KubeRay",
     "KubeflowPart",
     "Network",
     "Notifications",
+    "Observability",
     "Ray",
     "RayCluster",
     "RayHead",

@@ -716,4 +716,11 @@ CASES: Final[dict[str, list[Case]]] = {
     "V92": [
         Case({f"{NEURON}.min_count": 1}, BY_SCRIPTS),
     ],
+    "V95": [
+        Case(
+            {"observability": {"in_cluster": {"storage_gib": 51}}},
+            {"observability": {"in_cluster": {"storage_gib": 50}}},
+        ),
+        Case({"eks.system_nodes": {"volume_gib": 119}}, {"observability": {"in_cluster": {}}}),
+    ],
 }
