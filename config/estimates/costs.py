@@ -71,7 +71,7 @@ def estimate(environment: Environment) -> list[Cost]:
     What `unpriced` names is not in it, nor what exists without the environment.
     """
     lines = priced(planned(environment))
-    if environment.observability.in_cluster:
+    if environment.slurm is None and environment.observability.in_cluster:
         lines.append(Cost("Prometheus and Grafana", "on the system nodes", 0.0))
     return lines
 

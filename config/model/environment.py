@@ -132,7 +132,7 @@ def _absent(key: str, description: str) -> Any:
     return Field(default=cast("Any", _AbsentPart(key)), description=description)
 
 
-PARTS_OF_EKS: Final = ("eks", "image", "kuberay", "ray", "aws_ray", "image_registry")
+PARTS_OF_EKS: Final = ("eks", "image", "kuberay", "ray", "aws_ray", "observability", "image_registry")
 """Keys of the top level that only environments with EKS have."""
 
 
@@ -145,6 +145,7 @@ class SlurmEnvironment(Environment):
     kuberay: KubeRay = _absent("kuberay", "Refused.")
     ray: Ray = _absent("ray", "Refused.")
     aws_ray: AwsRay = _absent("aws_ray", "Refused.")
+    observability: Observability = _absent("observability", "Refused.")
 
 
 def model_of(values: Mapping[str, Any]) -> type[Environment]:

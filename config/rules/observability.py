@@ -20,7 +20,7 @@ def metrics_fit_the_system_nodes(environment: Environment) -> Iterator[Violation
     Source: Kubernetes docs, local ephemeral storage; this project, k8s_charts/image_build/job.py.
     Example: observability.in_cluster.storage_gib: 500
     """
-    wanted = environment.observability.in_cluster
+    wanted = None if environment.slurm else environment.observability.in_cluster
     if wanted is None:
         return
     volume = environment.eks.system_nodes.volume_gib

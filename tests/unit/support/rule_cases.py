@@ -675,6 +675,7 @@ CASES: Final[dict[str, list[Case]]] = {
         Case({"image": {"repository": "ray"}}, SLURM),
         Case({"kuberay": {"version": "1.2.0"}}, SLURM),
         Case({"aws_ray": {"metrics": True}}, SLURM),
+        Case({"observability": {"in_cluster": {}}}, SLURM),
         Case({"image_registry": REGISTRY}, SLURM),
     ],
     "V88": [
