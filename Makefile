@@ -51,6 +51,18 @@ setup-jobs: .venv-jobs/.stamp ## install Ray and PyTorch for the training jobs' 
 .PHONY: setup-mlflow
 setup-mlflow: .venv-mlflow/.stamp ## install an MLflow server for `make test-long` (.venv-mlflow)
 
+# The client of HyperPod's memory tier is in .venv-jobs; only its source archive has the server that it is tested with.
+.venv-memory-tier/.stamp: requirements/memory-tier.txt | setup
+	@printf 'setup: a memory tier for long tests\n'
+	@$(VENV)/uv venv --quiet --clear --python '>=3.11,<3.13' .venv-memory-tier
+	@$(VENV)/uv pip sync --quiet --python .venv-memory-tier/bin/python --require-hashes requirements/memory-tier.txt
+	@grep -A 1 '^amzn-sagemaker-checkpointing' $< | .venv-memory-tier/bin/python -m pip download --quiet --no-deps --no-build-isolation --require-hashes --dest .venv-memory-tier/sdist -r /dev/stdin
+	@tar -xzf .venv-memory-tier/sdist/*.tar.gz -C .venv-memory-tier/sdist
+	@touch $@
+
+.PHONY: setup-memory-tier
+setup-memory-tier: .venv-memory-tier/.stamp ## install a memory tier for `make test-long` (.venv-memory-tier)
+
 .PHONY: setup-programs
 setup-programs: setup ## build the rehearsal's control plane (.rehearsal/cache), as the first rehearsal does
 	@$(RUN) $(VENV)/python -m rehearsal build
@@ -107,7 +119,7 @@ test-gpu: setup-jobs ## save and resume trainings with NCCL, CUDA's generators a
 	@$(JOBS) -m gpu tests/jobs/test_gpu.py
 
 .PHONY: test-long
-test-long: setup setup-jobs setup-mlflow ## run all cases that other runs only sample, and the wide explorations
+test-long: setup setup-jobs setup-mlflow setup-memory-tier ## run all cases that other runs only sample, and the wide explorations
 	@$(RUN) pytest -q -n 2 --dist loadgroup -m 'long or sampled' tests/charts tests/handlers tests/rehearsal tests/synth
 	@$(RUN) pytest -q -n 2 --hypothesis-profile long -m hypothesis tests/unit tests/handlers tests/synth
 	@$(JOBS) -n 2 --dist loadfile -m 'long or sampled' tests/jobs

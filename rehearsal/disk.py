@@ -43,7 +43,7 @@ def size(folder: Path) -> int:
 def _of_this_checkout() -> Iterator[Kept]:
     rooted = paths.REPOSITORY
     yield Kept("shared by rehearsals: built programs, unpacked packages", paths.CACHE, f"rm -rf {paths.CACHE}")
-    for name in (".venv", ".venv-policies", ".venv-jobs", ".venv-mlflow", "node_modules"):
+    for name in (".venv", ".venv-policies", ".venv-jobs", ".venv-memory-tier", ".venv-mlflow", "node_modules"):
         yield Kept("installed by `make setup`", rooted / name, f"rm -rf {rooted / name}")
 
 

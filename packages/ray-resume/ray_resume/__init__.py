@@ -7,6 +7,8 @@ The contract with the program or person that starts a job (usually the job super
     RUN_SERIES    whose count RUN_ATTEMPT is: another submitter of the run begins with 1 again, and is continued from
                   the attempts in the storage
     RUN_STORAGE   where runs are kept: a path that every node sees (/fsx/ray/runs) or s3://bucket/prefix
+    RUN_MEMORY_TIER
+                  the address of the memory tier that keeps checkpoints in the memory of the nodes; default: none
     RUN_MAX_WORKERS, RUN_MIN_WORKERS, RUN_WAIT_FOR_WORKERS
                   how many workers train, with how few the run continues, and after how many seconds without resources
                   for all; default: the script's numbers (ray_resume.Elastic)
@@ -22,6 +24,7 @@ A job's exit code says how it ended:
 The files of a run:
 
     <RUN_STORAGE>/<RUN_NAME>/checkpoints/<step>@<attempt>.<group>/   a checkpoint, once manifest.json is in it
+    <RUN_STORAGE>/<RUN_NAME>/memory/                                 which checkpoints are in the memory of the nodes
     <RUN_STORAGE>/<RUN_NAME>/attempts/                               which workers began, and from which checkpoint
     <RUN_STORAGE>/<RUN_NAME>/requests/                               who wants a checkpoint now (python -m ray_resume)
     <RUN_STORAGE>/<RUN_NAME>/telemetry/                              what the workers did with their time

@@ -26,7 +26,8 @@ from ray_resume import data_order, extending
 from ray_resume.storage import RunStorage
 
 MANIFEST = "manifest.json"
-_NAME = re.compile(r"(?P<step>\d{9,})@(?P<attempt>\d{4,})\.(?P<group>\d{2,})")
+_WRITER = re.compile(r"(?P<attempt>\d{4,})\.(?P<group>\d{2,})")
+_NAME = re.compile(rf"(?P<step>\d{{9,}})@{_WRITER.pattern}")
 
 
 class StaleAttemptError(Exception):
@@ -46,6 +47,11 @@ class Writer:
 
     def __str__(self) -> str:
         return f"{self.attempt:04}.{self.group:02}"
+
+    @classmethod
+    def parse(cls, name: str) -> Writer | None:
+        found = _WRITER.fullmatch(name)
+        return found and cls(int(found["attempt"]), int(found["group"]))
 
 
 @dataclass(frozen=True)
@@ -134,8 +140,10 @@ class CheckpointStore:
             extending.reopen(self.storage)
             self.storage.put("run.json", as_json(mine))
 
-    def begin(self, attempt: int) -> tuple[Writer, Saved | None]:
+    def begin(self, attempt: int, held: Saved | None = None) -> tuple[Writer, Saved | None]:
         """Register a new group of workers; return it and the checkpoint from which it resumes (None: step 0).
+
+        `held` is a checkpoint that the workers have outside the storage, in the memory of their nodes.
 
         Raises:
             StaleAttemptError: a newer attempt has begun.
@@ -143,7 +151,8 @@ class CheckpointStore:
         newest = max(self.writers(), default=Writer(attempt, 0))
         if newest.attempt > attempt:
             raise StaleAttemptError(f"attempt {newest.attempt} has begun: attempt {attempt} ends here")
-        origin = next((saved for saved in self.history() if self.is_whole(saved)), None)
+        history = self.history([held] if held else ())
+        origin = next((saved for saved in history if saved == held or self.is_whole(saved)), None)
         writer = Writer(attempt, newest.group + 1 if newest.attempt == attempt else 1)
         record = {"began": now(), "resumed_from": origin and origin.name}
         self.storage.put(f"attempts/{writer}.json", as_json(record))
@@ -190,13 +199,14 @@ class CheckpointStore:
         manifest = self.manifest(saved)
         return manifest is not None and manifest["files"].items() <= self.storage.sizes(saved.folder).items()
 
-    def history(self) -> Iterator[Saved]:
+    def history(self, held: Collection[Saved] = ()) -> Iterator[Saved]:
         """Yield the checkpoints that led to the run's current state, newest first.
 
         These are the checkpoints of the newest workers, then the one from which they resumed and the earlier ones of
         its writers, and so on. A checkpoint that workers added after their successors had begun is not included.
+        Those in `held` count like committed ones.
         """
-        committed = self.committed()
+        committed = sorted({*self.committed(), *held}, key=lambda saved: saved.step)
         parents = {writer: self._origin(writer) for writer in self.writers()}
         writer = max(parents, default=None)
         last_step: float = float("inf")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch.distributed as dist
 
 from ray_resume.checkpoint_store import StaleAttemptError
+
+_Value = TypeVar("_Value")
 
 
 def world_size() -> int:
@@ -31,12 +33,17 @@ def by_rank_0(call: Callable[[], Any], group: dist.ProcessGroup | None = None) -
     return result
 
 
+def gathered(value: _Value, group: dist.ProcessGroup | None = None) -> list[_Value]:
+    """Return the values of all workers, by rank."""
+    values = [value]
+    if dist.is_initialized():
+        values = [value] * dist.get_world_size()
+        dist.all_gather_object(values, value, group=group)
+    return values
+
+
 def agree(failure: str | None, kind: type[Exception], group: dist.ProcessGroup | None = None) -> None:
     """Raise `kind` at every worker if any has a `failure`, so that no worker waits for one that has given up."""
-    failures: list[str | None] = [failure]
-    if dist.is_initialized():
-        failures = [None] * dist.get_world_size()
-        dist.all_gather_object(failures, failure, group=group)
-    first = next((f"worker {rank}: {text}" for rank, text in enumerate(failures) if text), None)
+    first = next((f"worker {rank}: {text}" for rank, text in enumerate(gathered(failure, group)) if text), None)
     if first:
         raise kind(first)

@@ -58,6 +58,7 @@ class Run:
 
     `keep` says which checkpoints stay: the newest ones, or the best ones by a metric. The newest one always stays.
     `warm_from` is the folder of another run, with whose weights this one starts; None: with the script's own.
+    `memory_every` and `memory_tier`: a checkpoint into the memory of the nodes every so many steps, and its address.
     """
 
     name: str
@@ -66,6 +67,8 @@ class Run:
     every: int
     keep: CheckpointConfig
     warm_from: str | None = None
+    memory_every: int | None = None
+    memory_tier: str | None = None
 
     @classmethod
     def from_environment(
@@ -76,6 +79,7 @@ class Run:
         every: int,
         keep: CheckpointConfig | None = None,
         warm_from: str | None = None,
+        memory_every: int | None = None,
     ) -> Run:
         """Return the run that RUN_NAME, RUN_ATTEMPT, RUN_SERIES and RUN_STORAGE name.
 
@@ -85,6 +89,8 @@ class Run:
             every: steps between two checkpoints, 1 or more.
             keep: which checkpoints stay; by default the two newest.
             warm_from: the run with whose weights this run starts, by its folder, or by its name in the same storage.
+            memory_every: steps between two checkpoints in the memory of the nodes, at the address RUN_MEMORY_TIER.
+                Without that variable there are none.
 
         Raises:
             InvalidInputError: a variable or an argument is invalid.
@@ -104,6 +110,8 @@ class Run:
             )
         if every < 1:
             raise InvalidInputError(f"a checkpoint every {every} steps is invalid. Allowed: 1 or more")
+        if memory_every is not None and memory_every < 1:
+            raise InvalidInputError(f"a checkpoint in memory every {memory_every} steps is invalid. Allowed: 1 or more")
         attempt, series = os.environ.get("RUN_ATTEMPT", ""), os.environ.get("RUN_SERIES", "")
         if series and not _SERIES.fullmatch(series):
             raise InvalidInputError(f"RUN_SERIES {series!r} is invalid. Allowed: letters, digits and dashes")
@@ -116,7 +124,9 @@ class Run:
             else:
                 number = int(attempt or max((writer.attempt for writer in store.writers()), default=0) + 1)
         warm_from = warm_from and warm_start.folder_of(warm_from, storage)
-        return cls(name, storage, number, every, keep or CheckpointConfig(num_to_keep=2), warm_from)
+        keep = keep or CheckpointConfig(num_to_keep=2)
+        memory_tier = os.environ.get("RUN_MEMORY_TIER") or None
+        return cls(name, storage, number, every, keep, warm_from, memory_every, memory_tier)
 
     def begin(self, settings: Mapping[str, Any], may_grow: Collection[str] = ()) -> RunStorage:
         """Return the run's folder after checking that it is writable and belongs to a run with these settings.

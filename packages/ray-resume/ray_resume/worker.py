@@ -21,6 +21,8 @@ from ray_resume.cluster_view import StepReports
 from ray_resume.collective import agree, by_rank_0, world_size
 from ray_resume.data_order import DataOrder
 from ray_resume.elastic.group import end_if_asked
+from ray_resume.node_memory.group import NodeMemory, new_namespace
+from ray_resume.node_memory.saves import MemorySave
 from ray_resume.requests.profiles import ProfileRequests, Recorder
 from ray_resume.requests.save_requests import Requested, SaveRequests
 from ray_resume.runs import Run
@@ -47,13 +49,20 @@ class Checkpoints:
         self._store = CheckpointStore(open_storage(run.storage, run.name))
         sees = self._store.storage.read("run.json") is not None
         agree(None if sees else f"{run.storage} on this node is not the storage that the job sees", StorageError)
-        began: tuple[Writer, Saved | None, int] = by_rank_0(self._begin)
-        self._writer, self._origin, self._order_version = began
+        self._memory = NodeMemory(run, self._store, self._rank, self._say_of_run)
+        self._fetched = self._memory.fetch()
+        began: tuple[Writer, Saved | None, int, str] = by_rank_0(self._begin)
+        self._writer, self._origin, self._order_version, namespace = began
+        self._memory.begin(self._writer, namespace)
+        if self._fetched and self._fetched.held.saved != self._origin:
+            self._fetched.remove()
+            self._fetched = None
+        self._into_memory = False
         self._steps = StepReports(run.name, str(self._writer))
         self._order: int | None = None
         self._restored = False
         self._last = False
-        self._writing: tuple[Save, Future[None]] | None = None
+        self._writing: tuple[Save | MemorySave, Future[None]] | None = None
         Checkpoints._latest = self
         profiles = ProfileRequests(self._store.storage)
         recorder = Recorder(profiles, rank=self._rank, world=world_size(), say=self._say_as_any)
@@ -90,14 +99,16 @@ class Checkpoints:
             yield None, done
         else:
             started, done = time.monotonic(), self._origin.step
-            with self._store.storage.reading(self._origin.folder) as directory:
+            with self._reading(self._origin) as directory:
                 yield directory, done
             seconds = time.monotonic() - started
-            self._say(f"resumes from step {done} ({self._origin.name}, read in {seconds:.2f} s)")
+            place = " from the nodes' memory" if self._fetched else ""
+            self._fetched = None
+            self._say(f"resumes from step {done} ({self._origin.name}, read{place} in {seconds:.2f} s)")
         self.meter.ready(done)
 
     def due(self, step: int, *, last: bool = False) -> bool:
-        """Return whether a checkpoint is due after `step` steps, or somebody has asked for one.
+        """Return whether a checkpoint is due after `step` steps, in the storage or in memory, or somebody wants one.
 
         Call it after each step, at all workers: it is also the sign of life that patience counts from.
         """
@@ -105,7 +116,9 @@ class Checkpoints:
             self._steps.reached(step)
         self._last = last
         regular = last or step % self._run.every == 0
-        return self._requested.at(step, saves=regular) or regular
+        into_storage = self._requested.at(step, saves=regular) or regular
+        self._into_memory = not into_storage and self._memory.due(step)
+        return into_storage or self._into_memory
 
     def save(self, step: int, write: Write, metrics: Mapping[str, Any]) -> None:
         """Let `write` write this worker's part into a directory, commit the checkpoint, and report it to Ray Train.
@@ -113,6 +126,8 @@ class Checkpoints:
         With `torch_state.async_save` as `write`, the training continues as soon as the part is copied to memory.
         Writing and the commit follow in the background. One checkpoint is written at a time: the next call waits for
         it, and raises its errors.
+
+        A checkpoint that is due in the nodes' memory only goes there. If that fails, it is printed, and nothing raised.
 
         A metric is anything that JSON can hold, or a tensor or NumPy value with one element.
 
@@ -127,15 +142,14 @@ class Checkpoints:
             self._say(
                 f"warning: nothing was loaded from {self._origin.name}. Fix: call `restore` before the first step"
             )
-        saved, keep = Saved(step, self._writer), self._run.keep
-        save = Save(self._store, saved, metrics, order=self._order, keep=keep, rank=self._rank)
+        save = self._next(Saved(step, self._writer), metrics)
         started = time.monotonic()
         self.wait()
         rest = save.begin(write)
         if rest is None:
             save.commit()
-            self._say(f"checkpoint of step {step} written in {save.seconds:.2f} s")
-            self._report(save)
+            self._say(_told(save))
+            self._ended(save)
         else:
             call = partial(self._finish, save, rest, self._group)
             save.unblock()
@@ -146,7 +160,7 @@ class Checkpoints:
                 # The hold must begin after the commit: whoever asked ends the workers during it.
                 self.wait()
             self._requested.wait(step, self._say)
-        if not self._last:
+        if not self._last and isinstance(save, Save):
             end_if_asked(self.wait)
 
     def wait(self) -> None:
@@ -162,21 +176,30 @@ class Checkpoints:
         outcome.result()
         if early:
             self._say(f"waited {time.monotonic() - started:.2f} s for the checkpoint of step {save.saved.step}")
-        self._report(save)
+        self._ended(save)
 
-    def _finish(self, save: Save, rest: Rest, group: dist.ProcessGroup | None) -> None:
+    def _next(self, saved: Saved, metrics: Mapping[str, Any]) -> Save | MemorySave:
+        """Return the save of a checkpoint, into the place for which it is due."""
+        into_memory, self._into_memory = self._into_memory, False
+        if into_memory:
+            return self._memory.save(saved, self._order)
+        return Save(self._store, saved, metrics, order=self._order, keep=self._run.keep, rank=self._rank)
+
+    def _finish(self, save: Save | MemorySave, rest: Rest, group: dist.ProcessGroup | None) -> None:
         save.finish(rest, group)
-        self._say(
-            f"checkpoint of step {save.saved.step} written in {save.seconds:.2f} s, "
-            f"for which training waited {save.blocked:.2f} s"
-        )
+        self._say(_told(save))
 
     @cached_property
     def _group(self) -> dist.ProcessGroup | None:
         """The process group of the background, on CPUs: the training uses its own group at the same time."""
         return dist.new_group(backend="gloo") if dist.is_initialized() else None
 
-    def _report(self, save: Save) -> None:
+    def _ended(self, save: Save | MemorySave) -> None:
+        """Report a checkpoint in the storage to Ray Train; one in memory is nobody's business but this run's."""
+        if isinstance(save, MemorySave):
+            self._memory.ended(save)
+            return
+        self._memory.committed()
         times = {"checkpoint_seconds": save.seconds, "checkpoint_blocked_seconds": save.blocked or save.seconds}
         ray.train.report({**save.metrics, "step": save.saved.step, **times})
 
@@ -189,13 +212,40 @@ class Checkpoints:
         if error := outcome.exception():
             self._say(f"checkpoint of step {save.saved.step} was not written: {error}")
 
-    def _begin(self) -> tuple[Writer, Saved | None, int]:
-        writer, origin = self._store.begin(self._run.attempt)
-        return writer, origin, self._store.data_order(origin)
+    def _finished(self) -> None:
+        """Leave nothing in the nodes' memory after the last checkpoint."""
+        if self._last:
+            self._memory.finished()
+
+    def _begin(self) -> tuple[Writer, Saved | None, int, str]:
+        held = self._fetched.held if self._fetched else None
+        writer, origin = self._store.begin(self._run.attempt, held.saved if held else None)
+        known = held.data_order if held and origin == held.saved else None
+        order = known or self._store.data_order(origin)
+        return writer, origin, order, new_namespace(self._run.name, writer)
+
+    @contextlib.contextmanager
+    def _reading(self, origin: Saved) -> Iterator[Path]:
+        """Yield a local directory with the checkpoint from which the workers resume."""
+        if self._fetched is None:
+            with self._store.storage.reading(origin.folder) as directory:
+                yield directory
+            return
+        try:
+            yield self._fetched.directory
+        except Exception:
+            self._memory.unusable(origin)
+            raise
+        self._fetched.remove()
 
     def _say(self, text: str) -> None:
         if self._rank == 0:
             self._say_as_any(text)
+
+    def _say_of_run(self, text: str) -> None:
+        """Print a line before the workers have a number."""
+        if self._rank == 0:
+            print(f"run {self._run.name} attempt {self._run.attempt:04}: {text}", flush=True)
 
     def _say_as_any(self, text: str) -> None:
         print(f"run {self._run.name} attempt {self._writer}: {text}", flush=True)
@@ -213,6 +263,21 @@ def completing() -> Iterator[None]:
         raise
     if Checkpoints._latest:
         Checkpoints._latest.wait()
+        Checkpoints._latest._finished()
+
+
+def _told(save: Save | MemorySave) -> str:
+    """Return the line about a checkpoint."""
+    step = save.saved.step
+    place = ""
+    if isinstance(save, MemorySave):
+        if save.failure:
+            return (
+                f"step {step} is not in the nodes' memory; the next try follows a save in the storage: {save.failure}"
+            )
+        place = " into the nodes' memory"
+    waited = f", for which training waited {save.blocked:.2f} s" if save.blocked else ""
+    return f"checkpoint of step {step} written{place} in {save.seconds:.2f} s{waited}"
 
 
 def _plain(name: str, value: Any) -> Any:

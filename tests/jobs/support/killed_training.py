@@ -17,27 +17,33 @@ from ray.train import CheckpointConfig
 
 from ray_resume import Checkpoints, Run, torch_state
 from ray_resume.checkpoint_store import MANIFEST, CheckpointStore
+from ray_resume.node_memory.records import Held, Records
 from ray_resume.saving import Rest
 from ray_resume.worker import completing
 from tests.jobs.support.trainings import Training
 
 EVERY: Final = 5
+MEMORY_EVERY: Final = 3
+MEMORY_AT: Final = 9
+"""The step whose save in memory is the last."""
 AT: Final = 10
 """The step whose save the training does not survive."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """An attempt: how many steps it trains, how long a step takes, and at which moment of MOMENTS it is killed."""
+    """An attempt: how many steps it trains, when it is killed, how long a step takes, and its memory tier's address."""
 
     attempt: int
     steps: int
     moment: str = "never"
     step_seconds: float = 0.0
+    memory: str | None = None
 
 
-def run_of(storage: Path, attempt: int) -> Run:
-    return Run("job", str(storage), attempt, EVERY, CheckpointConfig(num_to_keep=2))
+def run_of(storage: Path, attempt: int, memory: str | None = None) -> Run:
+    every = MEMORY_EVERY if memory else None
+    return Run("job", str(storage), attempt, EVERY, CheckpointConfig(num_to_keep=2), None, every, memory)
 
 
 def train(rank: int, storage: Path, plan: Plan) -> None:
@@ -46,10 +52,10 @@ def train(rank: int, storage: Path, plan: Plan) -> None:
     with (
         mock.patch.object(ray.train, "get_context", return_value=context),
         mock.patch.object(ray.train, "report"),
-        MOMENTS[plan.moment](),
+        {**MOMENTS, **MEMORY_MOMENTS}[plan.moment](),
         completing(),
     ):
-        checkpoints = Checkpoints(run_of(storage, plan.attempt))
+        checkpoints = Checkpoints(run_of(storage, plan.attempt, plan.memory))
         training = Training("ddp", "cpu")
         torch_state.seed_all(100 + rank)
         for step in range(checkpoints.restore(lambda path: training.load(path, rank)), plan.steps):
@@ -145,6 +151,32 @@ def _after_the_commit() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def _before_the_record() -> Iterator[None]:
+    add = Records.add
+
+    def die_or_add(records: Records, held: Held) -> None:
+        if held.saved.step == MEMORY_AT:
+            die()
+        add(records, held)
+
+    with mock.patch.object(Records, "add", die_or_add):
+        yield
+
+
+@contextlib.contextmanager
+def _after_the_record() -> Iterator[None]:
+    add = Records.add
+
+    def add_and_die(records: Records, held: Held) -> None:
+        add(records, held)
+        if held.saved.step == MEMORY_AT:
+            die()
+
+    with mock.patch.object(Records, "add", add_and_die):
+        yield
+
+
 MOMENTS: Final[dict[str, Callable[[], contextlib.AbstractContextManager[None]]]] = {
     "never": _never,
     "while the state is copied": _copying,
@@ -153,3 +185,4 @@ MOMENTS: Final[dict[str, Callable[[], contextlib.AbstractContextManager[None]]]]
     "in the commit": _in_the_commit,
     "after the commit": _after_the_commit,
 }
+MEMORY_MOMENTS: Final = {"before the record in memory": _before_the_record, "after a save in memory": _after_the_record}
