@@ -25,16 +25,24 @@ def build(app: cdk.App, environment: Environment) -> None:
     """Add the environment's stacks to `app`, with the dependencies between them."""
     network = NetworkStack(app, environment=environment)
     storage = StorageStack(app, environment=environment, network=network)
+    storage.add_stack_dependency(network)
+    if environment.slurm:
+        HyperPodStack(app, environment=environment, network=network, storage=storage).add_stack_dependency(storage)
+    else:
+        _add_eks_and_ray(app, environment, network, storage)
+    declare_function_logs(app)
+    explain_departures(app, key_of_logs=environment.company.kms_key is not None)
+    apply_company_rules(app, environment.company)
+
+
+def _add_eks_and_ray(app: cdk.App, environment: Environment, network: NetworkStack, storage: StorageStack) -> None:
     eks = EksStack(app, environment=environment, network=network)
     hyperpod = HyperPodStack(app, environment=environment, network=network, storage=storage, eks=eks)
     platform = PlatformStack(app, environment=environment, network=network, eks=eks)
     ray = RayStack(app, environment=environment, storage=storage, eks=eks)
-    pairs = [(network, storage), (network, eks), (storage, hyperpod), (eks, hyperpod)]
+    pairs = [(network, eks), (storage, hyperpod), (eks, hyperpod)]
     for first, then in [*pairs, (storage, platform), (eks, platform), (hyperpod, ray), (platform, ray)]:
         then.add_stack_dependency(first)
-    declare_function_logs(app)
-    explain_departures(app, key_of_logs=environment.company.kms_key is not None)
-    apply_company_rules(app, environment.company)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ from k8s_charts.storage.volumes import (
     FileSystemVolumeChart,
     ProvisionedClaim,
     ProvisionedClaimChart,
+    existing_file_system,
 )
 
 
@@ -186,7 +187,7 @@ def _volume(app: cdk8s.App, environment: Environment, facts: RayFacts) -> Projec
 
 
 def _static_volume(environment: Environment, facts: RayFacts, *, namespace: str, claim: str) -> FileSystemVolume:
-    file_system = _existing_file_system(environment) or facts.file_system
+    file_system = existing_file_system(environment.fsx, environment.region) or facts.file_system
     if file_system is None:
         raise ValueError(f"{environment.name}: a static volume needs the storage stack's file system")
     return FileSystemVolume(claim, namespace, environment.fsx.capacity_gib, file_system)
@@ -210,14 +211,6 @@ def _volume_owner(app: cdk8s.App, environment: Environment, facts: RayFacts) -> 
         "volume": FileSystemVolumeChart(app, "volume-owner-volume", volume=volume),
         "job": job,
     }
-
-
-def _existing_file_system(environment: Environment) -> FileSystemAddress | None:
-    existing = environment.fsx.existing
-    if existing is None:
-        return None
-    # FSx user guide, "Mounting from an Amazon EC2 instance": a file system's DNS name.
-    return FileSystemAddress(existing.id, f"{existing.id}.fsx.{environment.region}.amazonaws.com", existing.mount_name)
 
 
 def _controller_code(app: cdk8s.App, environment: Environment) -> ProjectChart:

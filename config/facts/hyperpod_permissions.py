@@ -149,7 +149,12 @@ HANDLER_CALLS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def actions_of(
-    calls: Iterable[str], *, training_plans: bool = False, custom_images: bool = False, company_key: bool = False
+    calls: Iterable[str],
+    *,
+    training_plans: bool = False,
+    custom_images: bool = False,
+    company_key: bool = False,
+    eks: bool = True,
 ) -> dict[On, list[str]]:
     """Return the actions that these calls need, sorted, by their resources.
 
@@ -158,6 +163,7 @@ def actions_of(
         training_plans: Whether an instance group uses a training plan.
         custom_images: Whether an instance group uses a custom AMI.
         company_key: Whether the company gives the key of the nodes' volumes.
+        eks: Whether EKS orchestrates the cluster.
     """
     left_out = {
         "training plans": not training_plans,
@@ -167,7 +173,7 @@ def actions_of(
     found: dict[On, set[str]] = {}
     for call in calls:
         for row in CALLS[call]:
-            if left_out.get(row.when):
+            if left_out.get(row.when) or (not eks and row.on in ("eks-cluster", "access-entries")):
                 continue
             found.setdefault(row.on, set()).add(row.action)
     return {on: sorted(actions) for on, actions in sorted(found.items())}

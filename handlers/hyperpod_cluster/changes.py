@@ -145,6 +145,11 @@ def _refuse_fixed_in_group(name: str, wanted: Fields, live: Fields, before: Fiel
                 f"{key} of instance group {name} cannot be changed: {ANOTHER_NAME}\n"
                 f"It is {live.get(key)} and would be {wanted.get(key)}."
             )
+    was, becomes = ((group.get("SlurmConfig") or {}).get("NodeType") for group in (live, wanted))
+    if was != becomes:
+        raise RefusedRequestError(
+            f"NodeType of instance group {name} cannot be changed: {ANOTHER_NAME}\nIt is {was} and would be {becomes}."
+        )
     old, new = keys_of_volumes(live), keys_of_volumes(wanted)
     if old != new:
         raise RefusedRequestError(

@@ -69,6 +69,8 @@ FIXED_IN_A_GROUP: Final = (
     "CapacityRequirements",
 )
 """Fields that a group never changes."""
+NODE_OF_SLURM: Final = "SlurmConfig.NodeType"
+"""The field of a group that never changes within one of which the partition may."""
 KEY_OF_A_VOLUME: Final = "InstanceStorageConfigs[].EbsVolumeConfig.VolumeKmsKeyId"
 """The field of a group that never changes within one that may (AWS docs: smcluster-cmk, exclusions)."""
 UNSUPPORTED: Final = ("RestrictedInstanceGroups", "RestrictedInstanceGroupsConfig")
@@ -116,6 +118,8 @@ TABLE: Final = (
     _group("LifeCycleConfig", "HyperPod runs the scripts when it makes a node", effect=Effect.NEW_NODES),
     _group("InstanceStorageConfigs", "a volume is made with its node", effect=Effect.NEW_NODES),
     _group(KEY_OF_A_VOLUME, "SageMaker never changes the key of a volume", ANOTHER_NAME, effect=Effect.REFUSED),
+    _group(NODE_OF_SLURM, "a node keeps what it is in Slurm", ANOTHER_NAME, effect=Effect.REFUSED),
+    _group("SlurmConfig.PartitionNames", "HyperPod adds the partition to slurm.conf"),
     _group("OnStartDeepHealthChecks", "the checks run when a node starts", effect=Effect.NEW_NODES),
     *(
         _group(name, "SageMaker cannot change it in an existing group", ANOTHER_NAME, effect=Effect.REFUSED)

@@ -32,6 +32,8 @@ def create_request(properties: Mapping[str, Any], model: ServiceModel) -> dict[s
 
 def _cast(value: Any, shape: Shape | None, path: str) -> Any:
     if isinstance(shape, StructureShape):
+        # CDK leaves empty objects out of a template, and Orchestrator.Slurm is one.
+        value = {} if value == "{}" else value
         return _structure(_of_type(value, dict, shape, path), shape, path)
     if isinstance(shape, ListShape):
         return [_cast(item, shape.member, f"{path}[{i}]") for i, item in enumerate(_of_type(value, list, shape, path))]

@@ -6,6 +6,7 @@ from typing import Final
 from cdk8s_plus_27 import k8s
 from constructs import Construct
 
+from config.model import Fsx
 from k8s_charts.shared.chart import ProjectChart, quantity
 from k8s_charts.shared.names import FSX_CSI_DRIVER, FSX_STORAGE_CLASS
 
@@ -21,6 +22,15 @@ class FileSystemAddress:
     id: str
     dns_name: str
     mount_name: str
+
+
+def existing_file_system(fsx: Fsx, region: str) -> FileSystemAddress | None:
+    """Return the address of the environment's existing file system; None if it has none."""
+    existing = fsx.existing
+    if existing is None:
+        return None
+    # FSx user guide, "Mounting from an Amazon EC2 instance": a file system's DNS name.
+    return FileSystemAddress(existing.id, f"{existing.id}.fsx.{region}.amazonaws.com", existing.mount_name)
 
 
 @dataclass(frozen=True)

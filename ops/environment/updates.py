@@ -33,13 +33,13 @@ PROPERTY_OF: Final[Mapping[str, str]] = {
     f"{GROUP_KEYS}.training_plan": f"{GROUPS}.TrainingPlanArn",
     f"{GROUP_KEYS}.image_id": f"{GROUPS}.ImageId",
     f"{GROUP_KEYS}.lifecycle_scripts": f"{GROUPS}.LifeCycleConfig",
+    f"{GROUP_KEYS}.slurm.node": f"{GROUPS}.SlurmConfig.NodeType",
+    f"{GROUP_KEYS}.slurm.partition": f"{GROUPS}.SlurmConfig.PartitionNames",
 }
 """The property of the cluster into which a key of the environment file goes."""
 ELSEWHERE: Final[Mapping[str, str]] = {
     "hyperpod.sub_charts": "nothing in the cluster: a release of HyperPod's Helm chart",
     f"{GROUP_KEYS}.slurm": "see its keys",
-    f"{GROUP_KEYS}.slurm.node": "refused (give the group another name, which makes new nodes and removes the old ones)",
-    f"{GROUP_KEYS}.slurm.partition": "in place",
     f"{GROUP_KEYS}.type_facts": "nothing in the cluster: the figures only size Ray's pods",
 }
 """Keys without a property of the cluster, and what they change instead."""

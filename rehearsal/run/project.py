@@ -62,7 +62,7 @@ class Project:
             group = document["hyperpod"]["instance_groups"][-1]
             counts.extend([group["name"], group["count"], group["count"] + by])
             group["count"] += by
-            for cluster in document["ray"]["clusters"]:
+            for cluster in document.get("ray", {"clusters": []})["clusters"]:
                 for workers in cluster["workers"]:
                     if workers["instance_group"] == group["name"]:
                         workers["replicas"] += by

@@ -5,7 +5,6 @@ from typing import Any
 
 from aws_cdk import CustomResource
 from aws_cdk import aws_ec2 as ec2
-from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
@@ -13,6 +12,7 @@ from constructs import Construct
 from config.model import HyperPod, InstanceGroup
 from stacks.hyperpod.lifecycle_scripts import LifecycleScripts
 from stacks.hyperpod.provider import ClusterProvider
+from stacks.hyperpod.slurm import SlurmTopology
 
 
 class HyperPodCluster(Construct):
@@ -21,6 +21,7 @@ class HyperPodCluster(Construct):
     `cdk diff` therefore shows an instance count as a number beside its name. `handlers/hyperpod_cluster/changes.py`
     says what an update of each field does. The resource is complete when the cluster is InService; nodes join later.
 
+    `orchestration` holds the fields that name the orchestrator, and `slurm` what Slurm adds to each group.
     `subnet` is the nodes' subnet; `own_subnets` maps the name of a group in another zone to its subnet.
     """
 
@@ -37,7 +38,8 @@ class HyperPodCluster(Construct):
         tags: dict[str, str],
         execution_role: iam.IRole,
         lifecycle_scripts: LifecycleScripts,
-        eks_cluster: eks.ICluster,
+        orchestration: Mapping[str, Any],
+        slurm: SlurmTopology | None = None,
         subnet: ec2.ISubnet,
         own_subnets: Mapping[str, ec2.ISubnet],
         security_group: ec2.ISecurityGroup,
@@ -52,13 +54,19 @@ class HyperPodCluster(Construct):
             service_token=provider.service_token,
             properties={
                 "ClusterName": settings.cluster_name,
-                "Orchestrator": {"Eks": {"ClusterArn": eks_cluster.cluster_arn}},
                 # One subnet: from several, HyperPod would choose one for all nodes, and the choice is unpredictable.
                 "VpcConfig": _vpc_config(subnet, security_group),
-                "NodeProvisioningMode": "Continuous",
+                **orchestration,
                 "NodeRecovery": settings.node_recovery,
                 "InstanceGroups": [
-                    _instance_group(group, execution_role, lifecycle_scripts, own_networks.get(group.name), key)
+                    _instance_group(
+                        group,
+                        execution_role,
+                        lifecycle_scripts,
+                        own_network=own_networks.get(group.name),
+                        key=key,
+                        slurm=slurm,
+                    )
                     for group in settings.instance_groups
                 ],
                 "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
@@ -73,8 +81,10 @@ def _instance_group(
     group: InstanceGroup,
     execution_role: iam.IRole,
     lifecycle_scripts: LifecycleScripts,
+    *,
     own_network: dict[str, Any] | None,
-    key: kms.IKey | None = None,
+    key: kms.IKey | None,
+    slurm: SlurmTopology | None,
 ) -> dict[str, Any]:
     """Return a group in CreateCluster's form (`ClusterInstanceGroupSpecification`)."""
     return {
@@ -88,7 +98,8 @@ def _instance_group(
             "SourceS3Uri": lifecycle_scripts.uris[group.lifecycle_scripts],
             "OnCreate": lifecycle_scripts.entry_point,
         },
-        "InstanceStorageConfigs": _volumes(group, key),
+        **(slurm.of_group(group) if slurm else {}),
+        "InstanceStorageConfigs": [*_volumes(group, key), *(slurm.storage() if slurm else [])],
         **_given("OnStartDeepHealthChecks", list(group.deep_health_checks)),
         **_given("KubernetesConfig", _kubernetes_config(group)),
         **_given("OverrideVpcConfig", own_network),

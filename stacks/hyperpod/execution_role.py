@@ -36,6 +36,21 @@ DESCRIBE_ACTIONS: Final = (
     "ec2:DescribeTags",
     "ec2:DescribeVpcs",
 )
+# AWS docs: sagemaker-hyperpod-prerequisites-iam; the Slurm guide's policy for a cluster in a VPC.
+INTERFACE_ACTIONS_WITHOUT_PODS: Final = (
+    "ec2:CreateNetworkInterface",
+    "ec2:CreateNetworkInterfacePermission",
+    "ec2:DeleteNetworkInterface",
+    "ec2:DeleteNetworkInterfacePermission",
+    "ec2:DetachNetworkInterface",
+)
+DESCRIBE_ACTIONS_WITHOUT_PODS: Final = (
+    "ec2:DescribeDhcpOptions",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSecurityGroups",
+    "ec2:DescribeSubnets",
+    "ec2:DescribeVpcs",
+)
 PULL_ACTIONS: Final = ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
 SESSION_ACTIONS: Final = (
     "ssmmessages:CreateControlChannel",
@@ -62,8 +77,12 @@ class ExecutionRole(Construct):
     | `ssmmessages` (four) | everything: SSM supports no narrower resource | `aws ssm start-session` to a node |
     | S3 read | the lifecycle bucket | lifecycle scripts |
     | `eks-auth:AssumeRoleForPodIdentity` | the EKS cluster | pods with a Pod Identity association |
+    | S3 read | the data bucket, for Slurm | Mountpoint for Amazon S3 on the nodes |
     | `kms:CreateGrant`, `kms:DescribeKey` | the company's key, through SageMaker | volumes (smcluster-cmk) |
-    | `kms:Decrypt` | the company's key, through S3 | lifecycle scripts |
+    | `kms:Decrypt` | the company's key, through S3 | lifecycle scripts, data bucket |
+
+    Nodes of Slurm (without `eks_cluster`) have no pods: they get no rights for images, Pod Identity and the VPC CNI,
+    and read the `data_bucket`.
     """
 
     role: iam.Role
@@ -76,8 +95,9 @@ class ExecutionRole(Construct):
         cluster_name: str,
         subnets: Sequence[ec2.ISubnet],
         security_group: ec2.ISecurityGroup,
-        eks_cluster: eks.ICluster,
+        eks_cluster: eks.ICluster | None,
         lifecycle_bucket: s3.IBucket,
+        data_bucket: s3.IBucket | None = None,
         key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, id)
@@ -87,44 +107,54 @@ class ExecutionRole(Construct):
             assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"),
             description=f"Nodes of HyperPod cluster {cluster_name}",
         )
-        self._allow_network(subnets, security_group)
-        self._allow_images_and_sessions()
+        for_pods = eks_cluster is not None
+        self._allow_network(subnets, security_group, for_pods=for_pods)
+        self._allow_images_and_sessions(for_pods=for_pods)
         self._allow_logs(cluster_name)
-        self._allow_scripts(lifecycle_bucket)
-        self._allow(["eks-auth:AssumeRoleForPodIdentity"], eks_cluster.cluster_arn)
+        self._allow_to_read(lifecycle_bucket, "The bucket holds lifecycle scripts and nothing else")
+        if data_bucket:
+            self._allow_to_read(data_bucket, "Jobs read all data of the environment, and nodes mount the whole bucket")
+        if eks_cluster:
+            self._allow(["eks-auth:AssumeRoleForPodIdentity"], eks_cluster.cluster_arn)
         if key:
             self.role.add_to_policy(may_use(key, "sagemaker", "kms:CreateGrant"))
             self.role.add_to_policy(may_use(key, "sagemaker", "kms:DescribeKey"))
             self.role.add_to_policy(may_use(key, "s3", "kms:Decrypt"))
 
-    def _allow_network(self, subnets: Sequence[ec2.ISubnet], security_group: ec2.ISecurityGroup) -> None:
+    def _allow_network(
+        self, subnets: Sequence[ec2.ISubnet], security_group: ec2.ISecurityGroup, *, for_pods: bool
+    ) -> None:
         stack = Stack.of(self)
         own = f"arn:aws:ec2:{stack.region}:{stack.account}"
         interfaces = f"{own}:network-interface/*"
         instances = f"arn:aws:ec2:{stack.region}:*:instance/*"
         self._allow(
-            INTERFACE_ACTIONS,
+            INTERFACE_ACTIONS if for_pods else INTERFACE_ACTIONS_WITHOUT_PODS,
             interfaces,
             instances,
             *(f"{own}:subnet/{subnet.subnet_id}" for subnet in subnets),
             f"{own}:security-group/{security_group.security_group_id}",
         )
         self._allow(["ec2:CreateTags"], interfaces)
-        clusters = f"arn:aws:sagemaker:{stack.region}:{stack.account}:cluster/*"
-        self._allow(["sagemaker:AttachClusterNodeNetworkInterface"], clusters)
-        acknowledge(self, "SageMaker chooses the cluster's id only after the role exists", wildcard(clusters))
-        self._allow(DESCRIBE_ACTIONS, "*")
+        if for_pods:
+            clusters = f"arn:aws:sagemaker:{stack.region}:{stack.account}:cluster/*"
+            self._allow(["sagemaker:AttachClusterNodeNetworkInterface"], clusters)
+            acknowledge(self, "SageMaker chooses the cluster's id only after the role exists", wildcard(clusters))
+        self._allow(DESCRIBE_ACTIONS if for_pods else DESCRIBE_ACTIONS_WITHOUT_PODS, "*")
         acknowledge(
             self, "Pods create and delete interfaces; subnets and security group limit them", wildcard(interfaces)
         )
         acknowledge(self, "HyperPod's instances belong to an account of the service", wildcard(instances))
 
-    def _allow_images_and_sessions(self) -> None:
+    def _allow_images_and_sessions(self, *, for_pods: bool) -> None:
         repositories = "arn:aws:ecr:*:*:repository/*"
-        self._allow(["ecr:GetAuthorizationToken"], "*")
-        self._allow(PULL_ACTIONS, repositories)
+        if for_pods:
+            self._allow(["ecr:GetAuthorizationToken"], "*")
+            self._allow(PULL_ACTIONS, repositories)
         self._allow(SESSION_ACTIONS, "*")
         acknowledge(self, "These actions have no resource type; PutMetricData has one namespace", wildcard("*"))
+        if not for_pods:
+            return
         acknowledge(
             self, "EKS's and HyperPod's images are in accounts of AWS, another in each region", wildcard(repositories)
         )
@@ -144,11 +174,11 @@ class ExecutionRole(Construct):
         )
         acknowledge(self, "The group's name ends in the cluster's id, which SageMaker chooses", wildcard(groups))
 
-    def _allow_scripts(self, bucket: s3.IBucket) -> None:
+    def _allow_to_read(self, bucket: s3.IBucket, why: str) -> None:
         self._allow(["s3:ListBucket"], bucket.bucket_arn)
         self._allow(["s3:GetObject"], bucket.arn_for_objects("*"))
         objects = wildcard(f"{imported(bucket.bucket_arn, bucket)}/*")
-        acknowledge(self, "The bucket holds lifecycle scripts and nothing else", objects)
+        acknowledge(self, why, objects)
 
     def _allow(self, actions: list[str] | tuple[str, ...], *resources: str) -> None:
         self.role.add_to_policy(iam.PolicyStatement(actions=list(actions), resources=list(resources)))

@@ -1,8 +1,9 @@
 """The upload of the lifecycle scripts to their bucket."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from aws_cdk import FileSystem
 from aws_cdk import aws_s3 as s3
@@ -18,11 +19,20 @@ ENTRY_POINT: Final = "on_create.sh"
 SETTINGS: Final = "settings"
 
 
+@dataclass(frozen=True)
+class GeneratedFile:
+    """A JSON file that a deployment generates. `stable` is its content without values that only AWS knows."""
+
+    name: str
+    content: Mapping[str, Any]
+    stable: str
+
+
 class LifecycleScripts(Construct):
     """Folders of scripts, each uploaded below a prefix that is the hash of its content; `uris` maps folder to address.
 
     `settings` (such as FSX_EFA=true) are uploaded beside the scripts as the file `settings`, one per line; without
-    settings there is no such file.
+    settings there is no such file. A `generated` file is uploaded beside the scripts of each folder.
 
     A changed script thus changes `LifeCycleConfig`, which a diff shows. The previous version stays in the bucket until
     the bucket is deleted, because a rollback needs it. Existing nodes are not touched: HyperPod runs the scripts on
@@ -40,18 +50,24 @@ class LifecycleScripts(Construct):
         bucket: s3.IBucket,
         folders: Iterable[str],
         settings: Mapping[str, str] | None = None,
+        generated: GeneratedFile | None = None,
         project: Path = PROJECT,
     ) -> None:
         super().__init__(scope, id)
         self.entry_point = ENTRY_POINT
         self.uris = {}
         text = "".join(f"{name}={value}\n" for name, value in sorted((settings or {}).items()))
-        first, *_ = [self._upload(folder, project / folder, bucket, text) for folder in dict.fromkeys(folders)]
+        beside = [s3_deployment.Source.data(SETTINGS, text)] if text else []
+        if generated:
+            beside.append(s3_deployment.Source.json_data(generated.name, generated.content))
+        extra = text + (generated.stable if generated else "")
+        first, *_ = [self._upload(folder, project / folder, bucket, beside, extra) for folder in dict.fromkeys(folders)]
         _acknowledge(first, bucket)
 
-    def _upload(self, name: str, folder: Path, bucket: s3.IBucket, settings: str) -> s3_deployment.BucketDeployment:
-        prefix = FileSystem.fingerprint(str(folder), extra_hash=settings or None)
-        beside = [s3_deployment.Source.data(SETTINGS, settings)] if settings else []
+    def _upload(
+        self, name: str, folder: Path, bucket: s3.IBucket, beside: list[s3_deployment.ISource], extra: str
+    ) -> s3_deployment.BucketDeployment:
+        prefix = FileSystem.fingerprint(str(folder), extra_hash=extra or None)
         self.uris[name] = f"s3://{bucket.bucket_name}/{prefix}/"
         return s3_deployment.BucketDeployment(
             self,

@@ -49,7 +49,7 @@ class ClusterProvider(Construct):
         id: str,
         *,
         execution_role: iam.IRole,
-        eks_cluster: eks.ICluster,
+        eks_cluster: eks.ICluster | None,
         training_plans: Sequence[str] = (),
         image_ids: Sequence[str] = (),
         key: kms.IKey | None = None,
@@ -67,6 +67,7 @@ class ClusterProvider(Construct):
                 training_plans=bool(training_plans),
                 custom_images=bool(image_ids),
                 company_key=key is not None,
+                eks=eks_cluster is not None,
             )
             for on, actions in wanted.items():
                 function.add_to_role_policy(self._statement(on, actions, execution_role, eks_cluster))
@@ -87,16 +88,16 @@ class ClusterProvider(Construct):
         )
 
     def _statement(
-        self, on: On, actions: list[str], execution_role: iam.IRole, eks_cluster: eks.ICluster
+        self, on: On, actions: list[str], execution_role: iam.IRole, eks_cluster: eks.ICluster | None
     ) -> iam.PolicyStatement:
         if on in ("key", "grants-of-the-key") and self._key:
             return may_use(self._key, "sagemaker", *actions)
         stack = Stack.of(self)
         path = f"aws-service-role/{SERVICE_LINKED_ROLE_SERVICE}/{SERVICE_LINKED_ROLE}"
         resources: dict[On, list[str]] = {
-            "access-entries": [self._access_entries(eks_cluster.cluster_name)],
+            "access-entries": [self._access_entries(eks_cluster.cluster_name)] if eks_cluster else [],
             "cluster": [self._clusters()],
-            "eks-cluster": [eks_cluster.cluster_arn],
+            "eks-cluster": [eks_cluster.cluster_arn] if eks_cluster else [],
             "everything": ["*"],
             "images": [f"arn:aws:ec2:{stack.region}::image/{image_id}" for image_id in self._image_ids],
             "roles": [execution_role.role_arn],
@@ -130,10 +131,12 @@ class ClusterProvider(Construct):
         stack = Stack.of(self)
         return f"arn:aws:eks:{stack.region}:{stack.account}:access-entry/{eks_cluster}/*"
 
-    def _acknowledge(self, eks_cluster: eks.ICluster) -> None:
-        entries = self._access_entries(imported(eks_cluster.cluster_name, eks_cluster))
+    def _acknowledge(self, eks_cluster: eks.ICluster | None) -> None:
         acknowledge(self, "ListClusters has no resource type", wildcard("*"))
-        acknowledge(self, "The ARNs end in ids that the services choose", wildcard(self._clusters()), wildcard(entries))
+        named = [self._clusters()]
+        if eks_cluster:
+            named.append(self._access_entries(imported(eks_cluster.cluster_name, eks_cluster)))
+        acknowledge(self, "The ARNs end in ids that the services choose", *map(wildcard, named))
         if self._training_plans:
             acknowledge(self, "A plan's ARN does not name its reserved capacity", wildcard(self._reserved_capacity()))
         if self._image_ids:

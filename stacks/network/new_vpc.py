@@ -23,11 +23,12 @@ class NewVpc(Vpc):
 
     EKS's network interfaces are in the /28. The subnets are in the order of the environment's zones. A closed network
     has no public subnets, and no gateways except the endpoints of S3 and DynamoDB; it reaches other AWS APIs through
-    interface endpoints.
+    interface endpoints. A VPC of Slurm nodes (not `for_eks`) has neither the /28 nor the tags of EKS's controllers.
     """
 
-    def __init__(self, scope: Construct, id: str, *, network: Network, region: str) -> None:
+    def __init__(self, scope: Construct, id: str, *, network: Network, region: str, for_eks: bool = True) -> None:
         super().__init__(scope, id)
+        self._for_eks = for_eks
         resource = ec2.CfnVPC(
             self, "Resource", cidr_block=str(network.vpc_cidr), enable_dns_hostnames=True, enable_dns_support=True
         )
@@ -42,7 +43,7 @@ class NewVpc(Vpc):
         ]
         control_plane = [
             self._subnet(f"ControlPlane{n}", network.control_plane_subnet(n), zone, role=None)
-            for n, zone in enumerate(network.zones)
+            for n, zone in enumerate(network.zones if for_eks else ())
         ]
         private_routes = self._private_route_tables(gateways)
         self._gateway_endpoints(region, private_routes)
@@ -55,7 +56,9 @@ class NewVpc(Vpc):
             availability_zones=[subnet.attr_availability_zone for subnet in nodes],
         )
         self.node_subnets = list(map(self._private, nodes, private_routes))
-        self.control_plane_subnets = list(map(self._private, control_plane, private_routes))
+        self.control_plane_subnets = [
+            self._private(subnet, routes) for subnet, routes in zip(control_plane, private_routes, strict=False)
+        ]
         if network.closed:
             VpcEndpoints(
                 self,
@@ -77,7 +80,7 @@ class NewVpc(Vpc):
             map_public_ip_on_launch=False,
         )
         Tags.of(subnet).add("Name", subnet.node.path)
-        if role:
+        if role and self._for_eks:
             Tags.of(subnet).add(f"kubernetes.io/role/{role}", "1")
         return subnet
 

@@ -22,13 +22,15 @@ class SharedSecurityGroup(Construct):
     security_group: ec2.ISecurityGroup
     rules: list[IDependable]
 
-    def __init__(self, scope: Construct, id: str, *, vpc: ec2.IVpc) -> None:
+    def __init__(self, scope: Construct, id: str, *, vpc: ec2.IVpc, for_eks: bool = True) -> None:
         super().__init__(scope, id)
         group = ec2.CfnSecurityGroup(
             self,
             "Resource",
             vpc_id=vpc.vpc_id,
-            group_description="HyperPod nodes, system nodes, FSx for Lustre and the EKS control plane",
+            group_description="HyperPod nodes, system nodes, FSx for Lustre and the EKS control plane"
+            if for_eks
+            else "HyperPod nodes and FSx for Lustre",
         )
         group_id = group.attr_group_id
         self.rules = [

@@ -30,8 +30,10 @@ class NetworkStack(EnvironmentStack):
         if network.existing:
             self.vpc = ExistingVpc(self, "Vpc", settings=network.existing)
         else:
-            self.vpc = NewVpc(self, "Vpc", network=network, region=environment.region)
+            self.vpc = NewVpc(
+                self, "Vpc", network=network, region=environment.region, for_eks=environment.slurm is None
+            )
             FlowLogs(self, "FlowLogs", vpc=self.vpc.vpc)
-        shared = SharedSecurityGroup(self, "SharedSecurityGroup", vpc=self.vpc.vpc)
+        shared = SharedSecurityGroup(self, "SharedSecurityGroup", vpc=self.vpc.vpc, for_eks=environment.slurm is None)
         self.security_group = shared.security_group
         self.security_group_rules = shared.rules

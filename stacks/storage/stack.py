@@ -19,7 +19,7 @@ class StorageStack(EnvironmentStack):
 
     The file system is in the first zone, beside that zone's nodes: traffic between zones costs money and time.
     `file_system` is None if the environment uses an existing one or lets the CSI driver create it; `image_repository`
-    is None if the environment uses an existing image.
+    is None if the environment uses an existing image, or Slurm.
     """
 
     file_system: FileSystemAddress | None
@@ -32,7 +32,7 @@ class StorageStack(EnvironmentStack):
             scope,
             environment=environment,
             part="storage",
-            purpose="FSx for Lustre, data and lifecycle buckets, image repository",
+            purpose=f"FSx for Lustre, data and lifecycle buckets{'' if environment.slurm else ', image repository'}",
             keeps_data=True,
         )
         protect = environment.protect
@@ -51,7 +51,7 @@ class StorageStack(EnvironmentStack):
         ).bucket
         self.file_system = self._file_system(environment, network) if environment.fsx.owned else None
         self.image_repository = None
-        if name := environment.image.repository:
+        if environment.slurm is None and (name := environment.image.repository):
             self.image_repository = ImageRepository(
                 self, "Image", name=name, protect=protect, key=self.company_key
             ).repository

@@ -12,11 +12,12 @@ from handlers.hyperpod_cluster.consequences import (
     GROUPS,
     IN_PLACE,
     KEY_OF_A_VOLUME,
+    NODE_OF_SLURM,
     TABLE,
     UNSUPPORTED,
     Kind,
 )
-from tests.handlers import test_create, test_update
+from tests.handlers import test_create, test_slurm, test_update
 
 ANY = (Kind.ADDED, Kind.REMOVED, Kind.CHANGED)
 SET = (Kind.ADDED, Kind.CHANGED)
@@ -38,6 +39,8 @@ TESTS: dict[tuple[str, tuple[Kind, ...]], Callable[..., None]] = {
     (f"{GROUPS}.InstanceStorageConfigs", ANY): _OTHER,
     (f"{GROUPS}.{KEY_OF_A_VOLUME}", ANY): test_update.test_key_of_a_volume_is_refused_with_advice,
     (f"{GROUPS}.OnStartDeepHealthChecks", ANY): _OTHER,
+    (f"{GROUPS}.{NODE_OF_SLURM}", ANY): test_slurm.test_what_nodes_are_in_slurm_is_refused_with_advice,
+    (f"{GROUPS}.SlurmConfig.PartitionNames", ANY): test_slurm.test_partition_of_a_group_is_changed_in_place,
     **{(f"{GROUPS}.{name}", ANY): _OTHER for name in ("TrainingPlanArn", "ImageId")},
     **{
         (f"{GROUPS}.{name}", ANY): test_update.test_fixed_field_of_a_group_is_refused_with_advice
@@ -76,5 +79,5 @@ def test_every_field_of_the_request_is_in_the_table() -> None:
     top = {row.path for row in TABLE if not row.path.startswith(GROUPS)}
     assert top == set(members) - {"InstanceGroups"} | request.NO_FIELDS
     paths = [row.path.removeprefix(f"{GROUPS}.") for row in TABLE if row.path.startswith(f"{GROUPS}.")]
-    named = {path.partition("[]")[0] for path in paths}
+    named = {path.partition("[]")[0].partition(".")[0] for path in paths}
     assert named - {"*"} <= set(members["InstanceGroups"].member.members)

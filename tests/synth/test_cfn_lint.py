@@ -8,8 +8,9 @@ from cfnlint.config import ConfigMixIn, ManualArgs
 from cfnlint.rules import RulesCollection
 from cfnlint.runner import Runner
 
-from config import available
-from tests.synth.support.synthesis import PARTS, Assemblies
+from config import available, load
+from config.naming import parts_of
+from tests.synth.support.synthesis import Assemblies
 
 # CDK states dependencies twice: W3005, "obsolete DependsOn".
 IGNORED = ["W3005"]
@@ -23,8 +24,9 @@ def rules() -> RulesCollection:
 
 
 @pytest.mark.sampled(14)
-@pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize("name", available())
+@pytest.mark.parametrize(
+    ("name", "part"), [(name, part) for name in (*available(), "slurm") for part in parts_of(load(name))]
+)
 def test_template_is_valid_cloudformation(assembly: Assemblies, rules: RulesCollection, name: str, part: str) -> None:
     synthesised = assembly(name)
     template = json.dumps(synthesised.templates[part].body)

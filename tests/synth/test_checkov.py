@@ -17,7 +17,7 @@ def found(assembly: Assemblies, tmp_path_factory: pytest.TempPathFactory) -> dic
     One run checks all three, because checkov takes seconds to start.
     """
     directory = tmp_path_factory.mktemp("checkov") / "input"
-    for name in available():
+    for name in (*available(), "slurm"):
         for part, template in assembly(name).templates.items():
             body = json.loads(json.dumps(template.body))
             write(directory / "explained" / f"{name}-{part}.json", body)

@@ -12,7 +12,7 @@ from config import available, load
 from tests.synth.support.synthesis import context, synthesise
 
 
-@pytest.mark.parametrize("name", available())
+@pytest.mark.parametrize("name", [*available(), "slurm"])
 def test_no_rule_finds_anything_that_is_not_acknowledged(name: str, tmp_path: Path) -> None:
     synthesised = synthesise(load(name), tmp_path, validated=True)
     report = json.loads((synthesised.directory / "validation-report.json").read_text())

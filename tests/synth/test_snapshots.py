@@ -1,4 +1,7 @@
-"""Snapshots of dev's templates, to protect refactoring. `pytest tests/synth --snapshot-update` updates them."""
+"""Snapshots of the templates of dev and of Slurm's example, to protect refactoring.
+
+`pytest tests/synth --snapshot-update` updates them.
+"""
 
 import json
 import re
@@ -9,8 +12,10 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 from syrupy.types import PropertyPath
 
+from config import load
+from config.naming import parts_of
 from tests.synth.support.kubernetes_objects import MANIFEST, text
-from tests.synth.support.synthesis import PARTS, REPOSITORY, Assembly
+from tests.synth.support.synthesis import PARTS, REPOSITORY, Assemblies, Assembly
 
 LONGEST_LINE = 2000
 # The hash in an asset's name tells a reviewer nothing.
@@ -35,6 +40,12 @@ def test_template_of_dev_is_as_reviewed(dev: Assembly, part: str, snapshot: Snap
     body = dev.templates[part].body
     resources = {id: _readable(resource) for id, resource in body["Resources"].items()}
     assert {**body, "Resources": resources} == taken(matcher=_without_hashes)
+
+
+@pytest.mark.parametrize("part", parts_of(load("slurm")))
+def test_template_of_slurm_is_as_reviewed(assembly: Assemblies, part: str, snapshot: SnapshotAssertion) -> None:
+    taken = snapshot.use_extension(JSONSnapshotExtension)
+    assert assembly("slurm").templates[part].body == taken(matcher=_without_hashes)
 
 
 def test_snapshots_have_no_line_that_nobody_can_review() -> None:

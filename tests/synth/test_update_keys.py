@@ -10,6 +10,7 @@ from config.model.hyperpod import Taint
 from handlers.hyperpod_cluster.consequences import GROUPS
 from ops.environment.updates import ELSEWHERE, GROUP_KEYS, PROPERTY_OF
 from stacks.hyperpod import cluster
+from stacks.hyperpod.slurm import SlurmTopology
 
 GROUP = InstanceGroup(name="a", instance_type="ml.p5.48xlarge", count=2)
 CHANGES: dict[str, Any] = {
@@ -32,7 +33,10 @@ OTHERS = {"name", "zone"}
 def fields(group: InstanceGroup) -> dict[str, Any]:
     role = SimpleNamespace(role_arn="role")
     scripts = SimpleNamespace(uris={name: name for name in (GROUP.lifecycle_scripts, "other")}, entry_point="x.sh")
-    return cluster._instance_group(group, cast(Any, role), cast(Any, scripts), None)
+    of_slurm = SlurmTopology(by_api=True, mounted={}) if group.slurm else None
+    return cluster._instance_group(
+        group, cast(Any, role), cast(Any, scripts), own_network=None, key=None, slurm=of_slurm
+    )
 
 
 def test_every_key_is_tried_or_has_no_property() -> None:

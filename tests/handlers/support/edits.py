@@ -31,6 +31,13 @@ def _added(name: str) -> Callable[[Properties, HyperPodBench], object]:
     return lambda properties, bench: properties["InstanceGroups"].append(bench.group(name, "ml.g5.2xlarge", 1))
 
 
+def _labels(properties: Properties, bench: HyperPodBench) -> None:
+    """Label the workers; Slurm's have a partition instead."""
+    partition = {"NodeType": "Compute", "PartitionNames": ["vision"]}
+    label = {"Labels": {"team": "vision"}}
+    _workers(**({"SlurmConfig": partition} if bench.slurm else {"KubernetesConfig": label}))(properties, bench)
+
+
 def _confirmed(properties: Properties, _: HyperPodBench) -> None:
     names = {group["InstanceGroupName"] for group in properties["InstanceGroups"]}
     properties["ConfirmGroupRemoval"] = [name for name in _GROUPS if name not in names]
@@ -41,7 +48,7 @@ EDITS: dict[str, Callable[[Properties, HyperPodBench], object]] = {
     "more workers": _workers(InstanceCount=3),
     "fewer workers": _workers(InstanceCount=1),
     "deep checks": _workers(OnStartDeepHealthChecks=["InstanceStress"]),
-    "labels": _workers(KubernetesConfig={"Labels": {"team": "vision"}}),
+    "labels": _labels,
     "own image": _workers(ImageId="ami-0123456789abcdef0"),
     "bigger disks": _workers(InstanceStorageConfigs=[{"EbsVolumeConfig": {"VolumeSizeInGB": 1000}}]),
     "own network": _own_network,

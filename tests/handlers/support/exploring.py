@@ -23,6 +23,9 @@ from tests.handlers.support.sequences import Sequences
 USUAL: dict[str, Any] = {"examples": 150, "steps": 8, "derandomize": True}
 """The settings of a usual run, which always explores the same sequences."""
 
+USUAL_OF_SLURM: dict[str, Any] = {**USUAL, "examples": 40}
+"""Fewer, because the handler hardly knows the orchestrator: only what the simulator does with a new cluster differs."""
+
 LONG: dict[str, Any] = {"examples": 300, "steps": 8, "phases": [Phase.generate]}
 """What a long run explores of each of its seeds.
 
@@ -35,9 +38,9 @@ Machine = type[Sequences]
 
 
 @contextmanager
-def machine(seen: Counter[str]) -> Iterator[Machine]:
+def machine(seen: Counter[str], *, slurm: bool = False) -> Iterator[Machine]:
     """Return the state machine over an account of its own; `seen` counts what happens."""
-    with HyperPodBench() as bench:
+    with HyperPodBench(slurm=slurm) as bench:
         yield type("Sequences", (Sequences,), {"bench": bench, "seen": seen})
 
 

@@ -84,7 +84,7 @@ def write_empty_charts(directory: Path, kuberay: str = versions.KUBERAY) -> None
 def synthesise(environment: Environment, directory: Path, *, validated: bool = False) -> Assembly:
     """Synthesise with empty charts; with `validated`, findings of CDK's template rules and cdk-nag raise."""
     charts = directory / "charts"
-    write_empty_charts(charts, environment.kuberay.version)
+    write_empty_charts(charts, versions.KUBERAY if environment.slurm else environment.kuberay.version)
     root = cdk.App(
         analytics_reporting=False,
         builtin_cloud_formation_validation=validated,
@@ -103,7 +103,7 @@ def read(environment: Environment, out: Path) -> Assembly:
         environment=environment,
         directory=out,
         manifest=json.loads((out / "manifest.json").read_text()),
-        templates={part: Template(_body(out, environment, part)) for part in PARTS},
+        templates={part: Template(_body(out, environment, part)) for part in naming.parts_of(environment)},
     )
 
 

@@ -135,11 +135,12 @@ class HyperPodBench:
     """An account with the prerequisites of a cluster.
 
     They are a VPC, a security group that allows all traffic with itself, an execution role, lifecycle scripts and an
-    EKS cluster. `journal` holds every recorded entry as (kind, fields); `hyperpod` is the simulator; `eks` holds the
-    EKS clusters.
+    EKS cluster. With `slurm`, requests are for a cluster of Slurm, whose first group is the controller's. `journal`
+    holds every recorded entry as (kind, fields); `hyperpod` is the simulator; `eks` holds the EKS clusters.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, slurm: bool = False) -> None:
+        self.slurm = slurm
         self.clock = ManualClock()
         self.eks = EksRecords()
         self.journal: list[tuple[str, dict[str, Any]]] = []
@@ -211,15 +212,17 @@ class HyperPodBench:
 
     def request(self, **changes: Any) -> dict[str, Any]:
         """Return a valid CreateCluster request with a CPU and a GPU group; `changes` replace top-level members."""
+        of_head = {"SlurmConfig": {"NodeType": "Controller"}} if self.slurm else {}
+        orchestrator = {"Slurm": {}} if self.slurm else {"Eks": {"ClusterArn": self.eks.clusters["eks"].arn}}
         groups = [
-            self.group("head-group", "ml.m5.2xlarge", 1),
+            self.group("head-group", "ml.m5.2xlarge", 1, **of_head),
             self.group("worker-group-1", "ml.p5.48xlarge", 2),
         ]
         request = {
             "ClusterName": "ml-cluster",
             "InstanceGroups": groups,
             "VpcConfig": {"SecurityGroupIds": [self.security_group_id], "Subnets": [self.subnet_id]},
-            "Orchestrator": {"Eks": {"ClusterArn": self.eks.clusters["eks"].arn}},
+            "Orchestrator": orchestrator,
             "NodeRecovery": "Automatic",
             "NodeProvisioningMode": "Continuous",
         }
@@ -234,6 +237,7 @@ class HyperPodBench:
             "ThreadsPerCore": 1,
             "ExecutionRole": self.execution_role,
             "LifeCycleConfig": {"SourceS3Uri": "s3://sagemaker-scripts/eks", "OnCreate": "on_create.sh"},
+            **({"SlurmConfig": {"NodeType": "Compute"}} if self.slurm else {}),
             **members,
         }
 

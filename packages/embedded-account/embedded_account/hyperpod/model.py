@@ -23,7 +23,7 @@ DEFAULT_IMAGE = "ami-0000000000000def0"
 UP_TO_DATE = "UpToDate"
 """ImageVersionStatus of a new or updated group; a fault makes a group's software older."""
 
-KEPT_WHEN_OMITTED = ("OverrideVpcConfig", "CapacityRequirements")
+KEPT_WHEN_OMITTED = ("OverrideVpcConfig", "CapacityRequirements", "SlurmConfig")
 """Fields of an instance group that an update keeps if the request omits them; it replaces all others."""
 
 Specification = dict[str, Any]
@@ -230,6 +230,7 @@ class HyperPodCluster:
     Attributes:
         request: The CreateCluster request without its groups; UpdateCluster updates it.
         previous: The groups' specifications before the running update, by group name.
+        eks_name: The name of the EKS cluster that orchestrates it; "" for Slurm.
         previous_request: The other fields of the request before the running update.
         access_entries: The principals for which HyperPod created EKS access entries.
         orphaned: Whether the EKS cluster was gone when the deletion began. Such a cluster leaves its network

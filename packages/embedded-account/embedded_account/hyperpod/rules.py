@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from embedded_account.hyperpod import instance_types
+from embedded_account.hyperpod import instance_types, slurm
 from embedded_account.hyperpod.eks import EksCluster, KubernetesUnavailableError
 from embedded_account.hyperpod.errors import (
     AlreadyInUseError,
@@ -33,7 +33,7 @@ from embedded_account.hyperpod.world import World
 from embedded_account.services.iam.policies import trusts
 
 NOT_SIMULATED: Final = ("RestrictedInstanceGroups", "RestrictedInstanceGroupsConfig", "AutoScaling")
-NOT_SIMULATED_IN_GROUPS: Final = ("ScheduledUpdateConfig", "AutoPatchConfig", "SlurmConfig", "ImageReleaseVersion")
+NOT_SIMULATED_IN_GROUPS: Final = ("ScheduledUpdateConfig", "AutoPatchConfig", "ImageReleaseVersion")
 IMMUTABLE: Final = (
     "InstanceType",
     "InstanceRequirements",
@@ -53,27 +53,31 @@ SUBNETS_NOT_RETRIEVED: Final = (
 Request = Mapping[str, Any]
 
 
-def check_create(world: World, request: Request) -> EksCluster:
-    """Return the EKS cluster that orchestrates the new cluster; raise the error that SageMaker would return."""
+def check_create(world: World, request: Request) -> EksCluster | None:
+    """Return the EKS cluster that orchestrates the new cluster, None for Slurm; raise the error of SageMaker."""
     name = request["ClusterName"]
     if name in world.clusters:
         raise AlreadyInUseError(
             f"Resource Already Exists: Cluster with name {name} already exists. Choose a different name."
         )
     _refuse_not_simulated(request, NOT_SIMULATED)
-    if "Eks" not in request.get("Orchestrator", {}):
-        raise ValidationFailedError("The rehearsal simulates clusters with Orchestrator.Eks only.")
-    if "VpcConfig" not in request:
-        raise ValidationFailedError("VpcConfig is required for clusters with Amazon EKS as the orchestrator.")
     groups = request.get("InstanceGroups", [])
-    check_groups(groups, continuous=request.get("NodeProvisioningMode") == "Continuous")
-    eks = _check_eks(world, request["Orchestrator"]["Eks"]["ClusterArn"])
+    of_eks = "Eks" in request.get("Orchestrator", {})
+    if of_eks and "VpcConfig" not in request:
+        raise ValidationFailedError("VpcConfig is required for clusters with Amazon EKS as the orchestrator.")
+    check_groups(groups, continuous=request.get("NodeProvisioningMode") == "Continuous", of_eks=of_eks)
+    if not of_eks:
+        slurm.check_cluster(request, groups)
+        if twice := slurm.configured_twice(world.surroundings, groups):
+            raise ValidationFailedError(twice)
+    eks = _check_eks(world, request["Orchestrator"]["Eks"]["ClusterArn"]) if of_eks else None
     _check_training_plans(world, groups)
     _check_roles(world, groups)
     for config in (request["VpcConfig"], *_own_vpc_configs(groups)):
         _check_vpc(world, config, eks)
     _check_quota(world, groups, replacing="")
-    _check_dependencies(world, eks)
+    if eks:
+        _check_dependencies(world, eks)
     return eks
 
 
@@ -81,8 +85,8 @@ def check_update(world: World, cluster: HyperPodCluster, request: Request) -> No
     """Raise the error that SageMaker would return for UpdateCluster, if any."""
     check_takes_changes(cluster)
     _refuse_not_simulated(request, NOT_SIMULATED)
-    orchestrator = request.get("Orchestrator", cluster.request["Orchestrator"])
-    if orchestrator != cluster.request["Orchestrator"]:
+    before = cluster.request.get("Orchestrator")
+    if request.get("Orchestrator", before) != before:
         raise ValidationFailedError("The orchestrator of a cluster cannot be changed.")
     groups = request.get("InstanceGroups", [])
     deleted = request.get("InstanceGroupsToDelete", [])
@@ -93,17 +97,33 @@ def check_update(world: World, cluster: HyperPodCluster, request: Request) -> No
     if both:
         raise ValidationFailedError(f"Instance groups cannot be updated and deleted at once: {', '.join(both)}")
     continuous = cluster.continuous or request.get("NodeProvisioningMode") == "Continuous"
-    check_groups(groups, continuous=continuous)
+    of_eks = cluster.eks_name != slurm.NO_EKS
+    check_groups(groups, continuous=continuous, of_eks=of_eks)
     for specification in groups:
         _check_unchanged(cluster.groups.get(specification["InstanceGroupName"]), specification)
-    eks = world.orchestrators.cluster(cluster.eks_name)
-    if eks is None:
+    eks = world.orchestrators.cluster(cluster.eks_name) if of_eks else None
+    if not of_eks:
+        _check_slurm_after(cluster, groups, deleted, request)
+    elif eks is None:
         raise ValidationFailedError(f"The Amazon EKS orchestrator cluster {cluster.eks_name} does not exist.")
     _check_training_plans(world, groups)
     _check_roles(world, groups)
     for config in _own_vpc_configs(groups):
         _check_vpc(world, config, eks)
     _check_quota(world, groups, replacing=cluster.name)
+
+
+def _check_slurm_after(
+    cluster: HyperPodCluster, groups: Iterable[Specification], deleted: Iterable[str], request: Request
+) -> None:
+    """Raise ValidationFailedError unless the groups after the update are those of a Slurm cluster."""
+    named = {name: group.specification for name, group in cluster.groups.items() if not group.deleting}
+    for group in groups:
+        name = group["InstanceGroupName"]
+        before = named.get(name, {})
+        named[name] = {key: before[key] for key in KEPT_WHEN_OMITTED if key in before} | group
+    after = [group for name, group in named.items() if name not in deleted]
+    slurm.check_cluster(cluster.request | {key: request[key] for key in request if key != "InstanceGroups"}, after)
 
 
 def check_takes_changes(cluster: HyperPodCluster) -> None:
@@ -125,7 +145,7 @@ def check_takes_changes(cluster: HyperPodCluster) -> None:
         )
 
 
-def check_groups(groups: Iterable[Specification], *, continuous: bool) -> None:
+def check_groups(groups: Iterable[Specification], *, continuous: bool, of_eks: bool) -> None:
     """Raise ValidationFailedError if an instance group contradicts itself, another group or the provisioning mode."""
     groups = list(groups)
     counted = Counter(group["InstanceGroupName"] for group in groups)
@@ -134,6 +154,7 @@ def check_groups(groups: Iterable[Specification], *, continuous: bool) -> None:
         raise ValidationFailedError(f"Instance group names must be unique: {', '.join(twice)}")
     for group in groups:
         _check_group(group, continuous=continuous)
+        slurm.check_group(group, of_eks=of_eks)
 
 
 def _check_group(group: Specification, *, continuous: bool) -> None:
@@ -225,6 +246,7 @@ def _check_unchanged(group: Group | None, wanted: Specification) -> None:
         changed.append("ThreadsPerCore")
     if volume_keys.of(wanted) != volume_keys.of(group.specification):
         changed.append("VolumeKmsKeyId")
+    slurm.check_unchanged(group, wanted)
     if changed:
         raise ValidationFailedError(
             f"Instance group {group.name}: {', '.join(changed)} cannot be changed. Delete the group and add another."
@@ -300,14 +322,14 @@ def _check_keys(world: World, group: Specification) -> None:
         raise ValidationFailedError(f"Instance group {name}: the execution role may not call {refused[0].action}.")
 
 
-def _check_vpc(world: World, config: Request, eks: EksCluster) -> None:
+def _check_vpc(world: World, config: Request, eks: EksCluster | None) -> None:
     subnets = {subnet_id: world.surroundings.subnet(subnet_id) for subnet_id in config["Subnets"]}
     groups = {group_id: world.surroundings.security_group(group_id) for group_id in config["SecurityGroupIds"]}
     absent = [identifier for identifier, found in (*subnets.items(), *groups.items()) if found is None]
     if absent:
         raise ValidationFailedError(f"VpcConfig names resources that do not exist: {', '.join(absent)}")
     vpcs = {found.vpc_id for found in (*subnets.values(), *groups.values()) if found}
-    vpcs |= {eks.vpc_id} if eks.vpc_id else set()
+    vpcs |= {eks.vpc_id} if eks and eks.vpc_id else set()
     if len(vpcs) > 1:
         raise ValidationFailedError(
             f"Subnets, security groups and the Amazon EKS cluster must share a VPC, not {', '.join(sorted(vpcs))}."

@@ -14,7 +14,7 @@ from threading import RLock
 from typing import Any, Final
 from uuid import uuid4
 
-from embedded_account.hyperpod import rules
+from embedded_account.hyperpod import rules, slurm
 from embedded_account.hyperpod.errors import ConflictError, not_found
 from embedded_account.hyperpod.instances.provisioning import Nodes
 from embedded_account.hyperpod.model import (
@@ -79,22 +79,18 @@ class HyperPodService:
             request=request,
             groups={group.name: group for group in groups},
             created=self.world.timeline.now(),
-            eks_name=eks.name,
+            eks_name=eks.name if eks else slurm.NO_EKS,
             tag_values={tag["Key"]: tag["Value"] for tag in request.pop("Tags", [])},
         )
         self.world.clusters[cluster.name] = cluster
         self._begin_operation(cluster, {group.name: (0, 0) for group in groups})
         self._let_in(cluster, self.world.surroundings.ensure_service_linked_role())
-        self.world.event(
-            cluster,
-            f"Cluster {cluster.name} is being created.",
-            metadata={
-                "Cluster": {
-                    "EksRoleAccessEntries": sorted({group.execution_role for group in groups}),
-                    "SlrAccessEntry": SERVICE_LINKED_ROLE,
-                }
-            },
-        )
+        entries = {
+            "EksRoleAccessEntries": sorted({group.execution_role for group in groups}),
+            "SlrAccessEntry": SERVICE_LINKED_ROLE,
+        }
+        metadata = {"Cluster": entries} if eks else {}
+        self.world.event(cluster, f"Cluster {cluster.name} is being created.", metadata=metadata)
         failure = self.world.faults.take_creation()
         if failure:
             self._plan(cluster, self.world.minutes.accept, lambda: self._end_in_failure(cluster, failure))
@@ -124,7 +120,8 @@ class HyperPodService:
         cluster.status = ClusterStatus.UPDATING
         self.world.event(cluster, f"Cluster {cluster.name} is being updated.")
         self._let_in(cluster)
-        failure = self.world.faults.take_update()
+        twice = slurm.configured_twice(self.world.surroundings, [g.specification for g in cluster.groups.values()])
+        failure = self.world.faults.take_update() or twice
         if failure:
             self._plan(cluster, self.world.minutes.update, lambda: self._roll_back(cluster, failure))
             return
@@ -140,7 +137,8 @@ class HyperPodService:
         if failure:
             self._plan(cluster, self.world.minutes.remove, lambda: self._not_deleted(cluster, failure))
             return
-        cluster.orphaned = self.world.orchestrators.cluster(cluster.eks_name) is None
+        of_eks = cluster.eks_name != slurm.NO_EKS
+        cluster.orphaned = of_eks and self.world.orchestrators.cluster(cluster.eks_name) is None
         self.world.event(cluster, f"Cluster {cluster.name} is being deleted.")
         for group in cluster.groups.values():
             self.world.forget(cluster, "group", group.name)
@@ -188,7 +186,15 @@ class HyperPodService:
         cluster.operations.append(Operation(str(uuid4()), now, dict(original), desired))
 
     def _accepted(self, cluster: HyperPodCluster) -> None:
-        """Set the cluster InService and start to fill its groups (Continuous provisioning)."""
+        """Set the cluster InService and start to fill its groups (Continuous provisioning).
+
+        A new Slurm cluster first waits for its controller and its login node.
+        """
+        first = slurm.waits_for(cluster) if cluster.status is ClusterStatus.CREATING else []
+        if any(group.target and not cluster.current_count(group.name) for group in first):
+            for group in first:
+                self.nodes.fill(cluster, group)
+            return
         self._serve(cluster)
         previous = cluster.previous or {}
         cluster.previous = None
@@ -239,17 +245,26 @@ class HyperPodService:
                 self._plan(cluster, self.world.minutes.remove, lambda: self._remove(cluster))
             return
         checking = any(node.status is NodeStatus.DEEP_HEALTH_CHECK for node in cluster.nodes.values())
+        if cluster.continuous and cluster.status is ClusterStatus.CREATING and self._first_nodes_run(cluster):
+            self._accepted(cluster)
+            return
         waiting = cluster.status in {ClusterStatus.CREATING, ClusterStatus.UPDATING} and not cluster.continuous
         if waiting and filled and not checking and not self.world.planned(cluster, "cluster"):
             cluster.previous = None
             self._serve(cluster)
 
+    def _first_nodes_run(self, cluster: HyperPodCluster) -> bool:
+        first = slurm.waits_for(cluster)
+        return bool(first) and all(cluster.current_count(group.name) for group in first if group.target)
+
     def _fail(self, cluster: HyperPodCluster, message: str) -> None:
         """End a creation in Failed, or roll back an update, after a node or a launch failed.
 
-        With Continuous provisioning a failure does not change the cluster.
+        With Continuous provisioning a failure does not change the cluster, except that of Slurm's controller.
         """
         if cluster.continuous:
+            if cluster.status is ClusterStatus.CREATING and slurm.without_controller(cluster):
+                self._end_in_failure(cluster, message)
             return
         if cluster.status is ClusterStatus.CREATING:
             self._end_in_failure(cluster, message)
@@ -264,6 +279,8 @@ class HyperPodService:
             level="Error",
             metadata={"Cluster": {"FailureMessage": message}},
         )
+        for group in cluster.groups.values():
+            self.world.forget(cluster, "group", group.name)
         for node in cluster.nodes.values():
             if node.status is not NodeStatus.FAILURE:
                 self.nodes.shut_down(cluster, node)

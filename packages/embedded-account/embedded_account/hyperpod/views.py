@@ -17,6 +17,7 @@ ECHOED_OF_GROUPS = (
     "CapacityRequirements",
     "NetworkInterface",
     "TrainingPlanArn",
+    "SlurmConfig",
 )
 DEFAULT_PAGE = 100
 

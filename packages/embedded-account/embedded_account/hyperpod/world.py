@@ -12,6 +12,7 @@ from embedded_account.hyperpod.eks import KubernetesUnavailableError, Orchestrat
 from embedded_account.hyperpod.faults import Faults
 from embedded_account.hyperpod.model import Event, HyperPodCluster
 from embedded_account.hyperpod.schedule import Action, Schedule
+from embedded_account.hyperpod.slurm import OrWithout
 from embedded_account.hyperpod.surroundings import Surroundings
 
 KUBERNETES_RETRY_MINUTES = 1.0
@@ -62,6 +63,9 @@ class World:
     publish: Publish = lambda _type, _detail: None
     minutes: Minutes = field(default_factory=Minutes)
     faults: Faults = field(default_factory=Faults)
+
+    def __post_init__(self) -> None:
+        self.orchestrators = OrWithout(self.orchestrators)
 
     @property
     def clusters(self) -> dict[str, HyperPodCluster]:

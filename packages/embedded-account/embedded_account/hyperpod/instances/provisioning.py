@@ -277,8 +277,7 @@ class Nodes:
         )
         if cluster.continuous:
             self.fill_later(cluster, group, self._world.minutes.retry)
-        else:
-            self._on_failure(cluster, group.shortage)
+        self._on_failure(cluster, group.shortage)
 
     def _scaling(self, cluster: HyperPodCluster, group: Group, failure: str = "") -> dict[str, object]:
         details: dict[str, object] = {
