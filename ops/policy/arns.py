@@ -25,13 +25,21 @@ class Arns:
     @property
     def stacks(self) -> tuple[str, ...]:
         """The environment's stacks; the last part of their ARNs is an id."""
-        names = (naming.stack(self.environment, part) for part in naming.PARTS)
+        names = (naming.stack(self.environment, part) for part in naming.parts_of(self.environment))
         return self.of("cloudformation", *(f"stack/{name}/*" for name in names))
 
     @property
     def eks_cluster(self) -> tuple[str, ...]:
-        """The EKS cluster."""
+        """The EKS cluster; empty where Slurm orchestrates the HyperPod cluster."""
+        if self.environment.slurm:
+            return ()
         return self.of("eks", f"cluster/{naming.eks_cluster(self.environment)}")
+
+    @property
+    def access_entries(self) -> tuple[str, ...]:
+        """The access entries of the EKS cluster; empty where there is none."""
+        account = self.environment.account
+        return tuple(f"{arn.replace(':cluster/', ':access-entry/')}/role/{account}/*" for arn in self.eks_cluster)
 
     @property
     def hyperpod_clusters(self) -> tuple[str, ...]:
@@ -52,8 +60,8 @@ class Arns:
 
     @property
     def repository(self) -> tuple[str, ...]:
-        """The repository of the Ray image; empty if the image comes from elsewhere."""
-        name = self.environment.image.repository
+        """The repository of the Ray image; empty if there is none, or it comes from elsewhere."""
+        name = None if self.environment.slurm else self.environment.image.repository
         return self.of("ecr", f"repository/{name}") if name else ()
 
     @property
@@ -75,5 +83,5 @@ class Arns:
 
     def of_stacks(self, service: str, prefix: str, *parts: str) -> tuple[str, ...]:
         """Return ARNs of resources whose names CloudFormation begins with their stack's."""
-        names = (naming.stack(self.environment, part) for part in parts or naming.PARTS)
+        names = (naming.stack(self.environment, part) for part in parts or naming.parts_of(self.environment))
         return self.of(service, *(f"{prefix}{name}-*" for name in names))

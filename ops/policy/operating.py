@@ -42,10 +42,9 @@ def change_hyperpod(arns: Arns) -> Iterator[Statement]:
         custom_images=bool(images),
         company_key=bool(arns.company_key),
     )
-    entry = f"access-entry/{naming.eks_cluster(environment)}/role/{environment.account}/*"
     region = environment.region
     resources: Mapping[On, Sequence[str]] = {
-        "access-entries": arns.of("eks", entry),
+        "access-entries": arns.access_entries,
         "cluster": arns.hyperpod_clusters,
         "eks-cluster": arns.eks_cluster,
         "everything": EVERYTHING,

@@ -7,6 +7,7 @@ from config import Environment
 from ops.policy import administering, deploying, moving, operating, reading
 from ops.policy.arns import Arns
 from ops.policy.role import Role
+from ops.policy.slurm import slurm_statements
 from ops.policy.statement import Statement
 
 COMMANDS: Final[Mapping[str, tuple[Role, ...]]] = {
@@ -40,6 +41,9 @@ ACCESS: Final = {
 
 def statements(role: Role, environment: Environment) -> list[Statement]:
     """Return what the role may do in the environment. Statements without a resource of it are left out."""
+    if environment.slurm:
+        found = {each.sid: each for each in slurm_statements(role, environment) if each.resources and each.actions}
+        return list(found.values())
     arns = Arns(environment)
     of_role = {
         Role.DEPLOYER: _deployer,

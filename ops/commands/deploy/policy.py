@@ -26,7 +26,8 @@ def policy(
 
     They name the environment's own resources. What exceeds the size of one
     managed policy is split into several: attach all of them to the role. With
-    `--out` the files are ready for `aws iam create-policy`.
+    `--out` the files are ready for `aws iam create-policy`. On a cluster of
+    Slurm, a scientist reaches nodes by SSH only: other sessions are of root.
 
     Exit codes:
     - 0: printed or written
@@ -47,10 +48,15 @@ def policy(
     """
     from ops.policy.documents import MOST_CHARACTERS, documents  # noqa: PLC0415 - it imports the AWS SDK
     from ops.policy.roles import ACCESS, COMMANDS  # noqa: PLC0415
+    from ops.policy.slurm import commands_of  # noqa: PLC0415
 
-    made = documents(role, load(env))
+    environment = load(env, slurm=True)
+    made = documents(role, environment)
     policies = [{"name": each.name, "characters": each.characters, "document": each.document} for each in made]
     commands = [words for words, needed in COMMANDS.items() if role in needed]
+    access = ACCESS[role]
+    if environment.slurm:
+        commands, access = commands_of(role), ""
 
     def table() -> Table:
         drawn = Table("policy", "characters", "statements", box=None, pad_edge=False)
@@ -62,7 +68,7 @@ def policy(
         out.mkdir(parents=True, exist_ok=True)
         for each in made:
             (out / f"{each.name}.json").write_text(json.dumps(each.document, indent=2) + "\n")
-    emit({"role": role.value, "access": ACCESS[role], "commands": commands, "policies": policies}, table, output)
+    emit({"role": role.value, "access": access, "commands": commands, "policies": policies}, table, output)
     if output is not Format.TABLE:
         return
     if len(made) > 1:
@@ -71,5 +77,6 @@ def policy(
         say(f"aws iam create-policy --policy-name {each.name} --policy-document file://{out}/{each.name}.json")
     if not out:
         say("the documents: -o json, or --out FOLDER")
-    say(f"Kubernetes: list the role's ARN under access.{ACCESS[role]} of the environment, then deploy the eks stack")
+    if access:
+        say(f"Kubernetes: list the role's ARN under access.{access} of the environment, then deploy the eks stack")
     say(f"for: ops {', ops '.join(commands)}")

@@ -28,7 +28,8 @@ from tests.support import authorization_reference as reference
 
 COMPANY = "a company's"
 """The example with all of a company's rules; the others have none."""
-ENVIRONMENTS = ("small", "dev", "prod", "closed", "existing-vpc", "existing-eks", COMPANY)
+EXAMPLE_OF = {COMPANY: "closed", "slurm": "slurm"}
+ENVIRONMENTS = ("small", "dev", "prod", "closed", "existing-vpc", "existing-eks", "slurm", COMPANY)
 OFFLINE = {
     *("charts fetch", "check", "explain", "gate", "images", "import"),
     *("manifests", "migrate", "new", "policy", "review", "schema"),
@@ -52,7 +53,7 @@ every_environment = pytest.mark.parametrize("name", ENVIRONMENTS)
 
 @cache
 def environment(name: str) -> Environment:
-    return config.load("closed", EXAMPLES) if name == COMPANY else config.load(name)
+    return config.load(EXAMPLE_OF[name], EXAMPLES) if name in EXAMPLE_OF else config.load(name)
 
 
 def granted(name: str, role: Role) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,39 @@
+"""The table of the Slurm guide's values: each has a verdict, each departure a reason, and the example agrees."""
+
+import re
+
+import pytest
+
+import config
+from config.load import EXAMPLES
+from rehearsal.paths import REPOSITORY
+
+PAGE = (REPOSITORY / "docs" / "reference" / "slurm-guide.md").read_text()
+ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line.startswith("|")]
+JUDGED = [row for row in ROWS if len(row) == 3 and row[1] in {"same", "changed", "replaced"}]
+TABLES = re.findall(r"^\| published \| \|", PAGE, re.MULTILINE)
+
+
+def test_each_published_value_has_a_verdict() -> None:
+    rows = [row for row in ROWS if len(row) == 3 and row[0] not in {"published", "---"}]
+    assert rows == JUDGED
+    assert len(TABLES) == 5
+    assert len(JUDGED) > 40
+
+
+@pytest.mark.parametrize("row", [row for row in JUDGED if row[1] != "same"], ids=lambda row: row[0][:40])
+def test_each_departure_says_what_is_done_instead(row: list[str]) -> None:
+    assert row[2]
+
+
+def test_the_examples_values_are_those_of_the_page() -> None:
+    groups = {group.name: group for group in config.load("slurm", EXAMPLES).hyperpod.instance_groups}
+    controller = groups["controller-machine"]
+    assert (controller.instance_type, controller.count, controller.threads_per_core) == ("ml.c5.xlarge", 1, 1)
+    [compute] = [group for group in groups.values() if group.slurm and group.slurm.node == "compute"]
+    stated = f"`{compute.name}`, `{compute.instance_type}`, {compute.count}:"
+    assert stated in PAGE
+    assert compute.slurm
+    assert ["partition `dev`", "same", ""] in JUDGED
+    assert compute.slurm.partition == "dev"
+    assert groups["login-group"].slurm
