@@ -8,7 +8,7 @@ from config.model.company import Company
 from config.model.eks import Access, AddOn, Eks, ExistingEks, KubeflowPart, SystemNodes
 from config.model.environment import PARTS_OF_EKS, AbsentPartError, Environment, Notifications, SlurmEnvironment
 from config.model.fsx import Checkpoints, DataRepository, ExistingFileSystem, Fsx
-from config.model.hyperpod import HyperPod, InstanceGroup, Taint
+from config.model.hyperpod import HyperPod, InstanceGroup, Taint, TieredStorage
 from config.model.network import ExistingSubnet, ExistingVpc, Network
 from config.model.observability import InCluster, Observability
 from config.model.ray import (
@@ -62,4 +62,5 @@ __all__ = [
     "SlurmNode",
     "SystemNodes",
     "Taint",
+    "TieredStorage",
 ]

@@ -122,6 +122,9 @@ def keys_of_kubernetes(environment: Environment) -> Iterator[Violation]:
     if environment.hyperpod.sub_charts:
         reason = "sub-charts are installed in an EKS cluster"
         yield Violation("hyperpod.sub_charts", reason, "hyperpod without sub_charts", "remove sub_charts")
+    if environment.hyperpod.tiered_storage:
+        reason = "AWS documents HyperPod's memory tier for clusters that EKS orchestrates"
+        yield Violation("hyperpod.tiered_storage", reason, "hyperpod without tiered_storage", "remove tiered_storage")
     if environment.network.closed:
         reason = "the lifecycle scripts of Slurm's nodes install packages from the internet"
         yield Violation("network.nat_gateways", reason, "one, one-per-zone", "write nat_gateways: one")

@@ -121,8 +121,13 @@ def ends(environment: Environment) -> Ends:
 
 def allowed(flows: tuple[Flow, ...], environment: Environment) -> tuple[Flow, ...]:
     """Return the flows without those whose key the environment does not enable."""
-    on = {key for part in (environment.aws_ray, environment.observability) for key, value in part if value}
-    return tuple(flow for flow in flows if flow.key is None or flow.key in on)
+    return tuple(flow for flow in flows if flow.key is None or enabled(flow.key, environment))
+
+
+def enabled(key: Key, environment: Environment) -> bool:
+    """Return whether `aws_ray` or `observability` enables a flow; HyperPod's memory tier needs no key there."""
+    on = any(getattr(part, key, None) for part in (environment.aws_ray, environment.observability))
+    return on or (key == "tiered_checkpoints" and environment.hyperpod.tiered_storage is not None)
 
 
 # Without the link-local addresses: there, instance metadata gives a node's credentials to every caller.

@@ -23,6 +23,7 @@ as a table of pods, which a test evaluates.
 
 A flow with a key is allowed only if [`aws_ray`](environment.md#aws_ray) or
 [`observability`](environment.md#observability) enables it.
+[`hyperpod.tiered_storage`](environment.md#hyperpodtiered_storage) enables `tiered_checkpoints`, too.
 """
 
 

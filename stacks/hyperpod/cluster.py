@@ -58,6 +58,7 @@ class HyperPodCluster(Construct):
                 "VpcConfig": _vpc_config(subnet, security_group),
                 **orchestration,
                 "NodeRecovery": settings.node_recovery,
+                **_given("TieredStorageConfig", _tiered_storage(settings)),
                 "InstanceGroups": [
                     _instance_group(
                         group,
@@ -106,6 +107,11 @@ def _instance_group(
         **_given("TrainingPlanArn", group.training_plan),
         **_given("ImageId", group.image_id),
     }
+
+
+def _tiered_storage(settings: HyperPod) -> dict[str, Any]:
+    tier = settings.tiered_storage
+    return {"Mode": "Enable", "InstanceMemoryAllocationPercentage": tier.memory_percent} if tier else {}
 
 
 def _volumes(group: InstanceGroup, key: kms.IKey | None) -> list[dict[str, Any]]:

@@ -61,6 +61,7 @@ def check_create(world: World, request: Request) -> EksCluster | None:
             f"Resource Already Exists: Cluster with name {name} already exists. Choose a different name."
         )
     _refuse_not_simulated(request, NOT_SIMULATED)
+    _check_tiered_storage(request)
     groups = request.get("InstanceGroups", [])
     of_eks = "Eks" in request.get("Orchestrator", {})
     if of_eks and "VpcConfig" not in request:
@@ -88,6 +89,9 @@ def check_update(world: World, cluster: HyperPodCluster, request: Request) -> No
     before = cluster.request.get("Orchestrator")
     if request.get("Orchestrator", before) != before:
         raise ValidationFailedError("The orchestrator of a cluster cannot be changed.")
+    _check_tiered_storage(request)
+    if "TieredStorageConfig" in request and not {"InstanceGroups", "NodeRecovery"} & request.keys():
+        raise ValidationFailedError("TieredStorageConfig cannot be updated alone: give InstanceGroups or NodeRecovery.")
     groups = request.get("InstanceGroups", [])
     deleted = request.get("InstanceGroupsToDelete", [])
     unknown = [name for name in deleted if name not in cluster.groups]
@@ -124,6 +128,13 @@ def _check_slurm_after(
         named[name] = {key: before[key] for key in KEPT_WHEN_OMITTED if key in before} | group
     after = [group for name, group in named.items() if name not in deleted]
     slurm.check_cluster(cluster.request | {key: request[key] for key in request if key != "InstanceGroups"}, after)
+
+
+def _check_tiered_storage(request: Request) -> None:
+    percentage = request.get("TieredStorageConfig", {}).get("InstanceMemoryAllocationPercentage", 20)
+    # The API's model takes 0 to 100; the service refuses less than 20.
+    if percentage < 20:
+        raise ValidationFailedError("InstanceMemoryAllocationPercentage must be between 20 and 100.")
 
 
 def check_takes_changes(cluster: HyperPodCluster) -> None:
