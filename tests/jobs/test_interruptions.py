@@ -6,7 +6,10 @@ steps since the last checkpoint and the current step are repeated. With asynchro
 one interval older, because the newest was still being written.
 """
 
+import os
 import random
+import signal
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import permutations
 from typing import Final
@@ -63,6 +66,13 @@ class Interrupted:
         """Wait until workers have resumed after each interruption."""
         wanted = len(self.reached) + 1
         wait_until(lambda: len(self.resumed()) == wanted, f"group {wanted} of workers", REHEARSAL_PATIENCE)
+
+
+def kill_a_worker(run: Interrupted, stretch: range) -> None:
+    """Kill the process of any worker; its node stays."""
+    run.wait_for_step_of(stretch)
+    os.kill(run.draw.choice(run.runs.workers()), signal.SIGKILL)
+    run.note()
 
 
 def kill_a_node(run: Interrupted, stretch: range) -> None:
@@ -130,6 +140,7 @@ def hang_at(stretch: range) -> int:
 
 
 Interruption = Callable[[Interrupted, range], None]
+KILLS: Final[tuple[Interruption, ...]] = (kill_a_worker, kill_a_node, lose_the_head)
 INTERRUPTIONS: Final[tuple[Interruption, ...]] = (kill_a_node, freeze_a_node, tear_a_checkpoint, lose_the_head, hang)
 ORDERS: Final = {"-".join(each.__name__ for each in order): order for order in permutations(INTERRUPTIONS)}
 CASES: Final = {
@@ -154,6 +165,7 @@ def assert_resumed(run: Interrupted, *, asynchronous: bool = False) -> None:
     most = (2 if asynchronous else 1) * EVERY + 1
     first, *resumed = run.resumed()
     print(f"reached {run.reached}, resumed from {resumed}")
+    print(f"steps lost: {[step - origin for step, origin in zip(run.reached, resumed, strict=False)]}")
     assert first == 0
     for step, origin in zip(run.reached, resumed, strict=True):
         assert 0 <= step - origin <= most
@@ -189,17 +201,18 @@ def test_run_with_every_interruption_ends_like_an_undisturbed_run(
 
 @pytest.mark.long
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["blocking", "asynchronous"])
-def test_twenty_kills_of_worker_nodes_change_nothing(
+def test_twenty_random_kills_change_nothing(
     nodes: Nodes, runs: Runs, undisturbed: Callable[..., Undisturbed], draw: random.Random, asynchronous: bool
 ) -> None:
-    kills = 20
-    size = (f"--steps={STRETCH * kills}", f"--every={EVERY}", f"--worker-failures={kills}")
+    kills = draw.choices(KILLS, k=20)
+    print(Counter(kill.__name__ for kill in kills), [kill.__name__ for kill in kills])
+    size = (f"--steps={STRETCH * len(kills)}", f"--every={EVERY}", f"--worker-failures={len(kills)}")
     expected = undisturbed(*size)
     run = Interrupted(nodes, runs, draw, *size, *(["--asynchronous"] if asynchronous else []))
-    for index in range(kills):
+    for index, kill in enumerate(kills):
         stretch = range(index * STRETCH, (index + 1) * STRETCH)
         runs.allow(stretch.stop)
-        kill_a_node(run, stretch)
+        kill(run, stretch)
     assert run.attempt.wait() == 0, run.attempt.output
     assert_resumed(run, asynchronous=asynchronous)
     assert_as_undisturbed(runs, expected)
