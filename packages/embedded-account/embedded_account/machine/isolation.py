@@ -75,7 +75,6 @@ def child_environment(
         "HELM_DATA_HOME": str(home / "helm/data"),
         "KUBECONFIG": str(home / "kubeconfig"),
         "NO_PROXY": "*",
-        "PYTHONDONTWRITEBYTECODE": "1",
         "npm_config_cache": str(home / ".npm"),
     }
     return environment | dict(extra or {})
