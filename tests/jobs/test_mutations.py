@@ -1,5 +1,6 @@
 """Defects that once went unseen are seen: each test of mutations.py fails on its mutation, and passes without it."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -43,7 +44,9 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(copy: Path, *tests: str) -> "subprocess.CompletedProcess[str]":
     argv = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"]
     argv += [f"tests/jobs/{test}" for test in tests]
-    return subprocess.run(argv, cwd=copy, capture_output=True, text=True, check=False)
+    # Bytecode of a mutation would be valid for another of the same second and length.
+    env = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(argv, cwd=copy, env=env, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.long

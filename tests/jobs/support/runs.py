@@ -1,10 +1,9 @@
-"""Start the small training (small_training.py) as a user would, and read its results."""
+"""Start the small training (small_training.py), and read its results."""
 
 import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
 from ray_resume.checkpoint_store import CheckpointStore, Saved
 from ray_resume.storage import open_storage
+from tests.jobs.support.forkserver import Script
 from tests.jobs.support.ray_nodes import Nodes
 from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
 
@@ -49,7 +49,7 @@ class Runs:
         self.trace = directory / "trace"
         self.log = directory / "log.txt"
         self.trace.mkdir()
-        self._jobs: list[subprocess.Popen[bytes]] = []
+        self._jobs: list[Script] = []
 
     def __enter__(self) -> Self:
         return self
@@ -61,17 +61,16 @@ class Runs:
 
     def start(self, *arguments: str, attempt: int | None = None, script: Path = JOB) -> "Attempt":
         """Start an attempt of the run."""
-        argv = [sys.executable, str(script), "--storage", str(self.storage), *arguments]
+        argv = [str(script), "--storage", str(self.storage), *arguments]
         if script == JOB:
             argv += ["--trace", str(self.trace)]
         env = {**os.environ, "RAY_ADDRESS": self.nodes.address, "PYTHONUNBUFFERED": "1"}
         if attempt is not None:
             env["RUN_ATTEMPT"] = str(attempt)
-        with self.log.open("ab") as log:
-            start = log.tell()
-            job = subprocess.Popen(argv, env=env, stdout=log, stderr=subprocess.STDOUT)
-        self._jobs.append(job)
-        return Attempt(job, self.log, start)
+        self.log.touch()
+        start = self.log.stat().st_size
+        self._jobs.append(Script(argv, env, self.log))
+        return Attempt(self._jobs[-1], self.log, start)
 
     @property
     def store(self) -> CheckpointStore:
@@ -138,7 +137,7 @@ class Runs:
 class Attempt:
     """A started job."""
 
-    job: subprocess.Popen[bytes]
+    job: Script | subprocess.Popen[bytes]
     log: Path
     start: int
 

@@ -1,6 +1,5 @@
 """Run a function in several processes of one process group."""
 
-import multiprocessing as python_multiprocessing
 import os
 import sys
 from collections.abc import Callable
@@ -11,18 +10,9 @@ import torch
 import torch.distributed as dist
 from torch import multiprocessing
 
-# PyTorch, Ray and PEFT take seconds to import: processes are forked from one that has imported them.
-python_multiprocessing.set_forkserver_preload(
-    [
-        "torch.distributed.checkpoint.state_dict",
-        "torch.distributed.fsdp",
-        "ray_resume.worker",
-        "ray_resume.torch_state",
-        "llm_model",
-        "peft",
-        __name__,
-    ]
-)
+from tests.jobs.support import forkserver
+
+forkserver.prepare()
 
 
 def together(workers: int, task: Callable[..., None], meeting: Path, *arguments: Any, backend: str = "gloo") -> None:
