@@ -17,6 +17,7 @@ from k8s_charts.controllers.reaper import Reaper, ReaperChart
 from k8s_charts.helm.images import copy_of
 from k8s_charts.image_build.context import BUILD_ARGUMENTS, context_files, context_tag
 from k8s_charts.image_build.job import ImageBuild, ImageBuildChart
+from k8s_charts.observability.from_environment import observability
 from k8s_charts.ray.cluster import RayClusterChart
 from k8s_charts.ray.from_environment import priority_class, ray_cluster
 from k8s_charts.ray.priority_class import PriorityClassChart
@@ -60,7 +61,9 @@ class RayFacts:
 
 @dataclass(frozen=True)
 class RayObjects:
-    """The ray stack's sets of objects, each applied and deleted as a whole; the last three are by RayCluster name."""
+    """The ray stack's sets of objects, each applied and deleted as a whole; the last three are by RayCluster name.
+
+    `observability` is empty if it is off."""
 
     namespace: ProjectChart
     policies: ProjectChart
@@ -72,6 +75,7 @@ class RayObjects:
     controller_code: ProjectChart
     reaper: ProjectChart
     job_supervisor: ProjectChart
+    observability: dict[str, ProjectChart]
     viewers: ProjectChart | None
     cluster_policies: dict[str, ProjectChart]
     priorities: dict[str, ProjectChart]
@@ -100,6 +104,7 @@ def ray_objects(environment: Environment, facts: RayFacts) -> RayObjects:
         controller_code=_controller_code(app, environment),
         reaper=ReaperChart(app, "reaper", reaper=_reaper(environment)),
         job_supervisor=JobSupervisorChart(app, "job-supervisor", supervisor=_job_supervisor(environment)),
+        observability=observability(app, environment),
         viewers=_viewers(app, environment) if environment.access.viewers else None,
         cluster_policies={
             cluster.name: RayClusterPoliciesChart(
@@ -167,7 +172,8 @@ def _viewers(app: cdk8s.App, environment: Environment) -> ProjectChart:
     ray = environment.ray.namespace
     own = [ray, environment.kuberay.namespace, naming.volume_namespace(environment)]
     build = [names.IMAGE_BUILD_NAMESPACE] if environment.image.built else []
-    return ViewersChart(app, "viewers", ray_namespace=ray, namespaces=list(dict.fromkeys([*own, *build])))
+    seen = [names.PROMETHEUS_NAMESPACE] if environment.observability.in_cluster else []
+    return ViewersChart(app, "viewers", ray_namespace=ray, namespaces=list(dict.fromkeys([*own, *build, *seen])))
 
 
 def _ray_namespace(environment: Environment) -> Namespace:

@@ -69,7 +69,10 @@ def estimate(environment: Environment) -> list[Cost]:
 
     What `unpriced` names is not in it, nor what exists without the environment.
     """
-    return priced(planned(environment))
+    lines = priced(planned(environment))
+    if environment.observability.in_cluster:
+        lines.append(Cost("Prometheus and Grafana", "on the system nodes", 0.0))
+    return lines
 
 
 def planned(environment: Environment) -> Inventory:

@@ -10,6 +10,7 @@ from config.model.environment import Environment, Notifications
 from config.model.fsx import Checkpoints, DataRepository, ExistingFileSystem, Fsx
 from config.model.hyperpod import HyperPod, InstanceGroup, Taint
 from config.model.network import ExistingSubnet, ExistingVpc, Network
+from config.model.observability import InCluster, Observability
 from config.model.ray import (
     Autoscaling,
     AwsRay,
@@ -41,11 +42,13 @@ __all__ = [
     "Fsx",
     "HyperPod",
     "Image",
+    "InCluster",
     "InstanceGroup",
     "KubeRay",
     "KubeflowPart",
     "Network",
     "Notifications",
+    "Observability",
     "Ray",
     "RayCluster",
     "RayHead",

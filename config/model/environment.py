@@ -10,6 +10,7 @@ from config.model.eks import Access, Eks
 from config.model.fsx import Fsx
 from config.model.hyperpod import HyperPod, InstanceGroup
 from config.model.network import Network
+from config.model.observability import Observability
 from config.model.ray import AwsRay, Image, KubeRay, Ray
 
 RuleId = Annotated[
@@ -86,6 +87,7 @@ class Environment(Model):
     kuberay: KubeRay = Field(default=KubeRay(), description="The KubeRay operator.")
     ray: Ray = Field(description="The RayClusters.")
     aws_ray: AwsRay = Field(default=AwsRay(), description="AWS features for Ray.")
+    observability: Observability = Field(default=Observability(), description="Metrics, dashboards and alerts.")
     notifications: Notifications | None = Field(default=None, description="Who is notified of events.")
 
     def instance_group(self, name: str) -> InstanceGroup:

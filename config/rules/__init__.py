@@ -86,6 +86,7 @@ RULES: Final[tuple[Rule, ...]] = (
     fsx.reclaim_policy,
     fsx.room_for_checkpoints,
     fsx.time_for_checkpoints,
+    eks.metrics_fit_the_system_nodes,
     image.one_image,
     image.ray_version,
     image.pip_requirements,

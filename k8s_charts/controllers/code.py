@@ -75,10 +75,19 @@ def code_of(module: str) -> dict[str, str]:
     wanted = ["__init__", module]
     while wanted:
         name = wanted.pop()
-        text = (PACKAGE / f"{name}.py").read_text()
+        text = _file(name).read_text()
         code[f"{name}.py"] = text
         wanted += [found for found in _IMPORT.findall(text) if f"{found}.py" not in code]
     return dict(sorted(code.items()))
+
+
+def _file(module: str) -> Path:
+    """Return the file of a module; in a pod, modules of the package's folders are beside the others."""
+    return (
+        next(iter(PACKAGE.glob(f"*/{module}.py")), PACKAGE / f"{module}.py")
+        if module != "__init__"
+        else PACKAGE / "__init__.py"
+    )
 
 
 def digest(code: Mapping[str, str]) -> str:

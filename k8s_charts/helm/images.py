@@ -77,6 +77,11 @@ def copy_of(image: str, registry: str | None) -> str:
     return f"{registry}/{image.split('/', 1)[1]}" if registry else image
 
 
+def pushed_copy(image: str, registry: str) -> str:
+    """Return where the copy of `image` is pushed to: by its tag, because a registry may drop what has none."""
+    return copy_of(image, registry).split("@")[0]
+
+
 def own_repository(image: str, environment: Environment) -> str | None:
     """Return the ECR repository of `image` if it is in the environment's own account and region, else None."""
     registry = f"{environment.account}.dkr.ecr.{environment.region}.amazonaws.com/"
@@ -102,6 +107,9 @@ def public_images(environment: Environment) -> Iterator[PublicImage]:
         for image in images if chart != kuberay.CHART or version == environment.kuberay.version else ():
             yield PublicImage(image.image, chart, copied=bool(image.values))
     yield PublicImage(versions.PYTHON_IMAGE, "controllers")
+    if environment.observability.in_cluster:
+        yield PublicImage(versions.PROMETHEUS_IMAGE, "observability")
+        yield PublicImage(versions.GRAFANA_IMAGE, "observability")
     if environment.image.uri is None:
         yield from (PublicImage(image, "image build") for image in BUILD)
 

@@ -7,7 +7,13 @@ from typing import Any, Final
 from config import labels
 from config.facts.capacity import Resources
 from config.model import ClaimVolume, SecretVariable, Taint
-from k8s_charts.shared.names import PROMETHEUS_NAMESPACE, RAY_SERVICE_ACCOUNT
+from k8s_charts.shared.names import (
+    GRAFANA_SERVICE,
+    PROMETHEUS_NAMESPACE,
+    PROMETHEUS_PORT,
+    PROMETHEUS_SERVICE,
+    RAY_SERVICE_ACCOUNT,
+)
 from k8s_charts.shared.tolerations import tolerations
 
 # The user and group `ray` of the rayproject/ray images (ray-project/ray: docker/base-deps/Dockerfile).
@@ -26,8 +32,8 @@ GRACE_SECONDS: Final = 30
 # reaches Grafana through a port-forward.
 DASHBOARD_ENV: Final = {
     "RAY_GRAFANA_IFRAME_HOST": "http://localhost:3000",
-    "RAY_GRAFANA_HOST": f"http://prometheus-grafana.{PROMETHEUS_NAMESPACE}.svc:80",
-    "RAY_PROMETHEUS_HOST": f"http://prometheus-kube-prometheus-prometheus.{PROMETHEUS_NAMESPACE}.svc:9090",
+    "RAY_GRAFANA_HOST": f"http://{GRAFANA_SERVICE}.{PROMETHEUS_NAMESPACE}.svc:80",
+    "RAY_PROMETHEUS_HOST": f"http://{PROMETHEUS_SERVICE}.{PROMETHEUS_NAMESPACE}.svc:{PROMETHEUS_PORT}",
 }
 
 

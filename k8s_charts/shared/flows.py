@@ -7,7 +7,7 @@ traffic of the node.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
@@ -15,11 +15,13 @@ from config import Environment
 from k8s_charts.shared.names import (
     CHECKPOINTS_PORT,
     DASHBOARD_PORT,
+    GRAFANA_PORT,
     HYPERPOD_NAMESPACE,
     JOB_MONITORING_PORT,
     METRICS_PORT,
     OBSERVABILITY_NAMESPACE,
     PROMETHEUS_NAMESPACE,
+    PROMETHEUS_PORT,
     RAY_NODE,
     RAYJOB_LABEL,
     REAPER,
@@ -28,7 +30,7 @@ from k8s_charts.shared.names import (
 )
 
 Labels = Mapping[str, str]
-AwsRayKey = Literal["hang_detection", "tiered_checkpoints", "metrics"]
+Key = Literal["hang_detection", "tiered_checkpoints", "metrics", "in_cluster"]
 
 _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 _RAY_HEAD: Final[Labels] = MappingProxyType({"ray.io/node-type": "head"})
@@ -37,9 +39,11 @@ _RAYJOB: Final[Labels] = MappingProxyType({RAYJOB_LABEL: "true"})
 # The label that the operator's chart sets.
 _OPERATOR: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": "kuberay-operator"})
 _ALL: Final[Labels] = MappingProxyType({})
+PROMETHEUS_PODS: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": "prometheus"})
+GRAFANA_PODS: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": "grafana"})
 # Prometheus; Grafana's container; Grafana's Service. The VPC CNI checks a packet before a Service's address is
 # translated (EKS user guide, network policies: "the service port must be the same as the container port").
-_CHARTS_PORTS: Final = (9090, 3000, 80)
+_CHARTS_PORTS: Final = (PROMETHEUS_PORT, GRAFANA_PORT, 80)
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class Flow:
     """Connections of a namespace's `pods` (`said` is their name for readers) from (`in`) or to (`out`) the peers.
 
     They use the TCP `ports` (none: every port), and with `udp` the same UDP ports. A flow with a `key` is allowed only
-    if the environment's `aws_ray` enables that key.
+    if the environment's `aws_ray` or `observability` enables that key.
     """
 
     name: str
@@ -84,7 +88,7 @@ class Flow:
     reason: str
     ports: tuple[int, ...] = ()
     udp: bool = False
-    key: AwsRayKey | None = None
+    key: Key | None = None
 
     def specification(self) -> dict[str, Any]:
         """Return the flow as Kubernetes' NetworkPolicySpec."""
@@ -116,8 +120,9 @@ def ends(environment: Environment) -> Ends:
 
 
 def allowed(flows: tuple[Flow, ...], environment: Environment) -> tuple[Flow, ...]:
-    """Return the flows without those that the environment's `aws_ray` does not enable."""
-    return tuple(flow for flow in flows if flow.key is None or getattr(environment.aws_ray, flow.key))
+    """Return the flows without those whose key the environment does not enable."""
+    on = {key for part in (environment.aws_ray, environment.observability) for key, value in part if value}
+    return tuple(flow for flow in flows if flow.key is None or flow.key in on)
 
 
 # Without the link-local addresses: there, instance metadata gives a node's credentials to every caller.
@@ -157,6 +162,13 @@ def ray_flows(ends: Ends) -> tuple[Flow, ...]:
         Flow("operator", "heads", _RAY_HEAD, "in", (operator,), status, (DASHBOARD_PORT,)),
         Flow("inside-rayjobs", rayjobs, _RAYJOB, "both", (Peer(rayjobs, labels=_RAYJOB),), inside),
         *_aws_ray_flows(ends),
+        Flow(
+            *("supervisor-metrics", "submitters", _SUBMITTER, "in"),
+            peers=(Peer("Prometheus", PROMETHEUS_NAMESPACE, PROMETHEUS_PODS),),
+            reason=_SCRAPED,
+            ports=(METRICS_PORT,),
+            key="in_cluster",
+        ),
     )
 
 
@@ -206,6 +218,33 @@ def operator_flows(ends: Ends) -> tuple[Flow, ...]:
         Flow("ray-jobs", "the operator", _OPERATOR, "out", (heads,), status, (DASHBOARD_PORT,)),
         _collected("the operator", _OPERATOR),
     )
+
+
+def observability_flows(ends: Ends) -> tuple[Flow, ...]:
+    """Return the flows of the namespace of Prometheus and Grafana, which `observability.in_cluster` makes."""
+    prometheus, grafana = ("Prometheus", PROMETHEUS_PODS), ("Grafana", GRAFANA_PODS)
+    scraped = (
+        Peer("Ray's pods", ends.ray_namespace, RAY_NODE),
+        Peer("submitters", ends.ray_namespace, _SUBMITTER),
+        Peer("all pods of the operator's namespace", ends.operator_namespace, _ALL),
+    )
+    dns, https = _names_and_https(*prometheus, _KUBERNETES_API)
+    series = "Grafana draws Prometheus' series"
+    return (
+        dns,
+        https,
+        replace(dns, name="grafana-dns", said=grafana[0], pods=grafana[1]),
+        Flow("scrape", *prometheus, "out", scraped, _SCRAPED, (METRICS_PORT,)),
+        *(_shown_by_heads(ends, *pods) for pods in (prometheus, grafana)),
+        Flow("series", *prometheus, "in", (Peer("Grafana", labels=GRAFANA_PODS),), series, (PROMETHEUS_PORT,)),
+        Flow("read-series", *grafana, "out", (Peer("Prometheus", labels=PROMETHEUS_PODS),), series, (PROMETHEUS_PORT,)),
+    )
+
+
+def _shown_by_heads(ends: Ends, said: str, pods: Labels) -> Flow:
+    reason = "the dashboard embeds Grafana's panels of Prometheus' series"
+    heads = Peer("heads", ends.ray_namespace, _RAY_HEAD)
+    return Flow(f"{said.lower()}-charts", said, pods, "in", (heads,), reason, _CHARTS_PORTS)
 
 
 def _collected(said: str, pods: Labels) -> Flow:

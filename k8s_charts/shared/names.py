@@ -11,6 +11,9 @@ OBSERVABILITY_NAMESPACE: Final = "hyperpod-observability"
 IMAGE_BUILD_NAMESPACE: Final = "image-build"
 # The namespace of the walkthrough's kube-prometheus stack (release name `prometheus`).
 PROMETHEUS_NAMESPACE: Final = "prometheus-system"
+# The names that this stack gives to its Services.
+PROMETHEUS_SERVICE: Final = "prometheus-kube-prometheus-prometheus"
+GRAFANA_SERVICE: Final = "prometheus-grafana"
 
 FSX_CSI_SERVICE_ACCOUNT: Final = "fsx-csi-controller-sa"
 FSX_CSI_DRIVER: Final = "fsx.csi.aws.com"
@@ -31,6 +34,10 @@ JOB_SUPERVISOR_CODE: Final = f"{JOB_SUPERVISOR}-code"
 RAYJOB_SUBMITTER: Final = "rayjob-submitter"
 RAYJOB_SUBMITTER_CODE: Final = f"{RAYJOB_SUBMITTER}-code"
 
+# The container of Prometheus' pod that exports what Leases and nodes say, and the ConfigMap of its code.
+EXPORTER: Final = "exporter"
+EXPORTER_CODE: Final = "exporter-code"
+
 # Prefix in the data bucket that the Ray pods read and write.
 RAY_DATA_PREFIX: Final = "ray"
 # Directory at the file system's root that belongs to Ray's user.
@@ -46,6 +53,8 @@ GCS_PORT: Final = 6379
 CLIENT_PORT: Final = 10001
 # Port on which Ray's pods, KubeRay and the reaper serve metrics.
 METRICS_PORT: Final = 8080
+PROMETHEUS_PORT: Final = 9090
+GRAFANA_PORT: Final = 3000
 # HyperPod's job monitoring agent on each node, as `toolkit-for-ray-on-sagemaker-ai` 1.0.4 calls it, and HyperPod's
 # checkpoint daemons, as `amzn-sagemaker-checkpointing` 1.1.3 calls them.
 JOB_MONITORING_PORT: Final = 8889

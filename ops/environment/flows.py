@@ -8,11 +8,12 @@ from k8s_charts.shared.flows import (
     REAPER_FLOW,
     Ends,
     Flow,
+    observability_flows,
     operator_flows,
     ray_cluster_flows,
     ray_flows,
 )
-from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE
+from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE, PROMETHEUS_NAMESPACE
 
 _INTRODUCTION: Final = """# Allowed connections
 
@@ -20,7 +21,8 @@ Every connection that the NetworkPolicies allow, and why. Generated from `k8s_ch
 All other connections are denied, in both directions. [docs/explain/isolation.md](../explain/isolation.md) shows them
 as a table of pods, which a test evaluates.
 
-A flow with a key is allowed only if [`aws_ray`](environment.md#aws_ray) enables it.
+A flow with a key is allowed only if [`aws_ray`](environment.md#aws_ray) or
+[`observability`](environment.md#observability) enables it.
 """
 
 
@@ -31,6 +33,7 @@ def page() -> str:
         ("`ray.namespace`", (*ray_flows(ends), *ray_cluster_flows("RAYCLUSTER"))),
         ("`kuberay.namespace`", (*operator_flows(ends), REAPER_FLOW)),
         (f"`{IMAGE_BUILD_NAMESPACE}`", IMAGE_BUILD_FLOWS),
+        (f"`{PROMETHEUS_NAMESPACE}` (`in_cluster`)", observability_flows(ends)),
     )
     return "\n".join([_INTRODUCTION, *(line for title, flows in sections for line in _section(title, flows))])
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from config import Environment
 from k8s_charts.helm.release import on_system_nodes
+from k8s_charts.shared.flows import PROMETHEUS_PODS
 from k8s_charts.shared.names import (
     CHECKPOINTS_HOST,
     CHECKPOINTS_PORT,
@@ -22,6 +23,9 @@ from k8s_charts.shared.names import (
     JOB_MONITORING_PORT,
     METRICS_PORT,
     OBSERVABILITY_NAMESPACE,
+    PROMETHEUS_NAMESPACE,
+    PROMETHEUS_PORT,
+    PROMETHEUS_SERVICE,
     RAY_NODE,
     SUBMITTER_LABEL,
 )
@@ -34,6 +38,7 @@ _FORGOTTEN_SECONDS: Final = 300
 _PROGRAM: Final = Path(probe.__file__)
 # Each of these ports runs the code that it receives.
 _HEAD_PORTS: Final = (DASHBOARD_PORT, GCS_PORT, CLIENT_PORT)
+PROMETHEUS_HOST: Final = f"{PROMETHEUS_SERVICE}.{PROMETHEUS_NAMESPACE}.svc.cluster.local"
 # A user id that no user of the nodes has.
 _USER: Final = 65532
 
@@ -82,7 +87,8 @@ def plan(environment: Environment, heads: Mapping[str, Head]) -> list[Origin]:
     if environment.image.built:
         places["image-build"] = IMAGE_BUILD_NAMESPACE
     strangers = [
-        Origin(name, namespace, tuple(_to_heads(name, heads, open_ports=()))) for name, namespace in places.items()
+        Origin(name, namespace, (*_to_heads(name, heads, open_ports=()), *_to_prometheus(name, environment)))
+        for name, namespace in places.items()
     ]
     own = (
         *_to_heads(SUBMITTER, heads, open_ports=(DASHBOARD_PORT,)),
@@ -90,7 +96,12 @@ def plan(environment: Environment, heads: Mapping[str, Head]) -> list[Origin]:
         Connection(SUBMITTER, "kubernetes", "kubernetes.default.svc.cluster.local", 443, open=True),
         Connection(SUBMITTER, "instance-metadata", "169.254.169.254", 80, open=False),
     )
-    return [Origin(SUBMITTER, ray, own, {SUBMITTER_LABEL: "true"}), *strangers, *_aws_ray(environment, heads)]
+    return [
+        Origin(SUBMITTER, ray, own, {SUBMITTER_LABEL: "true"}),
+        *strangers,
+        *_aws_ray(environment, heads),
+        *_prometheus(environment, heads),
+    ]
 
 
 def _aws_ray(environment: Environment, heads: Mapping[str, Head]) -> Iterator[Origin]:
@@ -110,6 +121,19 @@ def _aws_ray(environment: Environment, heads: Mapping[str, Head]) -> Iterator[Or
         collector = "metrics-collector"
         tried = _to_heads(collector, heads, ports=(METRICS_PORT, *_HEAD_PORTS), open_ports=(METRICS_PORT,))
         yield Origin(collector, OBSERVABILITY_NAMESPACE, tuple(tried))
+
+
+def _prometheus(environment: Environment, heads: Mapping[str, Head]) -> Iterator[Origin]:
+    """Yield the probe pod that has Prometheus' label, if the environment installs Prometheus."""
+    if environment.observability.in_cluster:
+        name = "prometheus"
+        tried = _to_heads(name, heads, ports=(METRICS_PORT, *_HEAD_PORTS), open_ports=(METRICS_PORT,))
+        yield Origin(name, PROMETHEUS_NAMESPACE, tuple(tried), PROMETHEUS_PODS)
+
+
+def _to_prometheus(origin: str, environment: Environment) -> Iterator[Connection]:
+    if environment.observability.in_cluster:
+        yield Connection(origin, "prometheus", PROMETHEUS_HOST, PROMETHEUS_PORT, open=False)
 
 
 def job(origin: Origin, *, name: str, image: str, settle: float, timeout: float) -> dict[str, Any]:

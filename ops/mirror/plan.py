@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from config import Environment
-from k8s_charts.helm.images import copy_of, public_images
+from k8s_charts.helm.images import public_images, pushed_copy
 from ops.mirror import artefacts
 from ops.mirror.crane import Crane
 from ops.mirror.errors import MirrorError, MovedTagError, NoAccessError
@@ -55,7 +55,7 @@ class Copy:
 def images(environment: Environment, registry: str) -> list[Wanted]:
     """Return the public images that the environment can pull from the registry."""
     found = (image.image for image in public_images(environment) if image.copied)
-    return [Wanted(Kind.IMAGE, image, copy_of(image, registry)) for image in found]
+    return [Wanted(Kind.IMAGE, image, pushed_copy(image, registry)) for image in found]
 
 
 def charts(registry: str, scratch: Path) -> Iterator[Wanted]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.table import Table
 
 from config import Environment
-from k8s_charts.helm.images import PublicImage, copy_of, public_images
+from k8s_charts.helm.images import PublicImage, copy_of, public_images, pushed_copy
 
 
 def table(environment: Environment) -> Table:
@@ -42,4 +42,4 @@ def copies(environment: Environment) -> Iterator[tuple[str, str]]:
     if registry := environment.image_registry:
         for image in public_images(environment):
             if image.copied:
-                yield image.image, copy_of(image.image, registry)
+                yield image.image, pushed_copy(image.image, registry)

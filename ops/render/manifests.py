@@ -103,5 +103,5 @@ def _with_paths(value: Any, programs: Mapping[str, str]) -> Any:
 
 def _programs() -> dict[str, str]:
     """Map the text of each program that an object can hold to `${PATH}`."""
-    files = sorted([*PACKAGE.glob("*.py"), *SCRIPTS.iterdir(), directory_owner.SCRIPT])
+    files = sorted([*PACKAGE.rglob("*.py"), *SCRIPTS.iterdir(), directory_owner.SCRIPT])
     return {file.read_text(): f"${{{file.relative_to(_REPOSITORY)}}}" for file in files}

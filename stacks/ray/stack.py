@@ -1,19 +1,23 @@
 """The ray stack: what a training team changes every week."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_s3_assets as s3_assets
-from constructs import Construct
+from constructs import Construct, IDependable
 
 from config import Environment, naming
 from config.facts import versions
 from k8s_charts.controllers import code as controller_code
 from k8s_charts.helm.images import copy_of, own_repository
 from k8s_charts.image_build.context import context_files, write_context
+from k8s_charts.observability import chart as observability
 from k8s_charts.ray_objects import ImageBuildFacts, RayFacts, image_build, ray_objects
+from k8s_charts.shared import names
+from k8s_charts.shared.chart import ProjectChart
 from stacks.eks.stack import EksStack
 from stacks.ray.file_system_guard import FileSystemGuard
 from stacks.ray.roles import image_builder_role, ray_role
@@ -69,6 +73,8 @@ class RayStack(EnvironmentStack):
         if objects.viewers:
             # After the last namespace that it has Roles in.
             manifest(self, "Viewers", cluster=cluster, chart=objects.viewers, after=before)
+        if objects.observability:
+            self._observe(objects.observability, cluster, after=namespace)
         for wanted in environment.ray.clusters:
             ray_cluster = manifest(
                 self, f"RayCluster-{wanted.name}", cluster=cluster, chart=objects.clusters[wanted.name]
@@ -84,6 +90,19 @@ class RayStack(EnvironmentStack):
         if objects.image_builder_account and objects.image_build:
             builder = manifest(self, "ImageBuilderAccount", cluster=cluster, chart=objects.image_builder_account)
             manifest(self, "ImageBuild", cluster=cluster, chart=objects.image_build, after=builder)
+
+    def _observe(self, charts: Mapping[str, ProjectChart], cluster: eks.ICluster, *, after: IDependable) -> None:
+        namespace = manifest(self, "ObservabilityNamespace", cluster=cluster, chart=charts["namespace"], after=after)
+        policies = manifest(self, "ObservabilityPolicies", cluster=cluster, chart=charts["policies"], after=namespace)
+        object_release(
+            self,
+            "Observability",
+            cluster=cluster,
+            name=observability.RELEASE,
+            namespace=names.PROMETHEUS_NAMESPACE,
+            chart=charts["programs"],
+            after=policies,
+        )
 
     def _image_build(
         self, environment: Environment, repository: ecr.IRepository | None, cluster: eks.ICluster

@@ -2,22 +2,31 @@
 
 import pytest
 
-from config import available, load
+from config import Environment, available, load
 from config.model import AwsRay
 from k8s_charts.shared.names import CHECKPOINTS_HOST
-from ops.isolation.plan import Head, plan
-from tests.charts.support.connection_table import RAY_PORTS, Connection, Matrix, with_aws_ray, with_two_ray_clusters
+from ops.isolation.plan import PROMETHEUS_HOST, Head, plan
+from tests.charts.support.connection_table import (
+    RAY_PORTS,
+    Connection,
+    Matrix,
+    with_aws_ray,
+    with_in_cluster,
+    with_two_ray_clusters,
+)
 from tests.charts.support.facts import Object
 from tests.charts.support.network_policies import Pod, connects
 
 AWS_RAY = tuple(AwsRay.model_fields)
 
 
-@pytest.fixture(scope="module", params=[*available(), *AWS_RAY])
+@pytest.fixture(scope="module", params=[*available(), *AWS_RAY, "in_cluster"])
 def matrix(request: pytest.FixtureRequest) -> Matrix:
-    """Return each environment with a second RayCluster, and dev also with each of AWS's features for Ray."""
+    """Return each environment with a second RayCluster, and dev also with each key that opens connections."""
     if request.param in AWS_RAY:
         return Matrix(with_aws_ray(with_two_ray_clusters(load("dev")), request.param))
+    if request.param == "in_cluster":
+        return Matrix(with_in_cluster(with_two_ray_clusters(load("dev"))))
     return Matrix(with_two_ray_clusters(load(request.param)))
 
 
@@ -70,7 +79,7 @@ def test_every_namespace_denies_what_nothing_allows(matrix: Matrix) -> None:
 
 def test_every_policy_is_needed() -> None:
     """Therefore, the test of the table detects the loss of any policy."""
-    matrix = Matrix(with_aws_ray(with_two_ray_clusters(load("dev")), *AWS_RAY))
+    matrix = Matrix(with_in_cluster(with_aws_ray(with_two_ray_clusters(load("dev")), *AWS_RAY)))
     expected, surplus = matrix.allowed(), []
     for policy in matrix.policies:
         others = [other for other in matrix.policies if other is not policy]
@@ -91,13 +100,15 @@ def test_each_of_awss_features_for_ray_is_off_until_its_key_is_on(key: str) -> N
     assert passes(on, on.policies, connection)
 
 
-@pytest.mark.parametrize("keys", [(), AWS_RAY])
-def test_the_check_of_a_live_cluster_expects_what_the_policies_say(keys: tuple[str, ...]) -> None:
-    dev = with_aws_ray(load("dev"), *keys)
+@pytest.mark.parametrize(
+    "dev", [load("dev"), with_in_cluster(with_aws_ray(load("dev"), *AWS_RAY))], ids=["nothing", "every-key"]
+)
+def test_the_check_of_a_live_cluster_expects_what_the_policies_say(dev: Environment) -> None:
     matrix = Matrix(dev)
     hosts = {
         "head": matrix.pods["rayml-head"],
         "node": matrix.pods["another-node"],
+        PROMETHEUS_HOST: matrix.pods["prometheus"],
         CHECKPOINTS_HOST: matrix.pods["checkpoints"],
         "kubernetes.default.svc.cluster.local": matrix.pods["api-server"],
         "169.254.169.254": Pod(None, address="169.254.169.254"),

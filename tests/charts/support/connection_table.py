@@ -5,7 +5,7 @@ from ipaddress import ip_address
 from itertools import product
 
 from config import Environment
-from config.model import AwsRay
+from config.model import AwsRay, InCluster, Observability
 from k8s_charts.platform_objects import platform_objects
 from k8s_charts.ray_objects import ray_objects
 from k8s_charts.shared.chart import ProjectChart
@@ -46,12 +46,18 @@ def with_aws_ray(environment: Environment, *keys: str) -> Environment:
     return environment.model_copy(update={"aws_ray": AwsRay(**dict.fromkeys(keys, True))})
 
 
+def with_in_cluster(environment: Environment) -> Environment:
+    """Return the environment with Prometheus and Grafana."""
+    return environment.model_copy(update={"observability": Observability(in_cluster=InCluster())})
+
+
 class Matrix:
     """The pods of an environment by the table's names, its policies, and all connections to check."""
 
     def __init__(self, environment: Environment) -> None:
         self.objects = _objects(environment)
-        self._keys = {key for key, on in environment.aws_ray if on}
+        switches = [*environment.aws_ray, *environment.observability]
+        self._keys = {key if on else f"no {key}" for key, on in switches}
         network = environment.network
         self._node_subnets = [network.node_subnet(n) for n in range(len(network.node_zones))]
         self.policies = self.of_kind("NetworkPolicy")
@@ -105,6 +111,7 @@ class Matrix:
             "kuberay-pod": Pod(operators),
             "prometheus": Pod(PROMETHEUS_NAMESPACE, {"app.kubernetes.io/name": "prometheus"}),
             "grafana": Pod(PROMETHEUS_NAMESPACE, {"app.kubernetes.io/name": "grafana"}),
+            **({"monitoring-pod": Pod(PROMETHEUS_NAMESPACE)} if PROMETHEUS_NAMESPACE in self.namespaces else {}),
             "checkpoints": Pod(HYPERPOD_NAMESPACE, {"app": "ai-toolkit"}),
             "collector": Pod(OBSERVABILITY_NAMESPACE, {"app": "collector"}),
             "dns": Pod(SYSTEM_NAMESPACE, {"k8s-app": "kube-dns"}),

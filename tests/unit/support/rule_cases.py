@@ -638,4 +638,11 @@ CASES: Final[dict[str, list[Case]]] = {
     "V86": [
         Case({"fsx.checkpoints.every_minutes": 45}, {"fsx.checkpoints": {"parameters": "7B", "every_minutes": 50}}),
     ],
+    "V95": [
+        Case(
+            {"observability": {"in_cluster": {"storage_gib": 51}}},
+            {"observability": {"in_cluster": {"storage_gib": 50}}},
+        ),
+        Case({"eks.system_nodes": {"volume_gib": 119}}, {"observability": {"in_cluster": {}}}),
+    ],
 }

@@ -1,0 +1,1 @@
+"""Programs that show the state of runs and nodes to Prometheus."""

@@ -1,0 +1,188 @@
+"""Export what the Leases of runs and the labels of nodes say, as gauges for Prometheus.
+
+The job supervisor keeps the state of its run in the run's Lease, and HyperPod labels each node with its health. Runs
+that are over are not exported: nothing about them can still go wrong.
+"""
+
+import argparse
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final, Self
+
+from controllers.kubernetes_api import ApiError, ApiServer, Mirror, Object
+from controllers.lease import STATE, TRAINS
+from controllers.telemetry import Metrics, log, serve
+
+NAME: Final = "exporter"
+
+# How long the API server may be silent before the kubelet restarts this program.
+_DEAF_SECONDS: Final = 300.0
+
+# HyperPod's labels of its nodes (AWS docs: sagemaker-hyperpod-eks-resiliency-node-labels).
+_GROUP: Final = "sagemaker.amazonaws.com/instance-group-name"
+_HEALTH: Final = "sagemaker.amazonaws.com/node-health-status"
+_DEEP_HEALTH: Final = "sagemaker.amazonaws.com/deep-health-check-status"
+
+GAUGES: Final[Mapping[str, str]] = {
+    "ray_run_trains": "1 if an attempt of the run has its resources and runs, otherwise 0.",
+    "ray_run_progress": "Progress of the run in the job's own unit; -1 if the job prints none.",
+    "ray_run_step": "Step that the job printed last.",
+    "ray_run_steps_per_second": "Speed that the job printed last.",
+    "ray_run_goodput_ratio": "Useful time of the run as a share of its paid time, as the job printed it last.",
+    "ray_run_checkpoint_timestamp_seconds": "When the run's progress last grew: its newest checkpoint.",
+    "ray_run_failures_without_progress": "Failures of the run in a row without progress.",
+    "ray_run_lease_renewal_timestamp_seconds": "When the run's supervisor last renewed its Lease.",
+    "hyperpod_node_ready": "1 if the node is Ready, otherwise 0.",
+    "hyperpod_node_schedulable": "1 if HyperPod calls the node Schedulable, otherwise 0.",
+    "hyperpod_node_deep_health_check": "1 for the state of the node's deep health check.",
+}
+"""Every gauge with its help text."""
+
+Sample = tuple[str, dict[str, str], float]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run's Lease: its gauges without the run's name; none if the run is over or the Lease is not a run's."""
+
+    gauges: Mapping[str, float]
+
+    @classmethod
+    def of(cls, lease: Object) -> Self:
+        """Return the run of a Lease; any version of the supervisor may have written it."""
+        metadata = lease["metadata"]
+        text = metadata.get("annotations", {}).get(STATE)
+        state = json.loads(text) if text else {}
+        if not state or state.get("exit_code") is not None:
+            return cls({})
+        figures = state.get("figures") or {}
+        found = {
+            "ray_run_trains": float(TRAINS in metadata.get("labels", {})),
+            "ray_run_progress": state.get("progress", -1),
+            "ray_run_failures_without_progress": state.get("stalled", 0),
+            "ray_run_step": figures.get("step"),
+            "ray_run_steps_per_second": figures.get("steps_per_second"),
+            "ray_run_goodput_ratio": figures["goodput"] / 100 if "goodput" in figures else None,
+            "ray_run_checkpoint_timestamp_seconds": _seconds(state.get("progress_at")),
+            "ray_run_lease_renewal_timestamp_seconds": _seconds(lease["spec"].get("renewTime")),
+        }
+        return cls({name: value for name, value in found.items() if value is not None})
+
+
+@dataclass(frozen=True)
+class Node:
+    """A HyperPod node: its instance group (empty: not HyperPod's), its health, and whether it is Ready."""
+
+    group: str
+    health: str
+    deep_health: str
+    ready: bool
+
+    @classmethod
+    def of(cls, node: Object) -> Self:
+        """Return the node of an object."""
+        labels = node["metadata"].get("labels", {})
+        conditions = node.get("status", {}).get("conditions") or []
+        ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+        return cls(labels.get(_GROUP, ""), labels.get(_HEALTH, ""), labels.get(_DEEP_HEALTH, ""), ready)
+
+
+class Exporter(Metrics):
+    """The gauges of the runs in a namespace and of the cluster's nodes, as they are at each scrape."""
+
+    def __init__(self, cluster: ApiServer, *, namespace: str) -> None:
+        super().__init__()
+        self.describe("exporter_errors_total", "counter", "Requests to the API server that failed.")
+        leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._runs = Mirror(cluster, leases, Run.of, self._failed)
+        self._nodes = Mirror(cluster, "/api/v1/nodes", Node.of, self._failed)
+
+    def start(self) -> None:
+        """Start watching."""
+        self._runs.start()
+        self._nodes.start()
+
+    def stop(self) -> None:
+        """Stop watching."""
+        self._runs.stop()
+        self._nodes.stop()
+
+    def deafness(self) -> str:
+        """Return why the API server's answers are missing; empty if they are not."""
+        silence = max(self._runs.silence(), self._nodes.silence())
+        return f"no answer from the API server for {silence:.0f} seconds" if silence > _DEAF_SECONDS else ""
+
+    def render(self) -> str:
+        """Return the metrics in Prometheus' text format."""
+        families: dict[str, list[str]] = {}
+        for name, labels, value in self._samples():
+            inside = ",".join(f"{key}={json.dumps(text)}" for key, text in labels.items())
+            families.setdefault(name, []).append(f"{name}{{{inside}}} {value:.15g}\n")
+        gauges = (f"# HELP {name} {GAUGES[name]}\n# TYPE {name} gauge\n{''.join(families[name])}" for name in families)
+        return super().render() + "".join(gauges)
+
+    def _samples(self) -> Iterator[Sample]:
+        for run, saved in sorted(self._runs.snapshot().items()):
+            for name, value in saved.gauges.items():
+                yield name, {"run": run}, value
+        for name, node in sorted(self._nodes.snapshot().items()):
+            if not node.group:
+                continue
+            labels = {"node": name, "instance_group": node.group}
+            yield "hyperpod_node_ready", labels, float(node.ready)
+            if node.health:
+                yield (
+                    "hyperpod_node_schedulable",
+                    {**labels, "status": node.health},
+                    float(node.health == "Schedulable"),
+                )
+            if node.deep_health:
+                yield "hyperpod_node_deep_health_check", {**labels, "status": node.deep_health}, 1.0
+
+    def _failed(self, error: ApiError) -> None:
+        self.add("exporter_errors_total")
+        log("no answer", controller=NAME, error=str(error))
+
+
+def _seconds(text: str | None) -> float | None:
+    return datetime.fromisoformat(text).timestamp() if text else None
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog=NAME, description="Export the state of runs and nodes for Prometheus.")
+    parser.add_argument("--namespace", required=True, help="namespace of the runs")
+    parser.add_argument("--service-account", type=Path, required=True, help="folder with `token` and `ca.crt`")
+    parser.add_argument("--listen", required=True, help="HOST:PORT of /metrics and /healthz")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Export until SIGTERM or SIGINT."""
+    arguments = _arguments()
+    ending = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ending.set())
+    cluster = ApiServer(
+        os.environ["KUBERNETES_SERVICE_HOST"], int(os.environ["KUBERNETES_SERVICE_PORT"]), arguments.service_account
+    )
+    exporter = Exporter(cluster, namespace=arguments.namespace)
+    started = time.monotonic()
+    exporter.start()
+    # Before the first answer the silence is infinite: the kubelet gives a start the same patience.
+    checks = {"/healthz": lambda: exporter.deafness() if time.monotonic() - started > _DEAF_SECONDS else ""}
+    serve(arguments.listen, exporter, checks)
+    log("started", controller=NAME, namespace=arguments.namespace)
+    ending.wait()
+    exporter.stop()
+    log("ended", controller=NAME)
+
+
+if __name__ == "__main__":
+    main()

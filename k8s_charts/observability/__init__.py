@@ -1,0 +1,1 @@
+"""Prometheus and Grafana in the cluster, with their dashboards and alerts."""

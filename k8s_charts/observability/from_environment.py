@@ -1,0 +1,47 @@
+"""The charts of `observability.in_cluster`, from an environment."""
+
+import cdk8s
+
+from config import Environment
+from config.facts import versions
+from config.model import InCluster
+from k8s_charts.helm.images import copy_of
+from k8s_charts.observability.chart import ObservabilityChart
+from k8s_charts.observability.parts import Settings
+from k8s_charts.shared.chart import ProjectChart
+from k8s_charts.shared.flows import ends, observability_flows
+from k8s_charts.shared.names import PROMETHEUS_NAMESPACE
+from k8s_charts.shared.namespaces import Namespace, NamespaceChart
+from k8s_charts.shared.network_policies import PoliciesChart
+
+
+def observability(app: cdk8s.App, environment: Environment) -> dict[str, ProjectChart]:
+    """Return the charts by name, in the order in which they are applied; nothing if it is off."""
+    wanted = environment.observability.in_cluster
+    if wanted is None:
+        return {}
+    own = Namespace(PROMETHEUS_NAMESPACE, "restricted", environment.eks.version)
+    return {
+        "namespace": NamespaceChart(app, "observability-namespace", namespace=own),
+        "policies": PoliciesChart(
+            app,
+            "observability-policies",
+            namespace=PROMETHEUS_NAMESPACE,
+            flows=observability_flows(ends(environment)),
+        ),
+        "programs": ObservabilityChart(app, "observability", settings=_settings(environment, wanted)),
+    }
+
+
+def _settings(environment: Environment, wanted: InCluster) -> Settings:
+    registry = environment.image_registry
+    return Settings(
+        ray_namespace=environment.ray.namespace,
+        operator_namespace=environment.kuberay.namespace,
+        prometheus_image=copy_of(versions.PROMETHEUS_IMAGE, registry),
+        grafana_image=copy_of(versions.GRAFANA_IMAGE, registry),
+        python_image=copy_of(versions.PYTHON_IMAGE, registry),
+        storage_gib=wanted.storage_gib,
+        dashboards={},
+        rule_groups=(),
+    )

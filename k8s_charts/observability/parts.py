@@ -1,0 +1,81 @@
+"""Objects that Prometheus and Grafana have in common, as plain data."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from k8s_charts.controllers.code import POD_SECURITY
+from k8s_charts.helm.release import on_system_nodes
+from k8s_charts.shared.names import PROMETHEUS_NAMESPACE
+
+_RBAC: Final = "rbac.authorization.k8s.io"
+# A probe of `ops isolation-check` has the labels that the policies name, and must not become a Service's endpoint.
+_SERVES: Final = {"ray-on-hyperpod/serves": "true"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What differs between environments: namespaces, images, the disk for metrics; and what is shown and alerted."""
+
+    ray_namespace: str
+    operator_namespace: str
+    prometheus_image: str
+    grafana_image: str
+    python_image: str
+    storage_gib: int
+    dashboards: Mapping[str, Mapping[str, Any]]
+    rule_groups: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """An object: `body` holds its fields beside the metadata. Without a namespace it belongs to the cluster."""
+
+    api_version: str
+    kind: str
+    name: str
+    body: Mapping[str, Any]
+    namespace: str | None = PROMETHEUS_NAMESPACE
+
+
+def config_map(name: str, data: Mapping[str, str]) -> Part:
+    """Return a ConfigMap of files."""
+    return Part("v1", "ConfigMap", name, {"data": dict(data)})
+
+
+def service(name: str, pods: Mapping[str, str], port: int, target: int) -> Part:
+    """Return a Service of the pods on `port`, which only the cluster reaches."""
+    ports = [{"name": "http", "port": port, "targetPort": target}]
+    return Part("v1", "Service", name, {"spec": {"selector": {**pods, **_SERVES}, "ports": ports}})
+
+
+def deployment(name: str, labels: Mapping[str, str], pod: Mapping[str, Any], configuration: str) -> Part:
+    """Return a Deployment of one pod on the system nodes; another `configuration` (a digest) restarts the pod."""
+    metadata = {"labels": {**labels, **_SERVES}, "annotations": {"ray-on-hyperpod/configuration": configuration}}
+    placed = {
+        "nodeSelector": on_system_nodes(),
+        # Without a group of their own, the volumes would belong to root.
+        "securityContext": {**POD_SECURITY, "fsGroup": POD_SECURITY["runAsGroup"]},
+        "enableServiceLinks": False,
+        **pod,
+    }
+    spec = {
+        "replicas": 1,
+        # Two pods would each keep half of the history.
+        "strategy": {"type": "Recreate"},
+        "selector": {"matchLabels": {**labels, **_SERVES}},
+        "template": {"metadata": metadata, "spec": placed},
+    }
+    return Part("apps/v1", "Deployment", name, {"spec": spec})
+
+
+def role(name: str, namespace: str | None, rules: list[dict[str, Any]]) -> Iterator[Part]:
+    """Yield a Role in `namespace` (None: a ClusterRole) and its binding to the service account `name`."""
+    kind = "Role" if namespace else "ClusterRole"
+    own = name if namespace else f"{PROMETHEUS_NAMESPACE}-{name}"
+    yield Part(f"{_RBAC}/v1", kind, own, {"rules": rules}, namespace)
+    binding = {
+        "roleRef": {"apiGroup": _RBAC, "kind": kind, "name": own},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": PROMETHEUS_NAMESPACE}],
+    }
+    yield Part(f"{_RBAC}/v1", f"{kind}Binding", own, binding, namespace)

@@ -1,0 +1,79 @@
+"""The configuration of Prometheus: what it scrapes, and which labels the series get."""
+
+from typing import Any, Final
+
+from k8s_charts.shared.names import JOB_SUPERVISOR, METRICS_PORT, REAPER
+
+EVERY_SECONDS: Final = 30
+RULES_FILE: Final = "rules.yaml"
+CLUSTER_LABEL: Final = "ray_io_cluster"
+"""The label with the RayCluster's name, as KubeRay's own sample names it (config/prometheus/podMonitor.yaml)."""
+
+_META: Final = "__meta_kubernetes_pod"
+
+
+def configuration(*, ray_namespace: str, operator_namespace: str) -> dict[str, Any]:
+    """Return prometheus.yml."""
+    ray = _Pods(ray_namespace)
+    own = _Pods(operator_namespace)
+    return {
+        "global": {
+            "scrape_interval": f"{EVERY_SECONDS}s",
+            "scrape_timeout": "10s",
+            "evaluation_interval": f"{EVERY_SECONDS}s",
+        },
+        "rule_files": [RULES_FILE],
+        "scrape_configs": [
+            ray.job(
+                "ray",
+                ("ray_io_is_ray_node", "yes"),
+                {CLUSTER_LABEL: "ray_io_cluster", "node_type": "ray_io_node_type", "group": "ray_io_group"},
+            ),
+            ray.job(JOB_SUPERVISOR, ("app_kubernetes_io_name", JOB_SUPERVISOR), {}),
+            own.job("reaper", ("app_kubernetes_io_name", REAPER), {}),
+            own.job("kuberay", ("app_kubernetes_io_name", "kuberay-operator"), {}),
+            {"job_name": "exporter", "honor_labels": True, "static_configs": [_target(METRICS_PORT)]},
+            {"job_name": "prometheus", "static_configs": [_target(9090)]},
+        ],
+    }
+
+
+class _Pods:
+    """The jobs that scrape pods of one namespace."""
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+
+    def job(self, name: str, chosen: tuple[str, str], labels: dict[str, str]) -> dict[str, Any]:
+        """Return the job that scrapes the running pods with a label; `labels` maps new labels to those of the pod."""
+        label, value = chosen
+        return {
+            "job_name": name,
+            "kubernetes_sd_configs": [{"role": "pod", "namespaces": {"names": [self._namespace]}}],
+            "relabel_configs": [
+                _keep(f"{_META}_label_{label}", value),
+                _keep(f"{_META}_phase", "Running"),
+                # One target for a pod, however many ports its containers declare.
+                {
+                    "source_labels": [f"{_META}_ip"],
+                    "regex": "(.+)",
+                    "target_label": "__address__",
+                    "replacement": f"$1:{METRICS_PORT}",
+                },
+                _copy(f"{_META}_name", "pod"),
+                _copy(f"{_META}_node_name", "node"),
+                *(_copy(f"{_META}_label_{source}", target) for target, source in labels.items()),
+            ],
+        }
+
+
+def _keep(source: str, value: str) -> dict[str, Any]:
+    return {"action": "keep", "source_labels": [source], "regex": value}
+
+
+def _copy(source: str, target: str) -> dict[str, Any]:
+    return {"source_labels": [source], "target_label": target}
+
+
+def _target(port: int) -> dict[str, list[str]]:
+    return {"targets": [f"localhost:{port}"]}

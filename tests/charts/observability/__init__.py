@@ -1,0 +1,1 @@
+"""Tests of Prometheus and Grafana in the cluster."""

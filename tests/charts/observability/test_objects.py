@@ -1,0 +1,155 @@
+"""The objects of Prometheus and Grafana: names that Ray knows, minimal rights, system nodes, and nothing if off."""
+
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+import yaml
+
+from config import Environment, load
+from config.estimates.costs import estimate
+from config.facts.versions import GRAFANA_IMAGE, PROMETHEUS_IMAGE
+from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
+from config.model import InCluster, Observability
+from k8s_charts.helm.images import public_images, pushed_copy
+from k8s_charts.ray.pods import DASHBOARD_ENV
+from k8s_charts.ray_objects import ray_objects
+from k8s_charts.shared.names import PROMETHEUS_NAMESPACE
+from ops.render.manifests import render
+from tests.charts.support.facts import RAY_FACTS, Object
+
+
+def observed(name: str = "dev", **settings: Any) -> Environment:
+    return load(name).model_copy(update={"observability": Observability(in_cluster=InCluster(**settings))})
+
+
+@cache
+def objects(**settings: Any) -> list[Object]:
+    charts = ray_objects(observed(**settings), RAY_FACTS).observability
+    return [item for chart in charts.values() for item in chart.to_json()]
+
+
+def of_kind(kind: str, **settings: Any) -> dict[str, Object]:
+    """Return the objects of a kind by name, those of other namespaces with that before it."""
+    found = [item for item in objects(**settings) if item["kind"] == kind]
+    return {"/".join(filter(None, (_elsewhere(item), item["metadata"]["name"]))): item for item in found}
+
+
+def _elsewhere(item: Object) -> str:
+    namespace: str = item["metadata"].get("namespace", "")
+    return "" if namespace == PROMETHEUS_NAMESPACE else namespace
+
+
+def pods() -> dict[str, Object]:
+    return {name: item["spec"]["template"]["spec"] for name, item in of_kind("Deployment").items()}
+
+
+@pytest.mark.parametrize("name", ["dev", "closed", "existing-eks"])
+def test_an_environment_without_the_key_has_none_of_the_objects_and_its_other_objects_are_the_same(name: str) -> None:
+    off, on = render(load(name)), render(observed(name))
+    added = {str(path) for path in on.keys() - off.keys()}
+    assert added == {f"{name}/ray/observability/{part}.yaml" for part in ("namespace", "policies", "programs")}
+    changed = {path.name for path in off if off[path] != on[path]}
+    # The supervisors of runs are scraped, and viewers may look.
+    assert changed <= {"policies.yaml", "viewers.yaml"}
+
+
+def test_rays_dashboard_finds_both_at_the_addresses_that_its_head_knows() -> None:
+    services = {
+        f"http://{name}.{PROMETHEUS_NAMESPACE}.svc:{port['port']}": port["targetPort"]
+        for name, item in of_kind("Service").items()
+        for port in item["spec"]["ports"]
+    }
+    assert services == {DASHBOARD_ENV["RAY_PROMETHEUS_HOST"]: 9090, DASHBOARD_ENV["RAY_GRAFANA_HOST"]: 3000}
+
+
+def test_no_service_is_public() -> None:
+    assert {item["spec"].get("type", "ClusterIP") for item in of_kind("Service").values()} == {"ClusterIP"}
+    [quota] = of_kind("ResourceQuota").values()
+    assert {"services.loadbalancers", "services.nodeports"} <= quota["spec"]["hard"].keys()
+
+
+def test_each_service_reaches_only_its_deployment_and_no_probe_of_the_isolation_check() -> None:
+    templates = [item["spec"]["template"]["metadata"]["labels"] for item in of_kind("Deployment").values()]
+    for service in of_kind("Service").values():
+        selector = service["spec"]["selector"].items()
+        assert len([labels for labels in templates if selector <= labels.items()]) == 1
+        assert "ray-on-hyperpod/serves" in service["spec"]["selector"]
+
+
+def test_pods_run_on_system_nodes_without_root_and_write_only_to_their_volumes() -> None:
+    for pod in pods().values():
+        assert pod["nodeSelector"] == {SYSTEM_NODE_LABEL: SYSTEM_NODE_ROLE}
+        assert pod["securityContext"]["runAsNonRoot"]
+        for container in pod["containers"]:
+            assert container["securityContext"]["readOnlyRootFilesystem"]
+            assert container["resources"]["limits"]["memory"]
+
+
+def test_prometheus_may_read_pods_and_leases_of_two_namespaces_and_the_nodes_and_nothing_else() -> None:
+    rules = {
+        name: [(resource, *rule["verbs"]) for rule in item["rules"] for resource in rule["resources"]]
+        for kind in ("Role", "ClusterRole")
+        for name, item in of_kind(kind).items()
+    }
+    assert rules == {
+        "ray/prometheus": [("pods", "get", "list", "watch"), ("leases", "list", "watch")],
+        "kuberay/prometheus": [("pods", "get", "list", "watch")],
+        "prometheus-system-prometheus": [("nodes", "list", "watch")],
+    }
+    subjects = [
+        subject
+        for kind in ("RoleBinding", "ClusterRoleBinding")
+        for item in of_kind(kind).values()
+        for subject in item["subjects"]
+    ]
+    account = {"kind": "ServiceAccount", "name": "prometheus", "namespace": PROMETHEUS_NAMESPACE}
+    assert subjects == [account] * 3
+    assert not pods()["grafana"]["automountServiceAccountToken"]
+
+
+@pytest.mark.parametrize("gib", [10, 40])
+def test_metrics_stay_below_the_disk_that_the_pod_requests(gib: int) -> None:
+    pod = of_kind("Deployment", storage_gib=gib)["prometheus"]["spec"]["template"]["spec"]
+    server = pod["containers"][0]
+    [retention] = [each for each in server["args"] if "retention.size" in each]
+    assert int(retention.partition("=")[2].removesuffix("MB")) == int(gib * 1024 * 0.8)
+    assert server["resources"]["requests"]["ephemeral-storage"] == f"{gib}Gi"
+    assert {"name": "data", "emptyDir": {"sizeLimit": f"{gib}Gi"}} in pod["volumes"]
+
+
+def test_a_changed_configuration_restarts_the_pod_that_reads_it() -> None:
+    def digests(environment: Environment) -> dict[str, str]:
+        chart = ray_objects(environment, RAY_FACTS).observability["programs"]
+        return {
+            item["metadata"]["name"]: item["spec"]["template"]["metadata"]["annotations"][
+                "ray-on-hyperpod/configuration"
+            ]
+            for item in chart.to_json()
+            if item["kind"] == "Deployment"
+        }
+
+    elsewhere = observed().model_copy(update={"ray": load("dev").ray.model_copy(update={"namespace": "other"})})
+    before, after = digests(observed()), digests(elsewhere)
+    assert before["prometheus"] != after["prometheus"]
+    assert before["grafana"] == after["grafana"]
+
+
+def test_files_of_config_maps_are_json_or_yaml_and_fit_into_one_object() -> None:
+    for item in of_kind("ConfigMap").values():
+        assert len(json.dumps(item)) < 1024**2
+        for name, text in item["data"].items():
+            assert name.endswith(".py") or yaml.safe_load(text)
+
+
+def test_images_have_a_digest_and_a_copy_is_pushed_by_its_tag() -> None:
+    on = {image.image for image in public_images(observed())} - {image.image for image in public_images(load("dev"))}
+    assert on == {PROMETHEUS_IMAGE, GRAFANA_IMAGE}
+    assert {image.rpartition("@")[2].partition(":")[0] for image in on} == {"sha256"}
+    assert pushed_copy(GRAFANA_IMAGE, "mirror.example.com/a") == "mirror.example.com/a/grafana/grafana:12.1.0"
+
+
+def test_costs_name_both_and_the_system_nodes_that_pay_for_them() -> None:
+    [added] = set(estimate(observed())) - set(estimate(load("dev")))
+    assert (added.what, added.usd_per_hour) == ("Prometheus and Grafana: on the system nodes", 0.0)
