@@ -116,6 +116,10 @@ test: $(if $(TIER),,check) setup-policies ## run the tests that the changes need
 test-jobs: setup-jobs ## kill, freeze and starve training jobs on real Ray, on this machine
 	@$(JOBS) -n 2 --dist loadfile --no-loadscope-reorder tests/jobs
 
+.PHONY: test-observability
+test-observability: setup ## ask every query of a real Prometheus, and let every alert fire in its fault
+	@$(RUN) pytest -q tests/charts/observability tests/unit/controllers/test_exporter.py
+
 .PHONY: test-gpu
 test-gpu: setup-jobs ## save and resume trainings with NCCL, CUDA's generators and bf16, on this machine's GPUs
 	@$(JOBS) -m gpu tests/jobs/test_gpu.py

@@ -19,7 +19,7 @@ RELEASE: Final = "observability"
 _NO_CPU_LIMIT: Final = {"CKV_K8S_11": "a query may take what is idle; memory and disk are limited"}
 _EXCEPTIONS: Final = {
     "prometheus": {**_NO_CPU_LIMIT, **PULL_IF_ABSENT, **NEEDS_THE_API, **TAG_UNTIL_SETTLED},
-    "grafana": {**_NO_CPU_LIMIT, **PULL_IF_ABSENT},
+    "grafana": _NO_CPU_LIMIT,
 }
 
 

@@ -6,7 +6,9 @@ from config import Environment
 from config.facts import versions
 from config.model import InCluster
 from k8s_charts.helm.images import copy_of
+from k8s_charts.observability.alerts import rule_groups
 from k8s_charts.observability.chart import ObservabilityChart
+from k8s_charts.observability.dashboards import dashboards
 from k8s_charts.observability.parts import Settings
 from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.shared.flows import ends, observability_flows
@@ -42,6 +44,6 @@ def _settings(environment: Environment, wanted: InCluster) -> Settings:
         grafana_image=copy_of(versions.GRAFANA_IMAGE, registry),
         python_image=copy_of(versions.PYTHON_IMAGE, registry),
         storage_gib=wanted.storage_gib,
-        dashboards={},
-        rule_groups=(),
+        dashboards=dashboards(),
+        rule_groups=rule_groups(),
     )

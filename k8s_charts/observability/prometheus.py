@@ -109,6 +109,7 @@ def _exporter(settings: Settings) -> dict[str, Any]:
             f"--listen=:{METRICS_PORT}",
         ],
         "ports": [{"name": "metrics", "containerPort": METRICS_PORT}],
+        "readinessProbe": {"httpGet": {"path": "/healthz", "port": METRICS_PORT}, "periodSeconds": 10},
         "livenessProbe": {"httpGet": {"path": "/healthz", "port": METRICS_PORT}, "periodSeconds": 20},
         "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
     }

@@ -7,13 +7,14 @@ from typing import Any, Final
 
 from config import Environment
 from config.model import PARTS_OF_EKS
-from ops.environment import explain, flows, updates
+from ops.environment import explain, flows, observed, updates
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 SCHEMA: Final = _ROOT / "environments" / "schema.json"
 REFERENCE: Final = _ROOT / "docs" / "reference" / "environment.md"
 RULES: Final = _ROOT / "docs" / "reference" / "rules.md"
 FLOWS: Final = _ROOT / "docs" / "reference" / "flows.md"
+OBSERVED: Final = _ROOT / "docs" / "operate" / "observe.md"
 UPDATES: Final = _ROOT / "docs" / "explain" / "hyperpod-updates.md"
 _INTRODUCTION: Final = """# The environment file
 
@@ -64,6 +65,7 @@ def _stale() -> dict[Path, str]:
     """Return each file that differs, with the text that it should have."""
     files = {SCHEMA: json_schema(), REFERENCE: reference(), RULES: explain.page(), FLOWS: flows.page()}
     files[UPDATES] = updates.with_table(UPDATES.read_text())
+    files[OBSERVED] = observed.with_tables(OBSERVED.read_text())
     return {path: text for path, text in files.items() if not path.is_file() or path.read_text() != text}
 
 

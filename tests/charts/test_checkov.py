@@ -9,6 +9,7 @@ import yaml
 
 from config import available, load
 from ops.render.manifests import render
+from tests.charts.support.connection_table import with_in_cluster
 from tests.charts.support.facts import Object
 from tests.support.checkov import Finding, check, places
 
@@ -18,10 +19,13 @@ ANNOTATION = "checkov.io/skip"
 def objects() -> Iterator[tuple[Path, list[Object]]]:
     """Return the objects of each rendered file, without Helm values, and with pods in place of RayClusters.
 
+    Those of `observability` are dev's.
+
     checkov does not know RayClusters. The pods are those that KubeRay makes from the templates, and they carry the
     RayCluster's annotations.
     """
     rendered = {file: text for name in available() for file, text in render(load(name)).items()}
+    rendered |= {file: text for file, text in render(with_in_cluster(load("dev"))).items() if file not in rendered}
     for file, text in sorted(rendered.items()):
         read = [item for item in yaml.safe_load_all(text) if "kind" in item]
         pods = [pod for item in read if item["kind"] == "RayCluster" for pod in ray_pods(item)]

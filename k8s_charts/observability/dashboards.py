@@ -1,0 +1,230 @@
+"""Grafana's dashboards, written in Python and rendered as small JSON.
+
+A dashboard's source of data is the provisioned one. The panels of RAY have the ids that Ray's own dashboard embeds, so
+that it shows them (ray 2.42.1: dashboard/modules/metrics/dashboards/default_dashboard_panels.py).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from k8s_charts.observability.scrape import CLUSTER_LABEL
+
+# Rows of two panels on Grafana's grid of 24 columns.
+_WIDTH: Final = 12
+_HEIGHT: Final = 8
+_CLUSTER: Final = f'{CLUSTER_LABEL}=~"$cluster"'
+_SOURCE: Final = {"type": "prometheus", "uid": "prometheus"}
+
+
+@dataclass(frozen=True)
+class Query:
+    """A PromQL expression and the legend of its series."""
+
+    expression: str
+    legend: str
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A chart of queries in one of Grafana's units."""
+
+    title: str
+    unit: str
+    queries: tuple[Query, ...]
+    id: int
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """A page of panels; `choice` is the label whose values its visitor can choose from, of the series `of`."""
+
+    uid: str
+    title: str
+    choice: str
+    of: str
+    panels: tuple[Panel, ...]
+
+
+def _panel(id: int, title: str, unit: str, *queries: tuple[str, str]) -> Panel:
+    return Panel(title, unit, tuple(Query(expression, legend) for expression, legend in queries), id)
+
+
+RAY: Final = Dashboard(
+    uid="rayDefaultDashboard",
+    title="Ray",
+    choice="cluster",
+    of=f'label_values(up{{job="ray"}}, {CLUSTER_LABEL})',
+    panels=(
+        _panel(24, "Nodes", "short", (f'count by (node_type) (up{{job="ray",{_CLUSTER}}} == 1)', "{{node_type}}")),
+        _panel(26, "Tasks by state", "short", (f"sum by (State) (ray_tasks{{{_CLUSTER}}})", "{{State}}")),
+        _panel(
+            33, "Actors by state", "short", (f'sum by (State) (ray_actors{{Source="gcs",{_CLUSTER}}})', "{{State}}")
+        ),
+        _panel(
+            27, "CPUs (logical)", "short", (f'sum by (State) (ray_resources{{Name="CPU",{_CLUSTER}}})', "{{State}}")
+        ),
+        _panel(
+            28, "GPUs (logical)", "short", (f'sum by (State) (ray_resources{{Name="GPU",{_CLUSTER}}})', "{{State}}")
+        ),
+        _panel(
+            29, "Object store", "bytes", (f"sum by (Location) (ray_object_store_memory{{{_CLUSTER}}})", "{{Location}}")
+        ),
+        _panel(2, "CPU of each node", "percent", (f"ray_node_cpu_utilization{{{_CLUSTER}}}", "{{node}}")),
+        _panel(
+            4,
+            "Memory of each node",
+            "percentunit",
+            (f"ray_node_mem_used{{{_CLUSTER}}} / ray_node_mem_total{{{_CLUSTER}}}", "{{node}}"),
+        ),
+        _panel(8, "Each GPU", "percent", (f"ray_node_gpus_utilization{{{_CLUSTER}}}", "{{node}} {{GpuIndex}}")),
+        _panel(
+            18,
+            "Memory of each GPU",
+            "bytes",
+            # Ray counts MiB.
+            (f"ray_node_gram_used{{{_CLUSTER}}} * 1024 * 1024", "{{node}} {{GpuIndex}}"),
+        ),
+        _panel(
+            6,
+            "Disk of each node",
+            "percentunit",
+            (
+                f"ray_node_disk_usage{{{_CLUSTER}}}"
+                f" / (ray_node_disk_usage{{{_CLUSTER}}} + ray_node_disk_free{{{_CLUSTER}}})",
+                "{{node}}",
+            ),
+        ),
+        _panel(
+            20,
+            "Network of each node",
+            "Bps",
+            (f"ray_node_network_receive_speed{{{_CLUSTER}}}", "{{node}} receives"),
+            (f"ray_node_network_send_speed{{{_CLUSTER}}}", "{{node}} sends"),
+        ),
+    ),
+)
+
+_RUN: Final = 'run=~"$run"'
+
+JOBS: Final = Dashboard(
+    uid="jobs",
+    title="Jobs",
+    choice="run",
+    of="label_values(ray_run_trains, run)",
+    panels=(
+        _panel(1, "Trains (1) or waits (0)", "short", (f"ray_run_trains{{{_RUN}}}", "{{run}}")),
+        _panel(2, "Step", "short", (f"ray_run_step{{{_RUN}}}", "{{run}}")),
+        _panel(3, "Steps per second", "short", (f"ray_run_steps_per_second{{{_RUN}}}", "{{run}}")),
+        _panel(4, "Goodput", "percentunit", (f"ray_run_goodput_ratio{{{_RUN}}}", "{{run}}")),
+        _panel(
+            5,
+            "Age of the last checkpoint",
+            "s",
+            (f"time() - ray_run_checkpoint_timestamp_seconds{{{_RUN}}}", "{{run}}"),
+        ),
+        _panel(6, "Failures without progress", "short", (f"ray_run_failures_without_progress{{{_RUN}}}", "{{run}}")),
+        _panel(7, "Loss", "short", (f"ray_training_loss{{{_RUN}}}", "{{run}}")),
+        _panel(8, "Tokens per second", "short", (f"ray_training_tokens_per_second{{{_RUN}}}", "{{run}}")),
+        _panel(
+            9,
+            "Time of worker 0 in the last interval",
+            "s",
+            (f"sum by (run, part) (ray_training_interval_seconds{{{_RUN}}})", "{{run}} {{part}}"),
+        ),
+        _panel(10, "MFU", "percentunit", (f"ray_training_mfu_ratio{{{_RUN}}}", "{{run}}")),
+        _panel(
+            11,
+            "Attempts that each supervisor submitted",
+            "short",
+            ("sum by (pod) (job_supervisor_submissions_total)", "{{pod}}"),
+        ),
+    ),
+)
+
+_GROUP: Final = 'instance_group=~"$group"'
+
+NODES: Final = Dashboard(
+    uid="nodes",
+    title="HyperPod nodes",
+    choice="group",
+    of="label_values(hyperpod_node_ready, instance_group)",
+    panels=(
+        _panel(
+            1,
+            "Ready nodes",
+            "short",
+            (f"sum by (instance_group) (hyperpod_node_ready{{{_GROUP}}})", "{{instance_group}} ready"),
+            (f"count by (instance_group) (hyperpod_node_ready{{{_GROUP}}})", "{{instance_group}} all"),
+        ),
+        _panel(
+            2,
+            "Nodes by health",
+            "short",
+            (f"count by (status) (hyperpod_node_schedulable{{{_GROUP}}})", "{{status}}"),
+        ),
+        _panel(
+            3,
+            "Nodes by deep health check",
+            "short",
+            (f"count by (status) (hyperpod_node_deep_health_check{{{_GROUP}}})", "{{status}}"),
+        ),
+        _panel(4, "Ray pods on lost nodes", "short", ("max(ray_reaper_stuck_pods)", "stuck")),
+        _panel(
+            5,
+            "Pods that the reaper deleted",
+            "short",
+            ("sum by (action) (increase(ray_reaper_deletions_total[1h]))", "{{action}} in an hour"),
+        ),
+        _panel(6, "Pods that answer Prometheus", "short", ("sum by (job) (up)", "{{job}}")),
+    ),
+)
+
+DASHBOARDS: Final = (RAY, JOBS, NODES)
+
+
+def dashboards() -> dict[str, dict[str, Any]]:
+    """Return each dashboard as Grafana's JSON model, by uid."""
+    return {dashboard.uid: _model(dashboard) for dashboard in DASHBOARDS}
+
+
+def _model(dashboard: Dashboard) -> dict[str, Any]:
+    # `allValue` also matches series without the label.
+    everything = {"selected": True, "text": "All", "value": "$__all"}
+    variable = {
+        "name": dashboard.choice,
+        "type": "query",
+        "datasource": _SOURCE,
+        "query": {"query": dashboard.of, "refId": "values"},
+        "refresh": 2,
+        "includeAll": True,
+        "allValue": ".*",
+        "multi": True,
+        "current": everything,
+    }
+    return {
+        "uid": dashboard.uid,
+        "title": dashboard.title,
+        "schemaVersion": 39,
+        "editable": False,
+        "refresh": "30s",
+        "time": {"from": "now-3h", "to": "now"},
+        "templating": {"list": [variable]},
+        "panels": [_chart(number, panel) for number, panel in enumerate(dashboard.panels)],
+    }
+
+
+def _chart(number: int, panel: Panel) -> Mapping[str, Any]:
+    row, column = divmod(number, 2)
+    return {
+        "id": panel.id,
+        "type": "timeseries",
+        "title": panel.title,
+        "datasource": _SOURCE,
+        "gridPos": {"x": column * _WIDTH, "y": row * _HEIGHT, "w": _WIDTH, "h": _HEIGHT},
+        "fieldConfig": {"defaults": {"unit": panel.unit}, "overrides": []},
+        "targets": [
+            {"refId": chr(ord("A") + n), "datasource": _SOURCE, "expr": query.expression, "legendFormat": query.legend}
+            for n, query in enumerate(panel.queries)
+        ],
+    }

@@ -1,0 +1,44 @@
+"""Write the tables of docs/operate/observe.md: every query and every alert, with the source that feeds each."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from k8s_charts.observability.alerts import ALERTS
+from k8s_charts.observability.dashboards import DASHBOARDS
+from k8s_charts.observability.sources import metrics, source
+
+_BEGIN: Final = "<!-- begin: queries and alerts, by `ops schema` -->"
+_END: Final = "<!-- end: queries and alerts -->"
+
+
+def tables() -> Iterator[str]:
+    """Yield the lines of the two tables."""
+    yield from ("| alert | fires if | for | fed by |", "|---|---|---|---|")
+    for alert in ALERTS:
+        yield (
+            f"| [{alert.name}](#{alert.anchor}) | `{_cell(alert.expression)}` | {alert.seconds // 60} min "
+            f"| {_sources(alert.expression)} |"
+        )
+    yield from ("", "| dashboard | panel | query | fed by |", "|---|---|---|---|")
+    for dashboard in DASHBOARDS:
+        for panel in dashboard.panels:
+            for query in panel.queries:
+                asked = query.expression
+                yield f"| {dashboard.title} | {panel.title} | `{_cell(asked)}` | {_sources(asked)} |"
+
+
+def with_tables(page: str) -> str:
+    """Return the page with the current tables between its two markers. Raises ValueError if it lacks them."""
+    before, begin, rest = page.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not (begin and end):
+        raise ValueError(f"the page has no place for the tables. Fix: write {_BEGIN} and {_END} where they belong")
+    return "\n".join([before + begin, "", *tables(), "", end + after])
+
+
+def _sources(expression: str) -> str:
+    return "; ".join(dict.fromkeys(source(metric) for metric in metrics(expression)))
+
+
+def _cell(expression: str) -> str:
+    return expression.replace("|", "\\|")

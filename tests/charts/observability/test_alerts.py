@@ -1,0 +1,187 @@
+"""Prometheus' own rule tests: each alert fires in its fault, and is silent in drills that are no fault."""
+
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k8s_charts.observability.alerts import ALERTS, RUNBOOK, rule_groups
+from rehearsal.paths import REPOSITORY
+from tests.charts.observability.scraped import SCRAPED, files
+from tests.support.prometheus import programs
+
+Series = dict[str, str]
+# promtool's notation: FIRSTxCOUNT repeats a value, A+BxN grows by B. A minute between two values.
+RUN = '{run="train-1"}'
+NODE = '{node="hyperpod-i-0",instance_group="gpus"}'
+HEALTH = '{node="hyperpod-i-0",instance_group="gpus",status="%s"}'
+MINUTES = 240
+EVERY_FIVE_MINUTES = [f"{minute}m" for minute in range(0, MINUTES, 5)]
+
+
+def healthy(**changes: str) -> Series:
+    """Return a healthy run, node, reaper and exporter over four hours; a change replaces a series."""
+    usual = {
+        "ray_run_trains": f"1x{MINUTES}",
+        "ray_run_step": f"0+10x{MINUTES}",
+        "ray_run_goodput_ratio": f"0.95x{MINUTES}",
+        # A checkpoint each half hour.
+        "ray_run_checkpoint_timestamp_seconds": " ".join(str(minute // 30 * 1800) for minute in range(MINUTES)),
+        "ray_run_lease_renewal_timestamp_seconds": f"0+60x{MINUTES}",
+        "ray_reaper_last_look_timestamp_seconds": f"0+60x{MINUTES}",
+        "up{reaper}": f"1x{MINUTES}",
+        "up{exporter}": f"1x{MINUTES}",
+        "hyperpod_node_ready": f"1x{MINUTES}",
+        "hyperpod_node_schedulable Schedulable": f"1x{MINUTES}",
+        "hyperpod_node_deep_health_check Passed": f"1x{MINUTES}",
+    }
+    return usual | changes
+
+
+def named(series: str) -> str:
+    """Return a series of `healthy` with its labels."""
+    name, _, status = series.partition(" ")
+    if name.startswith("up"):
+        return f'up{{job="{name[3:-1]}"}}'
+    if name.startswith("ray_run"):
+        return name + RUN
+    return name + (HEALTH % status if status else NODE if name.startswith("hyperpod") else '{pod="ray-reaper-0"}')
+
+
+OLD = "0x240"
+FAULTS: dict[str, Series] = {
+    "JobStalled": healthy(ray_run_step="0+10x60 600x180"),
+    "CheckpointTooOld": healthy(ray_run_checkpoint_timestamp_seconds=OLD),
+    "GoodputLow": healthy(ray_run_goodput_ratio="0.95x60 0.3x180"),
+    "SupervisorDown": healthy(ray_run_lease_renewal_timestamp_seconds="0+60x60 3600x180"),
+    "ReaperDown": healthy(**{"up{reaper}": "1x60 0x180"}),
+    "ReaperBlind": healthy(ray_reaper_last_look_timestamp_seconds="0+60x60 3600x180"),
+    "ExporterDown": healthy(**{"up{exporter}": "1x60 0x180"}),
+    "NodeNotReady": healthy(hyperpod_node_ready="1x60 0x180"),
+    "NodeUnhealthy": healthy(
+        **{
+            "hyperpod_node_schedulable Schedulable": "1x60 stale",
+            "hyperpod_node_schedulable UnschedulablePendingReplacement": "_x60 0x180",
+        }
+    ),
+    "DeepHealthCheckFailed": healthy(
+        **{
+            "hyperpod_node_deep_health_check Passed": "1x60 stale",
+            "hyperpod_node_deep_health_check Failed": "_x60 1x180",
+        }
+    ),
+}
+"""What each alert is for."""
+
+DRILLS: dict[str, Series] = {
+    "nothing happens": healthy(),
+    "a run waits for resources for hours": healthy(
+        ray_run_trains="1x60 0x180",
+        ray_run_step="0+10x60 600x180",
+        ray_run_checkpoint_timestamp_seconds=OLD,
+        ray_run_goodput_ratio="0.95x60 0.2x180",
+    ),
+    "a run ends": healthy(
+        **{
+            name: f"{value.split()[0] if ' ' not in value else '0x60'} stale"
+            for name, value in healthy().items()
+            if name.startswith("ray_run")
+        }
+        | {
+            "ray_run_step": "0+10x60 stale",
+            "ray_run_trains": "1x60 stale",
+            "ray_run_goodput_ratio": "0.95x60 stale",
+            "ray_run_lease_renewal_timestamp_seconds": "0+60x60 stale",
+        }
+    ),
+    "a step takes a quarter of an hour": healthy(ray_run_step=" ".join(str(m // 15) for m in range(MINUTES))),
+    "a lost node is replaced within ten minutes": healthy(hyperpod_node_ready="1x60 0x10 1x170"),
+    "a node is rebooted within twenty minutes": healthy(
+        **{
+            "hyperpod_node_schedulable Schedulable": "1x60 _x20 1x160",
+            "hyperpod_node_schedulable UnschedulablePendingReboot": "_x60 0x20 stale",
+        }
+    ),
+    "a supervisor is replaced within five minutes": healthy(
+        ray_run_lease_renewal_timestamp_seconds="0+60x60 3600x5 3960+60x170"
+    ),
+    "one of two reapers restarts": healthy(**{"up{reaper}": "1x240"}),
+    "a job without the library prints no step and no goodput": {
+        name: values for name, values in healthy().items() if name not in ("ray_run_step", "ray_run_goodput_ratio")
+    },
+}
+"""What happens without anybody having to come."""
+
+
+def case(name: str, series: Series, alerts: dict[str, list[Any]], times: Sequence[str] = ("3h55m",)) -> dict[str, Any]:
+    """Return a test of promtool: after almost four hours these alerts fire, and at no `times` others do."""
+    inputs = [{"series": named(each), "values": values} for each, values in series.items()]
+    expected = [
+        {"eval_time": time, "alertname": alert.name, "exp_alerts": alerts.get(alert.name, [])}
+        for time in times
+        for alert in ALERTS
+    ]
+    return {"name": name, "interval": "1m", "input_series": inputs, "alert_rule_test": expected}
+
+
+def promtool(folder: Path, *argv: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([str(programs()["promtool"]), *argv], cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with Prometheus' two files."""
+    made = tmp_path_factory.mktemp("promtool")
+    for name, text in files(dict.fromkeys(SCRAPED, 1), {"groups": rule_groups()}).items():
+        (made / name).write_text(text)
+    return made
+
+
+def firing(folder: Path, tests: list[dict[str, Any]]) -> "subprocess.CompletedProcess[str]":
+    whole = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests}
+    (folder / "tests.json").write_text(json.dumps(whole))
+    return promtool(folder, "test", "rules", "tests.json")
+
+
+def test_promtool_accepts_configuration_and_rules(folder: Path) -> None:
+    checked = promtool(folder, "check", "config", "--syntax-only", "prometheus.yaml")
+    assert checked.returncode == 0, checked.stderr
+    checked = promtool(folder, "check", "rules", "rules.yaml")
+    assert f"SUCCESS: {len(ALERTS)} rules found" in checked.stdout, checked.stderr
+
+
+def test_each_alert_has_a_fault_in_which_only_it_fires(folder: Path) -> None:
+    assert list(FAULTS) == [alert.name for alert in ALERTS]
+    silent = firing(folder, [case(name, series, {}) for name, series in FAULTS.items()])
+    assert silent.returncode == 1
+    # promtool names each alert that fires although nothing is expected.
+    fired = [line.split("alertname: ")[1].split(",")[0] for line in silent.stderr.splitlines() if "alertname: " in line]
+    assert fired == list(FAULTS), silent.stdout + silent.stderr
+
+
+def test_no_alert_fires_in_a_drill_that_is_no_fault(folder: Path) -> None:
+    passed = firing(folder, [case(name, series, {}, EVERY_FIVE_MINUTES) for name, series in DRILLS.items()])
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+
+
+def test_an_alert_says_which_run_it_is_about_and_where_its_runbook_is(folder: Path) -> None:
+    labels = {"severity": "warning", "run": "train-1"}
+    said = {
+        "summary": "Run train-1 uses only 30% of its paid time.",
+        "runbook": f"{RUNBOOK}#goodputlow",
+    }
+    expected = {"GoodputLow": [{"exp_labels": labels, "exp_annotations": said}]}
+    passed = firing(folder, [case("goodput", FAULTS["GoodputLow"], expected)])
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+
+
+def test_every_alert_has_its_runbook() -> None:
+    headings = {
+        line.removeprefix("### ").strip().lower()
+        for line in (REPOSITORY / RUNBOOK).read_text().splitlines()
+        if line.startswith("### ")
+    }
+    assert {alert.anchor for alert in ALERTS} <= headings

@@ -1,0 +1,99 @@
+"""Every query of every dashboard and alert, asked of a real Prometheus that scrapes real controllers.
+
+`make test-observability` runs this folder and the tests of the exporter.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from k8s_charts.observability.alerts import ALERTS, Alert, rule_groups
+from k8s_charts.observability.dashboards import DASHBOARDS
+from k8s_charts.observability.sources import metrics, source
+from tests.charts.observability import scraped
+from tests.support.prometheus import Prometheus, running
+from tests.support.waiting import wait_until
+
+QUERIES = [
+    (dashboard, panel, query) for dashboard in DASHBOARDS for panel in dashboard.panels for query in panel.queries
+]
+
+
+def expanded(expression: str) -> str:
+    """Return the expression as Grafana asks it if the visitor has chosen nothing."""
+    for dashboard in DASHBOARDS:
+        expression = expression.replace(f"${dashboard.choice}", ".*")
+    return expression
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    """Return a Prometheus with the project's configuration that has scraped everything more than once."""
+    folder = tmp_path_factory.mktemp("prometheus")
+    with scraped.cluster(folder) as ports, running(scraped.files(ports, {"groups": rule_groups()}), folder) as started:
+        wait_until(lambda: started.healthy_targets() == scraped.SCRAPED, "an answer of every target")
+        wait_until(
+            lambda: bool(started.series("min(count_over_time(up[1m])) > 2")), "samples over which a rate has a value"
+        )
+        yield started
+
+
+def test_every_query_of_every_dashboard_returns_data_whose_legend_is_known(prometheus: Prometheus) -> None:
+    missing, nameless = [], []
+    for dashboard, panel, query in QUERIES:
+        found = prometheus.series(expanded(query.expression))
+        if not found:
+            missing.append((dashboard.title, panel.title, query.expression))
+        wanted = {word.partition("}}")[0] for word in query.legend.split("{{")[1:]}
+        # The pods of this test are on no node.
+        lacking = wanted - {"node", *(found[0]["metric"] if found else ())}
+        nameless += [(panel.title, label) for label in lacking]
+    assert missing == []
+    assert nameless == []
+
+
+def test_the_value_of_every_alert_is_there_without_a_fault_and_no_alert_fires(prometheus: Prometheus) -> None:
+    assert [alert.name for alert in ALERTS if not prometheus.series(alert.value)] == []
+    assert prometheus.series('ALERTS{alertstate="firing"}') == []
+    assert prometheus.series("ray_run_trains == 1"), "what alerts of runs are bound to"
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("ray_run_step", 120),
+        ("ray_run_goodput_ratio", 0.931),
+        ("sum(hyperpod_node_ready)", 1),
+        ('count(up{job="ray"})', 2),
+        ('count by (node_type) (up{job="ray",ray_io_cluster="rayml"})', 1),
+        ('ray_resources{Name="CPU",State="USED",node_type="head"}', 0),
+    ],
+)
+def test_series_have_the_values_and_labels_of_what_was_scraped(
+    prometheus: Prometheus, expression: str, value: float
+) -> None:
+    values = [float(series["value"][1]) for series in prometheus.series(expression)]
+    assert values == [pytest.approx(value)] * len(values) != []
+
+
+def test_pods_that_have_not_started_and_pods_of_others_are_not_scraped(prometheus: Prometheus) -> None:
+    addresses = {target["__address__"] for target in prometheus.dropped()}
+    assert {"starting:1", "stranger:1"} <= addresses
+    assert {float(series["value"][1]) for series in prometheus.series("count by (job) (up)")} == {1, 2}
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
+def test_every_metric_of_an_alert_has_a_source(alert: Alert) -> None:
+    assert all(source(metric) for metric in metrics(alert.expression))
+    assert metrics(alert.expression)
+
+
+def test_every_metric_of_a_dashboard_has_a_source() -> None:
+    for _, panel, query in QUERIES:
+        assert metrics(query.expression), panel.title
+        assert all(source(metric) for metric in metrics(query.expression))
+
+
+def test_a_metric_that_nothing_feeds_is_refused() -> None:
+    with pytest.raises(LookupError, match="kube_node_info: nothing feeds it"):
+        source("kube_node_info")
