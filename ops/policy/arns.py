@@ -25,13 +25,19 @@ class Arns:
     @property
     def stacks(self) -> tuple[str, ...]:
         """The environment's stacks; the last part of their ARNs is an id."""
-        names = (naming.stack(self.environment, part) for part in naming.PARTS)
+        names = (naming.stack(self.environment, part) for part in naming.parts_of(self.environment))
         return self.of("cloudformation", *(f"stack/{name}/*" for name in names))
 
     @property
     def eks_cluster(self) -> tuple[str, ...]:
-        """The EKS cluster."""
-        return self.of("eks", f"cluster/{naming.eks_cluster(self.environment)}")
+        """The EKS cluster; empty if Slurm orchestrates the nodes."""
+        return () if self.environment.slurm else self.of("eks", f"cluster/{naming.eks_cluster(self.environment)}")
+
+    def in_eks(self, *kinds: str) -> tuple[str, ...]:
+        """Return ARNs of everything of these kinds in the EKS cluster; empty if Slurm orchestrates the nodes."""
+        if self.environment.slurm:
+            return ()
+        return self.of("eks", *(f"{kind}/{naming.eks_cluster(self.environment)}/*" for kind in kinds))
 
     @property
     def hyperpod_clusters(self) -> tuple[str, ...]:
@@ -53,7 +59,7 @@ class Arns:
     @property
     def repository(self) -> tuple[str, ...]:
         """The repository of the Ray image; empty if the image comes from elsewhere."""
-        name = self.environment.image.repository
+        name = None if self.environment.slurm else self.environment.image.repository
         return self.of("ecr", f"repository/{name}") if name else ()
 
     @property
@@ -75,5 +81,5 @@ class Arns:
 
     def of_stacks(self, service: str, prefix: str, *parts: str) -> tuple[str, ...]:
         """Return ARNs of resources whose names CloudFormation begins with their stack's."""
-        names = (naming.stack(self.environment, part) for part in parts or naming.PARTS)
+        names = (naming.stack(self.environment, part) for part in parts or naming.parts_of(self.environment))
         return self.of(service, *(f"{prefix}{name}-*" for name in names))

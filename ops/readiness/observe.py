@@ -3,13 +3,36 @@
 CloudFormation does not wait for nodes, deep health checks, capacity or the image (docs/adr/0002): `ops wait` does.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
 from config import Environment
-from ops.clients import Clients
+from ops.clients import Account, Clients, connect
 from ops.errors import as_viewer
 from ops.readiness.item import Item, Require
 from ops.readiness.nodes import hyperpod, kubernetes_nodes
 from ops.readiness.one_off_jobs import directory, image
 from ops.readiness.workloads import claim, ray_clusters, reaper
+
+
+@contextmanager
+def observing(environment: Environment, require: Require) -> Iterator[Callable[[], list[Item]]]:
+    """Yield a function that returns the items of an environment, with connections to what orchestrates its cluster.
+
+    Raises UnreachableError.
+    """
+    if environment.slurm:
+        yield partial(observe_slurm, environment, Account(environment), require)
+        return
+    with connect(environment) as clients:
+        yield partial(observe, environment, clients, require)
+
+
+def observe_slurm(environment: Environment, account: Account, require: Require = Require.ALL) -> list[Item]:
+    """Return the state of the HyperPod cluster and its groups. Slurm itself answers on the nodes only."""
+    with as_viewer():
+        return list(hyperpod(environment, account.client("sagemaker"), require))
 
 
 def observe(environment: Environment, clients: Clients, require: Require = Require.ALL) -> list[Item]:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -53,17 +52,15 @@ def wait(
        "state": "waiting", "detail": "Pending"}]}
     ```
     """
-    from ops.clients import connect  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
-    from ops.errors import UnreachableError  # noqa: PLC0415
-    from ops.readiness.observe import observe  # noqa: PLC0415
+    from ops.errors import UnreachableError  # noqa: PLC0415 - the AWS SDK would double the time of `ops check`
+    from ops.readiness.observe import observing  # noqa: PLC0415
     from ops.readiness.wait import progress, table  # noqa: PLC0415
     from ops.readiness.wait import wait as wait_for_items  # noqa: PLC0415
 
-    environment = load(env)
+    environment = load(env, slurm=True)
     again = f"rerun `ops wait --env {env}` to resume"
     try:
-        with connect(environment) as clients:
-            look = partial(observe, environment, clients, require)
+        with observing(environment, require) as look:
             if require is Require.NONE:
                 items = look()
                 emit(_data(env, items), lambda: table(items, progress(items)), output)

@@ -48,7 +48,7 @@ def policy(
     from ops.policy.documents import MOST_CHARACTERS, documents  # noqa: PLC0415 - it imports the AWS SDK
     from ops.policy.roles import ACCESS, COMMANDS  # noqa: PLC0415
 
-    made = documents(role, load(env))
+    made = documents(role, load(env, slurm=True))
     policies = [{"name": each.name, "characters": each.characters, "document": each.document} for each in made]
     commands = [words for words, needed in COMMANDS.items() if role in needed]
 
