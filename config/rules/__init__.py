@@ -23,11 +23,11 @@ from config.rules import (
     ray,
     ray_capacity,
     secrets,
-    slurm,
     zones,
 )
 from config.rules.across_environments import PAIR_RULES, findings_beside, own_blocks
 from config.rules.rule import Rule
+from config.rules.slurm import rules as slurm
 
 __all__ = ["ALL_RULES", "RULES", "findings", "findings_beside", "findings_of_part"]
 
@@ -129,7 +129,7 @@ RULES: Final[tuple[Rule, ...]] = (
 _OF_EKS_ONLY: Final = frozenset(
     {
         *("V2", "V26", "V41", "V42", "V43", "V44", "V79", "V45"),
-        *("V71", "V40", "V67", "V21", "V31", "V68"),
+        *("V71", "V40", "V67", "V21", "V31", "V68", "V93", "V95"),
     }
 )
 """Rules that read parts which an environment with Slurm lacks, besides those of the modules of Ray and its image."""

@@ -31,9 +31,13 @@ class Arns:
     @property
     def eks_cluster(self) -> tuple[str, ...]:
         """The EKS cluster; empty where Slurm orchestrates the HyperPod cluster."""
+        return () if self.environment.slurm else self.of("eks", f"cluster/{naming.eks_cluster(self.environment)}")
+
+    def in_eks(self, *kinds: str) -> tuple[str, ...]:
+        """Return ARNs of everything of these kinds in the EKS cluster; empty where Slurm orchestrates the cluster."""
         if self.environment.slurm:
             return ()
-        return self.of("eks", f"cluster/{naming.eks_cluster(self.environment)}")
+        return self.of("eks", *(f"{kind}/{naming.eks_cluster(self.environment)}/*" for kind in kinds))
 
     @property
     def access_entries(self) -> tuple[str, ...]:
