@@ -46,6 +46,8 @@ app = typer.Typer(
 )
 charts_app = typer.Typer(no_args_is_help=True, help="The pinned Helm charts.")
 app.add_typer(charts_app, name="charts")
+scripts_app = typer.Typer(no_args_is_help=True, help="The publishers' lifecycle scripts for Slurm.")
+app.add_typer(scripts_app, name="scripts")
 kuberay_app = typer.Typer(no_args_is_help=True, help="KubeRay's custom resource definitions (CRDs).")
 app.add_typer(kuberay_app, name="kuberay")
 

@@ -1,24 +1,19 @@
 """Fetch the pinned Helm charts into the cache. A chart that does not match the lock never enters it."""
 
-import os
 import shutil
-import subprocess
 import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
-from urllib.parse import urlsplit
 
 from config.facts import charts_lock
 from config.facts.charts_lock import Archive, ChartError, GitFolder
 from ops.mirror import artefacts, crane
 from ops.mirror.errors import MirrorError
+from ops.render.git_folder import TIMEOUT_SECONDS, GitFolderError, check_out, mirrored, not_fetched
 
 __all__ = ["ChartError", "fetch"]
-
-TIMEOUT_SECONDS: Final = 60
 
 
 def fetch(mirror: str | None = None) -> Iterator[str]:
@@ -65,7 +60,7 @@ def _dropped(chart: Archive | GitFolder) -> str:
 
 
 def _download(chart: Archive, target: Path, mirror: str | None) -> None:
-    url = _mirrored(chart.url, mirror)
+    url = mirrored(chart.url, mirror)
     try:
         # The scheme is https, or that of the user's own mirror.
         with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:  # noqa: S310
@@ -73,37 +68,14 @@ def _download(chart: Archive, target: Path, mirror: str | None) -> None:
     except (OSError, ValueError) as error:
         # `reason` of an HTTPError is the host's answer, of any other URLError the network's error.
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        raise ChartError(chart.name, _unreachable(url, str(reason))) from None
+        raise ChartError(chart.name, not_fetched(url, str(reason))) from None
 
 
 def _check_out(chart: GitFolder, target: Path, mirror: str | None) -> None:
-    url = _mirrored(chart.repository, mirror)
-    repository = target.with_name("repository")
-    git = ["git", "-C", str(repository), "-c", "core.autocrlf=false", "-c", "core.fileMode=true"]
-    repository.mkdir()
     try:
-        for arguments in (
-            ["init", "--quiet"],
-            ["fetch", "--quiet", "--depth", "1", url, chart.commit],
-            ["checkout", "--quiet", chart.commit, "--", chart.path],
-        ):
-            subprocess.run(
-                [*git, *arguments],
-                check=True,
-                capture_output=True,
-                text=True,
-                timeout=10 * TIMEOUT_SECONDS,
-                env={**os.environ, "GIT_TERMINAL_PROMPT": "0"},
-            )
-    except FileNotFoundError:
-        raise ChartError(
-            chart.name, "git is not installed, and fetching this chart needs it. Fix: install git"
-        ) from None
-    except subprocess.TimeoutExpired:
-        raise ChartError(chart.name, _unreachable(url, "no answer in time")) from None
-    except subprocess.CalledProcessError as error:
-        raise ChartError(chart.name, _unreachable(url, error.stderr.partition("\n")[0])) from None
-    (repository / chart.path).rename(target)
+        check_out(chart, target, mirror)
+    except GitFolderError as error:
+        raise ChartError(chart.name, str(error)) from None
 
 
 def _pull(chart: Archive | GitFolder, target: Path, registry: str) -> None:
@@ -111,15 +83,6 @@ def _pull(chart: Archive | GitFolder, target: Path, registry: str) -> None:
         artefacts.read(crane.Crane(crane.ensure()), chart, registry, target)
     except MirrorError as error:
         raise ChartError(chart.name, str(error)) from None
-
-
-def _unreachable(url: str, reason: str) -> str:
-    host = urlsplit(url).netloc or url
-    return f"cannot fetch it from {host} ({url}): {reason}. Fix: give a mirror with --mirror, or retry with a network"
-
-
-def _mirrored(url: str, mirror: str | None) -> str:
-    return mirror.rstrip("/") + urlsplit(url).path if mirror else url
 
 
 def _replace(source: Path, target: Path) -> None:

@@ -29,6 +29,7 @@ from ops.cli import (
     load_all,
     report,
     say,
+    scripts_app,
     show,
 )
 from ops.environment import check as checked
@@ -439,6 +440,37 @@ def fetch_charts(
         for line in charts.fetch(mirror=mirror):
             console.print(line, soft_wrap=True, highlight=False)
     except charts.ChartError as error:
+        fail(str(error))
+
+
+@scripts_app.command("fetch")
+def fetch_scripts(
+    into: Annotated[
+        Path, typer.Option("--into", metavar="FOLDER", file_okay=False, help="Folder of the project to make.")
+    ] = Path("lifecycle_scripts/base-config"),
+    mirror: Annotated[
+        str | None, typer.Option(help="Base URL of a mirror, used instead of the publisher's host.")
+    ] = None,
+) -> None:
+    """Download the publishers' lifecycle scripts of config/facts/scripts.lock.yaml and verify their tree.
+
+    To use them, name the folder in `lifecycle_scripts` of each instance
+    group, with `slurm.configuration: provisioning_parameters`.
+
+    Exit codes:
+    - 0: the folder is there, as pinned
+    - 2: the host does not answer, or the tree differs
+
+    Examples:
+    - `ops scripts fetch`
+    - `ops scripts fetch --mirror https://mirror.example.com`
+    """
+    from config.facts.scripts_lock import ScriptsError  # noqa: PLC0415
+    from ops.slurm import scripts  # noqa: PLC0415
+
+    try:
+        say(scripts.fetch(into, mirror))
+    except ScriptsError as error:
         fail(str(error))
 
 

@@ -32,7 +32,7 @@ EXAMPLE_OF = {COMPANY: "closed", "slurm": "slurm"}
 ENVIRONMENTS = ("small", "dev", "prod", "closed", "existing-vpc", "existing-eks", "slurm", COMPANY)
 OFFLINE = {
     *("charts fetch", "check", "explain", "gate", "images", "import"),
-    *("manifests", "migrate", "new", "policy", "review", "schema"),
+    *("manifests", "migrate", "new", "policy", "review", "schema", "scripts fetch"),
 }
 """The commands that call no AWS service."""
 NEWER = {

@@ -172,5 +172,5 @@ def test_without_git_it_says_so(
     result = fetch("--mirror", base.as_uri())
     assert result.exit_code == 2
     assert result.stderr.endswith(
-        "HyperPodHelmChart: git is not installed, and fetching this chart needs it. Fix: install git\n"
+        "HyperPodHelmChart: git is not installed, and this download needs it. Fix: install git\n"
     )
