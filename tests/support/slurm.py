@@ -1,0 +1,26 @@
+"""Real Slurm for tests, where this machine can run it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from embedded_account.machine.processes import ProcessError
+from rehearsal.slurm import programs
+from rehearsal.slurm.cluster import SlurmCluster
+from rehearsal.slurm.configuration import Group
+
+GROUPS: Final = (
+    Group("controller-machine", 1, "controller"),
+    Group("login-nodes", 1, "login"),
+    Group("compute-nodes", 2, "compute", "dev"),
+)
+
+
+def slurm_cluster(directory: Path, groups: Sequence[Group] = GROUPS, *, path: Sequence[Path] = ()) -> SlurmCluster:
+    """A cluster that is not started yet; the test is skipped where Slurm cannot be fetched or run."""
+    try:
+        return SlurmCluster(directory, groups, programs.ensure(), path=path)
+    except ProcessError as error:
+        pytest.skip(str(error))
