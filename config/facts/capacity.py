@@ -86,8 +86,13 @@ def allocatable(instance_type: InstanceType, threads_per_core: int) -> Resources
     )
 
 
-def whole_node_pod(instance_type: InstanceType, threads_per_core: int) -> Resources:
-    """Return the requests of a pod that has a node to itself beside the DaemonSets (a Ray worker).
+def tier_mib(instance_type: InstanceType, percent: int) -> int:
+    """Return the memory that HyperPod's memory tier may use on a node, of which it has so many percent."""
+    return int(instance_type.memory_gib * 1024 * percent / 100)
+
+
+def whole_node_pod(instance_type: InstanceType, threads_per_core: int, tier_percent: int = 0) -> Resources:
+    """Return the requests of a pod that has a node to itself beside the DaemonSets and the memory tier (a Ray worker).
 
     CPU is rounded down to whole cores and memory to whole GiB, so that manifests stay readable and Ray counts whole
     CPUs. Raises NodeTooSmallError when less than one of either is left.
@@ -95,7 +100,8 @@ def whole_node_pod(instance_type: InstanceType, threads_per_core: int) -> Resour
     node = allocatable(instance_type, threads_per_core)
     daemonsets = daemonsets_on(instance_type)
     cpus = int((node.cpu_millis - sum(each.cpu_millis for each in daemonsets)) * (1 - HEADROOM)) // 1000
-    memory_gib = int((node.memory_mib - sum(each.memory_mib for each in daemonsets)) * (1 - HEADROOM)) // 1024
+    memory_mib = node.memory_mib - sum(each.memory_mib for each in daemonsets) - tier_mib(instance_type, tier_percent)
+    memory_gib = int(memory_mib * (1 - HEADROOM)) // 1024
     if cpus < 1 or memory_gib < 1:
         raise NodeTooSmallError(
             f"{instance_type.name} with threads_per_core {threads_per_core} has {node.cpu_millis}m CPU and "

@@ -8,7 +8,7 @@ from config.model.company import Company
 from config.model.eks import Access, AddOn, Eks, ExistingEks, KubeflowPart, SystemNodes
 from config.model.environment import Environment, Notifications
 from config.model.fsx import Checkpoints, DataRepository, ExistingFileSystem, Fsx
-from config.model.hyperpod import HyperPod, InstanceGroup, Taint
+from config.model.hyperpod import HyperPod, InstanceGroup, Taint, TieredStorage
 from config.model.network import ExistingSubnet, ExistingVpc, Network
 from config.model.ray import (
     Autoscaling,
@@ -53,4 +53,5 @@ __all__ = [
     "SecretVariable",
     "SystemNodes",
     "Taint",
+    "TieredStorage",
 ]

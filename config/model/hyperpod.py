@@ -95,6 +95,14 @@ class InstanceGroup(Model):
         return kind
 
 
+class TieredStorage(Model):
+    """HyperPod's memory tier: a part of each node's memory that keeps checkpoints (TieredStorageConfig)."""
+
+    memory_percent: Annotated[int, Field(ge=20, le=100)] = Field(
+        default=20, description="Percentage of each node's memory that it may use."
+    )
+
+
 class HyperPod(Model):
     """The HyperPod cluster; it is bound 1:1 to the environment's EKS cluster."""
 
@@ -105,6 +113,11 @@ class HyperPod(Model):
         default="Automatic", description="Whether HyperPod replaces or reboots unhealthy nodes."
     )
     instance_groups: tuple[InstanceGroup, ...] = Field(min_length=1, max_length=100, description="The groups of nodes.")
+    tiered_storage: TieredStorage | None = Field(
+        default=None,
+        description="Keep checkpoints in the nodes' memory, too: jobs save there with `memory_every`, and Ray's pods "
+        "may reach HyperPod's checkpoint daemons. Default: no memory tier.",
+    )
     sub_charts: tuple[str, ...] = Field(
         default=(),
         json_schema_extra={"items": {"enum": list(SUB_CHARTS)}},
@@ -116,3 +129,8 @@ class HyperPod(Model):
         description="Names of groups that were removed from `instance_groups` or renamed, and whose nodes may be "
         "deleted; such a change is refused without this confirmation.",
     )
+
+    @property
+    def tier_percent(self) -> int:
+        """The percentage of each node's memory that the memory tier may use."""
+        return self.tiered_storage.memory_percent if self.tiered_storage else 0

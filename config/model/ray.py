@@ -167,7 +167,8 @@ class AwsRay(Model):
     )
     tiered_checkpoints: bool = Field(
         default=False,
-        description="Ray's pods may reach HyperPod's checkpoint daemons in the namespace `aws-hyperpod`, TCP 9200.",
+        description="Ray's pods may reach HyperPod's checkpoint daemons in the namespace `aws-hyperpod`, TCP 9200. "
+        "`hyperpod.tiered_storage` lets them do so without this key.",
     )
     metrics: bool = Field(
         default=False,

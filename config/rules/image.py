@@ -8,12 +8,13 @@ from typing import Final
 from config.facts import versions
 from config.model import Environment
 from config.rules.parts import repeated
-from config.rules.rule import Violation, error
+from config.rules.rule import Violation, error, warning
 
 REQUIREMENTS: Final = Path(__file__).resolve().parents[2] / "ray_image" / "requirements.txt"
 _CONTINUED: Final = "\0"
 _PINNED: Final = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w,.-]+\])?==[\w.!+-]+( ?;.*)?", re.ASCII)
 _HASH: Final = "--hash=sha256:"
+_TIER_CLIENT: Final = "amzn-sagemaker-checkpointing"
 
 
 @error("V14")
@@ -72,7 +73,7 @@ def pip_requirements(environment: Environment) -> Iterator[Violation]:
         if not re.fullmatch(r"[A-Za-z0-9][\w.-]*(\[[\w,.-]+\])?==[\w.!+-]+", requirement, re.ASCII):
             fix = "write the name, two equals signs and the version"
             yield Violation(f"image.pip.{n}", "it is not pinned", "name==version, such as einops==0.8.1", fix)
-    names = [re.split(r"[\[=]", requirement)[0].lower().replace("_", "-") for requirement in image.pip]
+    names = _names(image.pip)
     for first, second, *_ in repeated(names).values():
         reason = f"image.pip.{first} names the same package"
         yield Violation(f"image.pip.{second}", reason, "each package once", "delete one of the two")
@@ -120,3 +121,27 @@ def _unlocked(requirement: str, options: list[str]) -> str:
         return "it is not pinned"
     whole = all(option.startswith(_HASH) and len(option) == len(_HASH) + 64 for option in options)
     return "" if options and whole else "its sha256 hashes are missing or incomplete"
+
+
+@warning("V94")
+def client_of_the_tier(environment: Environment) -> Iterator[Violation]:
+    """Warn of a memory tier whose client the built image does not have.
+
+    Why: the runs then save into their storage only. The image's lock cannot hold the client, because it is published as
+    source only.
+    Source: PyPI, amzn-sagemaker-checkpointing 1.1.3.
+    Example: image.pip: []
+    """
+    image = environment.image
+    if environment.hyperpod.tiered_storage and not image.uri and _TIER_CLIENT not in _names(image.pip):
+        yield Violation(
+            "hyperpod.tiered_storage",
+            f"the image lacks {_TIER_CLIENT}, by which runs reach the memory tier",
+            f"a memory tier with image.pip: [{_TIER_CLIENT}==1.1.3]",
+            "add that to image.pip, or remove tiered_storage",
+        )
+
+
+def _names(requirements: tuple[str, ...]) -> list[str]:
+    """Return the names of packages, as indexes compare them."""
+    return [re.split(r"[\[=]", requirement)[0].lower().replace("_", "-") for requirement in requirements]

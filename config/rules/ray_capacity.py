@@ -53,16 +53,18 @@ def requests_fit(environment: Environment) -> Iterator[Violation]:
         pods += [(f"{place}.workers.{n}", each, 0, 0) for n, each in enumerate(cluster.workers)]
         for key, pod, other_cpu, other_memory in pods:
             if group := known.get(pod.instance_group):
-                yield from _excess(key, pod, group, other_cpu, other_memory)
+                if isinstance(pod, RayWorkers) and _too_small(pod, group, environment.hyperpod.tier_percent):
+                    yield _no_room(key, group)
+                else:
+                    yield from _excess(key, pod, group, other_cpu, other_memory)
 
 
 def _excess(
     key: str, pod: RayHead | RayWorkers, group: InstanceGroup, other_cpu: int, other_memory: int
 ) -> Iterator[Violation]:
     left = _left(group)
-    if left is None or (isinstance(pod, RayWorkers) and _too_small(pod, group)):
-        reason = f"its type {group.instance_type} has no room for a Ray pod beside the system pods"
-        yield Violation(f"{key}.instance_group", reason, "groups of a larger type", "choose another group or type")
+    if left is None:
+        yield _no_room(key, group)
         return
     asked = {
         "cpu": (pod.cpu, max(0, left.cpu_millis - other_cpu) // 1000),
@@ -77,11 +79,16 @@ def _excess(
             yield Violation(f"{key}.{name}", reason, f"at most {most}", f"write {most}, or choose a larger type")
 
 
-def _too_small(pod: RayWorkers, group: InstanceGroup) -> bool:
+def _no_room(key: str, group: InstanceGroup) -> Violation:
+    reason = f"its type {group.instance_type} has no room for a Ray pod beside the system pods"
+    return Violation(f"{key}.instance_group", reason, "groups of a larger type", "choose another group or type")
+
+
+def _too_small(pod: RayWorkers, group: InstanceGroup, tier_percent: int) -> bool:
     if pod.cpu is not None and pod.memory_gib is not None:
         return False
     try:
-        whole_node_pod(group.type, group.threads_per_core)
+        whole_node_pod(group.type, group.threads_per_core, tier_percent)
     except NodeTooSmallError:
         return True
     return False

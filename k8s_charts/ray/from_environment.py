@@ -9,6 +9,7 @@ from config.model import RayWorkers
 from k8s_charts.ray.cluster import Head, RayClusterSpec, WorkerGroup
 from k8s_charts.ray.pods import Common, Place
 from k8s_charts.ray.priority_class import PriorityClass
+from k8s_charts.shared.names import MEMORY_TIER, MEMORY_TIER_VARIABLE
 
 
 def ray_cluster(environment: Environment, cluster: RayClusterConfig, image: str) -> RayClusterSpec:
@@ -23,7 +24,7 @@ def ray_cluster(environment: Environment, cluster: RayClusterConfig, image: str)
             image=image,
             claim=environment.fsx.claim,
             mount_path=environment.fsx.mount_path,
-            env=cluster.env,
+            env={**_memory_tier(environment), **cluster.env},
             secrets=cluster.secrets,
             volumes=cluster.volumes,
             priority_class=priority.name if priority else None,
@@ -44,10 +45,15 @@ def priority_class(environment: Environment, cluster: RayClusterConfig) -> Prior
     return PriorityClass(cluster.name, environment.ray.namespace, cluster.priority)
 
 
+def _memory_tier(environment: Environment) -> dict[str, str]:
+    """Return the variable by which the training library finds HyperPod's memory tier."""
+    return {MEMORY_TIER_VARIABLE: MEMORY_TIER} if environment.hyperpod.tiered_storage else {}
+
+
 def worker_resources(environment: Environment, workers: RayWorkers) -> Resources:
     """Return what one worker pod requests: the stated amounts, and for the others all that a node can give."""
     group = environment.instance_group(workers.instance_group)
-    room = whole_node_pod(group.type, group.threads_per_core)
+    room = whole_node_pod(group.type, group.threads_per_core, environment.hyperpod.tier_percent)
     return replace(
         room,
         cpu_millis=room.cpu_millis if workers.cpu is None else workers.cpu * 1000,

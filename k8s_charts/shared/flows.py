@@ -116,8 +116,14 @@ def ends(environment: Environment) -> Ends:
 
 
 def allowed(flows: tuple[Flow, ...], environment: Environment) -> tuple[Flow, ...]:
-    """Return the flows without those that the environment's `aws_ray` does not enable."""
-    return tuple(flow for flow in flows if flow.key is None or getattr(environment.aws_ray, flow.key))
+    """Return the flows without those of AWS features that the environment does not enable."""
+    return tuple(flow for flow in flows if flow.key is None or enabled(flow.key, environment))
+
+
+def enabled(key: AwsRayKey, environment: Environment) -> bool:
+    """Return whether `aws_ray` enables a feature; HyperPod's memory tier needs no key there."""
+    on: bool = getattr(environment.aws_ray, key)
+    return on or (key == "tiered_checkpoints" and environment.hyperpod.tiered_storage is not None)
 
 
 # Without the link-local addresses: there, instance metadata gives a node's credentials to every caller.

@@ -51,6 +51,9 @@ METRICS_PORT: Final = 8080
 JOB_MONITORING_PORT: Final = 8889
 CHECKPOINTS_PORT: Final = 9200
 CHECKPOINTS_HOST: Final = "ai-toolkit-gossip-headless.aws-hyperpod.svc.cluster.local"
+MEMORY_TIER: Final = f"http://{CHECKPOINTS_HOST}:{CHECKPOINTS_PORT}"
+# What the training library reads it from (packages/ray-resume/ray_resume/runs.py).
+MEMORY_TIER_VARIABLE: Final = "RUN_MEMORY_TIER"
 
 # KubeRay's label of every pod of a RayCluster.
 RAY_NODE: Final[Mapping[str, str]] = MappingProxyType({"ray.io/is-ray-node": "yes"})

@@ -75,9 +75,15 @@ class _Group(_Shape):
     kubernetes: _Kubernetes = Field(default=_Kubernetes(), alias="KubernetesConfig")
 
 
+class _Tier(_Shape):
+    mode: str
+    percentage: int | None = Field(default=None, alias="InstanceMemoryAllocationPercentage")
+
+
 class _Request(_Shape):
     cluster_name: str | None = None
     node_recovery: str | None = None
+    tier: _Tier | None = Field(default=None, alias="TieredStorageConfig")
     groups: list[_Group] = Field(alias="InstanceGroups", min_length=1)
 
 
@@ -87,6 +93,7 @@ class Imported:
 
     cluster_name: str | None
     node_recovery: str | None
+    tiered_storage: dict[str, int] | None
     groups: list[dict[str, Any]]
     notes: list[str]
 
@@ -108,7 +115,8 @@ def read(file: Path) -> Imported:
     notes += _left_out(request, "")
     for group in request.groups:
         notes += _left_out(group, f"{group.name}: ")
-    return Imported(request.cluster_name, request.node_recovery, [_group(group) for group in request.groups], notes)
+    groups = [_group(group) for group in request.groups]
+    return Imported(request.cluster_name, request.node_recovery, _tiered_storage(request.tier), groups, notes)
 
 
 def put_into(document: dict[str, Any], imported: Imported) -> None:
@@ -116,6 +124,8 @@ def put_into(document: dict[str, Any], imported: Imported) -> None:
     hyperpod = document["hyperpod"]
     hyperpod["cluster_name"] = imported.cluster_name or hyperpod["cluster_name"]
     hyperpod["node_recovery"] = imported.node_recovery or hyperpod["node_recovery"]
+    if imported.tiered_storage is not None:
+        hyperpod["tiered_storage"] = imported.tiered_storage
     hyperpod["instance_groups"] = imported.groups
     cluster = document["ray"]["clusters"][0]
     head = next((group for group in imported.groups if not _accelerated(group)), imported.groups[0])
@@ -137,6 +147,12 @@ def _replica_limits(count: _Number) -> dict[str, _Number]:
     if isinstance(count, str):
         return {"min_replicas": 1, "max_replicas": count}
     return {"min_replicas": min(1, count), "max_replicas": max(1, count)}
+
+
+def _tiered_storage(tier: _Tier | None) -> dict[str, int] | None:
+    if tier is None or tier.mode != "Enable":
+        return None
+    return {} if tier.percentage is None else {"memory_percent": tier.percentage}
 
 
 def _mended(match: re.Match[str], text: str, notes: list[str]) -> str:

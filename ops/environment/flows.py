@@ -21,6 +21,7 @@ All other connections are denied, in both directions. [docs/explain/isolation.md
 as a table of pods, which a test evaluates.
 
 A flow with a key is allowed only if [`aws_ray`](environment.md#aws_ray) enables it.
+[`hyperpod.tiered_storage`](environment.md#hyperpodtiered_storage) enables `tiered_checkpoints`, too.
 """
 
 

@@ -15,6 +15,8 @@ GROUP_KEYS: Final = "hyperpod.instance_groups[]"
 PROPERTY_OF: Final[Mapping[str, str]] = {
     "hyperpod.cluster_name": "ClusterName",
     "hyperpod.node_recovery": "NodeRecovery",
+    "hyperpod.tiered_storage": "TieredStorageConfig",
+    "hyperpod.tiered_storage.memory_percent": "TieredStorageConfig",
     "hyperpod.instance_groups": GROUPS,
     "hyperpod.confirm_group_removal": "ConfirmGroupRemoval",
     f"{GROUP_KEYS}.name": GROUPS,

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from config import Environment
 from k8s_charts.helm.release import on_system_nodes
+from k8s_charts.shared.flows import enabled
 from k8s_charts.shared.names import (
     CHECKPOINTS_HOST,
     CHECKPOINTS_PORT,
@@ -102,7 +103,7 @@ def _aws_ray(environment: Environment, heads: Mapping[str, Head]) -> Iterator[Or
         for cluster, head in heads.items()
         if on.hang_detection
     ]
-    if on.tiered_checkpoints:
+    if enabled("tiered_checkpoints", environment):
         out.append(Connection(name, "checkpoints", CHECKPOINTS_HOST, CHECKPOINTS_PORT, open=True))
     if out:
         yield Origin(name, environment.ray.namespace, tuple(out), RAY_NODE)

@@ -57,6 +57,7 @@ class HyperPodCluster(Construct):
                 "VpcConfig": _vpc_config(subnet, security_group),
                 "NodeProvisioningMode": "Continuous",
                 "NodeRecovery": settings.node_recovery,
+                **_given("TieredStorageConfig", _tiered_storage(settings)),
                 "InstanceGroups": [
                     _instance_group(group, execution_role, lifecycle_scripts, own_networks.get(group.name), key)
                     for group in settings.instance_groups
@@ -95,6 +96,11 @@ def _instance_group(
         **_given("TrainingPlanArn", group.training_plan),
         **_given("ImageId", group.image_id),
     }
+
+
+def _tiered_storage(settings: HyperPod) -> dict[str, Any]:
+    tier = settings.tiered_storage
+    return {"Mode": "Enable", "InstanceMemoryAllocationPercentage": tier.memory_percent} if tier else {}
 
 
 def _volumes(group: InstanceGroup, key: kms.IKey | None) -> list[dict[str, Any]]:

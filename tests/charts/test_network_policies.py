@@ -3,7 +3,7 @@
 import pytest
 
 from config import available, load
-from config.model import AwsRay
+from config.model import AwsRay, TieredStorage
 from k8s_charts.shared.names import CHECKPOINTS_HOST
 from ops.isolation.plan import Head, plan
 from tests.charts.support.connection_table import RAY_PORTS, Connection, Matrix, with_aws_ray, with_two_ray_clusters
@@ -89,6 +89,14 @@ def test_each_of_awss_features_for_ray_is_off_until_its_key_is_on(key: str) -> N
     }[key]
     assert not passes(off, off.policies, connection)
     assert passes(on, on.policies, connection)
+
+
+def test_memory_tier_of_the_cluster_is_reachable_without_a_further_key() -> None:
+    dev = load("dev")
+    hyperpod = dev.hyperpod.model_copy(update={"tiered_storage": TieredStorage()})
+    on = Matrix(dev.model_copy(update={"hyperpod": hyperpod}))
+    assert passes(on, on.policies, ("rayml-worker", "checkpoints", 9200, "TCP"))
+    assert not passes(on, on.policies, ("rayml-worker", "another-node", 8889, "TCP"))
 
 
 @pytest.mark.parametrize("keys", [(), AWS_RAY])

@@ -397,6 +397,23 @@ def test_node_recovery_is_changed_in_place_and_back_by_leaving_it_out(
     assert sagemaker.describe_cluster(ClusterName="ml-cluster")["NodeRecovery"] == "Automatic"
 
 
+def test_memory_tier_is_switched_on_sized_and_switched_off_in_place(
+    change: Callable[[Change], Response], cloudformation: CloudFormation, sagemaker: Any, created: Properties
+) -> None:
+    def found() -> Any:
+        return sagemaker.describe_cluster(ClusterName="ml-cluster").get("TieredStorageConfig")
+
+    # CloudFormation sends numbers as text.
+    on = created | {"TieredStorageConfig": {"Mode": "Enable", "InstanceMemoryAllocationPercentage": "20"}}
+    assert change(lambda new: new.update(on)).succeeded
+    assert found() == {"Mode": "Enable", "InstanceMemoryAllocationPercentage": 20}
+    more = created | {"TieredStorageConfig": {"Mode": "Enable", "InstanceMemoryAllocationPercentage": "30"}}
+    assert cloudformation.update("ml-cluster", more, on).succeeded
+    assert found()["InstanceMemoryAllocationPercentage"] == 30
+    assert cloudformation.update("ml-cluster", created, more).succeeded
+    assert found()["Mode"] == "Disable"
+
+
 def test_cluster_role_is_set_in_place_and_cannot_be_taken_away(
     change: Callable[[Change], Response], cloudformation: CloudFormation, created: Properties, bench: HyperPodBench
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 from config import Environment
 from config.facts.capacity import Resources, allocatable, whole_node_pod
 from config.facts.instance_types import catalogue
-from config.model import RayCluster
+from config.model import RayCluster, TieredStorage
 from k8s_charts.ray_objects import RayObjects, ray_objects
 from k8s_charts.shared.flows import Ends, ray_flows
 from k8s_charts.shared.network_policies import PoliciesChart
@@ -86,6 +86,22 @@ def test_unstated_resources_are_all_that_the_node_offers(dev: Environment) -> No
     limits = cluster["spec"]["workerGroupSpecs"][0]["template"]["spec"]["containers"][0]["resources"]["limits"]
     assert limits["cpu"] == str(whole.cpu_millis // 1000)
     assert limits["memory"] == f"{whole.memory_mib // 1024}Gi"
+
+
+def test_memory_tier_gets_its_part_of_a_node_and_is_found_by_jobs(dev: Environment) -> None:
+    tiered = dev.hyperpod.model_copy(update={"tiered_storage": TieredStorage(memory_percent=25)})
+    dev = dev.model_copy(update={"hyperpod": tiered})
+    [group] = [group for group in dev.hyperpod.instance_groups if group.name == "worker-group-1"]
+    without = whole_node_pod(group.type, group.threads_per_core).memory_mib
+    [cluster] = ray_objects(dev, RAY_FACTS).clusters["rayml"].to_json()
+    [worker] = cluster["spec"]["workerGroupSpecs"][0]["template"]["spec"]["containers"]
+    left = without - int(worker["resources"]["limits"]["memory"].removesuffix("Gi")) * 1024
+    # The headroom is a part of what is left for pods.
+    assert left == pytest.approx(0.25 * group.type.memory_gib * 1024 * 0.95, abs=1024)
+    [head] = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][:1]
+    tier = {"name": "RUN_MEMORY_TIER", "value": "http://ai-toolkit-gossip-headless.aws-hyperpod.svc.cluster.local:9200"}
+    assert tier in head["env"]
+    assert tier in worker["env"]
 
 
 @pytest.mark.parametrize(("name", "cores"), [("ml.trn1.32xlarge", 32), ("ml.trn2.48xlarge", 64)])

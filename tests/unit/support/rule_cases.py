@@ -52,6 +52,10 @@ BY_PATTERN: Final[Change] = {
     "hyperpod.cluster_name": "acme-dev-ml-cluster",
     "image.repository": "acme-dev-ray",
 }
+TIERED: Final[Change] = {
+    "hyperpod.tiered_storage": {"memory_percent": 20},
+    "image.pip": ["amzn-sagemaker-checkpointing==1.1.3"],
+}
 LONGEST_PATTERN: Final[Change] = {
     "company": {"name_pattern": f"{'a' * 16}-{{environment}}-{{name}}"},
     "hyperpod.cluster_name": f"{'a' * 16}-dev-ml",
@@ -637,5 +641,12 @@ CASES: Final[dict[str, list[Case]]] = {
     ],
     "V86": [
         Case({"fsx.checkpoints.every_minutes": 45}, {"fsx.checkpoints": {"parameters": "7B", "every_minutes": 50}}),
+    ],
+    "V93": [
+        Case({"hyperpod.tiered_storage.memory_percent": 80}, TIERED),
+        Case({"ray.clusters.0.workers.0.memory_gib": 1800}, {**TIERED, "ray.clusters.0.workers.0.memory_gib": 1400}),
+    ],
+    "V94": [
+        Case({"image.pip": ["einops==0.8.1"]}, TIERED),
     ],
 }

@@ -65,6 +65,7 @@ def check_create(world: World, request: Request) -> EksCluster:
         raise ValidationFailedError("The rehearsal simulates clusters with Orchestrator.Eks only.")
     if "VpcConfig" not in request:
         raise ValidationFailedError("VpcConfig is required for clusters with Amazon EKS as the orchestrator.")
+    _check_tiered_storage(request)
     groups = request.get("InstanceGroups", [])
     check_groups(groups, continuous=request.get("NodeProvisioningMode") == "Continuous")
     eks = _check_eks(world, request["Orchestrator"]["Eks"]["ClusterArn"])
@@ -84,6 +85,9 @@ def check_update(world: World, cluster: HyperPodCluster, request: Request) -> No
     orchestrator = request.get("Orchestrator", cluster.request["Orchestrator"])
     if orchestrator != cluster.request["Orchestrator"]:
         raise ValidationFailedError("The orchestrator of a cluster cannot be changed.")
+    _check_tiered_storage(request)
+    if "TieredStorageConfig" in request and not {"InstanceGroups", "NodeRecovery"} & request.keys():
+        raise ValidationFailedError("TieredStorageConfig cannot be updated alone: give InstanceGroups or NodeRecovery.")
     groups = request.get("InstanceGroups", [])
     deleted = request.get("InstanceGroupsToDelete", [])
     unknown = [name for name in deleted if name not in cluster.groups]
@@ -104,6 +108,13 @@ def check_update(world: World, cluster: HyperPodCluster, request: Request) -> No
     for config in _own_vpc_configs(groups):
         _check_vpc(world, config, eks)
     _check_quota(world, groups, replacing=cluster.name)
+
+
+def _check_tiered_storage(request: Request) -> None:
+    percentage = request.get("TieredStorageConfig", {}).get("InstanceMemoryAllocationPercentage", 20)
+    # The API's model takes 0 to 100; the service refuses less than 20.
+    if percentage < 20:
+        raise ValidationFailedError("InstanceMemoryAllocationPercentage must be between 20 and 100.")
 
 
 def check_takes_changes(cluster: HyperPodCluster) -> None:

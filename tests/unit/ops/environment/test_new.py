@@ -201,6 +201,27 @@ def test_a_group_without_nodes_is_taken_over_as_one_that_can_get_them(environmen
     assert (workers.replicas, workers.min_replicas, workers.max_replicas) == (0, 0, 1)
 
 
+@pytest.mark.parametrize(
+    ("tier", "expected"),
+    [
+        ({"Mode": "Enable", "InstanceMemoryAllocationPercentage": 30}, {"memory_percent": 30}),
+        ({"Mode": "Enable"}, {}),
+        ({"Mode": "Disable"}, None),
+    ],
+)
+def test_memory_tier_is_taken_over(tmp_path: Path, tier: dict[str, Any], expected: dict[str, int] | None) -> None:
+    file = tmp_path / "file.json"
+    file.write_text(json.dumps({"InstanceGroups": [GROUP], "TieredStorageConfig": tier}))
+    imported = cluster_config.read(file)
+    assert (imported.tiered_storage, imported.notes) == (expected, [])
+    document: dict[str, Any] = {
+        "hyperpod": {"cluster_name": "a", "node_recovery": "None"},
+        "ray": {"clusters": [{"head": {}}]},
+    }
+    cluster_config.put_into(document, imported)
+    assert document["hyperpod"].get("tiered_storage") == expected
+
+
 def test_volumes_labels_and_taints_are_taken_over(tmp_path: Path) -> None:
     file = tmp_path / "file.json"
     storage = [

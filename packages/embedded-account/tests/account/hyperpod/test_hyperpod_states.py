@@ -219,6 +219,26 @@ def test_unknown_group_to_delete_is_refused(running: Any, refusal: Refusal) -> N
     assert "do not exist: gone" in text
 
 
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"TieredStorageConfig": {"Mode": "Enable"}}, "cannot be updated alone"),
+        (
+            {
+                "TieredStorageConfig": {"Mode": "Enable", "InstanceMemoryAllocationPercentage": 19},
+                "NodeRecovery": "None",
+            },
+            "must be between 20 and 100",
+        ),
+    ],
+    ids=["alone", "too little"],
+)
+def test_tiered_storage_that_the_service_does_not_take_is_refused(
+    running: Any, refusal: Refusal, fields: dict[str, Any], reason: str
+) -> None:
+    assert reason in refusal("ValidationException", running.update_cluster, **NAME, **fields)
+
+
 def test_orchestrator_cannot_be_changed(bench: HyperPodBench, running: Any, refusal: Refusal) -> None:
     other = {"Eks": {"ClusterArn": bench.add_eks_cluster("other")}}
     text = refusal("ValidationException", running.update_cluster, **NAME, Orchestrator=other)
