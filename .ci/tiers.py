@@ -108,6 +108,7 @@ TIERS: Final = (
     _rehearsal("closed", budget=10, sampled=True),
     _rehearsal("existing-vpc", budget=10, sampled=True),
     _rehearsal("existing-eks", budget=10, sampled=True),
+    _rehearsal("slurm", budget=10, sampled=True),
     Tier("readme", "make test-readme", budget=15, cores=1, files=(*_REHEARSED, "README.md", "tests/*", *_GUIDES)),
 )
 

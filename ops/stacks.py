@@ -39,7 +39,8 @@ class Stack:
 
 def existing(cloudformation: Any, environment: Environment) -> list[Stack]:
     """Return the environment's stacks that exist, in the order of PARTS."""
-    return [stack for part in PARTS if (stack := find(cloudformation, environment, part))]
+    parts = reversed(naming.parts_of(environment))
+    return [stack for part in parts if (stack := find(cloudformation, environment, part))]
 
 
 def find(cloudformation: Any, environment: Environment, part: str) -> Stack | None:

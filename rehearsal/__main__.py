@@ -131,7 +131,10 @@ def clean() -> None:
 
 def _require_rehearsable(env: str) -> None:
     """Raise ConfigError if the environment is invalid, or ProcessError if no rehearsal can run it."""
-    version = config.load(env).kuberay.version
+    environment = config.load(env)
+    if environment.slurm:
+        return
+    version = environment.kuberay.version
     if version != versions.KUBERAY:
         raise ProcessError(
             f"{env} has KubeRay {version}, and a rehearsal the operator of {versions.KUBERAY} only. Fix: to "

@@ -23,11 +23,11 @@ from config.rules import (
     ray,
     ray_capacity,
     secrets,
-    slurm,
     zones,
 )
 from config.rules.across_environments import PAIR_RULES, findings_beside, own_blocks
 from config.rules.rule import Rule
+from config.rules.slurm import rules as slurm
 
 __all__ = ["ALL_RULES", "RULES", "findings", "findings_beside", "findings_of_part"]
 

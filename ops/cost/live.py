@@ -19,7 +19,9 @@ def live(environment: Environment) -> Inventory:
         owned = _owned(environment, account.client("cloudformation"))
         return Inventory(
             groups=_groups(environment, account.client("sagemaker")),
-            system=_system(environment, account.client("eks"), owned.get("AWS::EKS::Nodegroup", [])),
+            system=None
+            if environment.slurm
+            else _system(environment, account.client("eks"), owned.get("AWS::EKS::Nodegroup", [])),
             control_planes=len(owned.get("AWS::EKS::Cluster", [])),
             nat_gateways=len(owned.get("AWS::EC2::NatGateway", [])),
             file_systems=tuple(

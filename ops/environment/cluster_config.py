@@ -16,6 +16,7 @@ from pydantic.alias_generators import to_pascal
 
 from config.facts.instance_types import catalogue
 from ops.environment.new import NewError
+from ops.environment.provisioning_parameters import Parameters
 
 # A text as a whole, so that its content does not match the others; a comma before a closing bracket; a placeholder
 # without quotes.
@@ -62,6 +63,11 @@ class _Kubernetes(_Shape):
     taints: list[_Taint] = []
 
 
+class _Slurm(_Shape):
+    node_type: str
+    partition_names: list[str] = []
+
+
 class _Group(_Shape):
     name: str = Field(alias="InstanceGroupName")
     instance_type: str
@@ -73,6 +79,7 @@ class _Group(_Shape):
     image_id: str | None = None
     storage: list[_Storage] = Field(default=[], alias="InstanceStorageConfigs")
     kubernetes: _Kubernetes = Field(default=_Kubernetes(), alias="KubernetesConfig")
+    slurm: _Slurm | None = Field(default=None, alias="SlurmConfig")
 
 
 class _Request(_Shape):
@@ -89,6 +96,11 @@ class Imported:
     node_recovery: str | None
     groups: list[dict[str, Any]]
     notes: list[str]
+
+    @property
+    def of_slurm(self) -> bool:
+        """Whether the request configures Slurm."""
+        return any("slurm" in group for group in self.groups)
 
 
 def read(file: Path) -> Imported:
@@ -113,10 +125,7 @@ def read(file: Path) -> Imported:
 
 def put_into(document: dict[str, Any], imported: Imported) -> None:
     """Replace the instance groups of an environment's document, and adapt its RayCluster to them."""
-    hyperpod = document["hyperpod"]
-    hyperpod["cluster_name"] = imported.cluster_name or hyperpod["cluster_name"]
-    hyperpod["node_recovery"] = imported.node_recovery or hyperpod["node_recovery"]
-    hyperpod["instance_groups"] = imported.groups
+    _replace_cluster(document, imported)
     cluster = document["ray"]["clusters"][0]
     head = next((group for group in imported.groups if not _accelerated(group)), imported.groups[0])
     workers = [group for group in imported.groups if group is not head] or [head]
@@ -130,6 +139,25 @@ def put_into(document: dict[str, Any], imported: Imported) -> None:
         }
         for n, group in enumerate(workers, start=1)
     ]
+
+
+def put_into_slurm(document: dict[str, Any], imported: Imported, parameters: Parameters | None) -> None:
+    """Replace the instance groups of a document with Slurm; `parameters` say what nodes are if the request does not."""
+    _replace_cluster(document, imported)
+    for group in imported.groups if parameters else ():
+        if node := parameters.nodes.get(group["name"]) if parameters else None:
+            group["slurm"] = node
+    document["slurm"]["configuration"] = "provisioning_parameters" if parameters else "api"
+    # Whose account it is, is unknown; nobody else's roles may enter it.
+    document.pop("access", None)
+
+
+def _replace_cluster(document: dict[str, Any], imported: Imported) -> None:
+    hyperpod = document["hyperpod"]
+    hyperpod["cluster_name"] = imported.cluster_name or hyperpod["cluster_name"]
+    if imported.node_recovery:
+        hyperpod["node_recovery"] = imported.node_recovery
+    hyperpod["instance_groups"] = imported.groups
 
 
 def _replica_limits(count: _Number) -> dict[str, _Number]:
@@ -149,7 +177,11 @@ def _mended(match: re.Match[str], text: str, notes: list[str]) -> str:
 
 def _group(group: _Group) -> dict[str, Any]:
     """Return the group as an environment states it, without keys that the file lacks."""
-    said = group.model_dump(exclude={"storage", "kubernetes", *(group.model_extra or {})}, exclude_none=True)
+    left = {"storage", "kubernetes", "slurm", *(group.model_extra or {})}
+    said = group.model_dump(exclude=left, exclude_none=True)
+    if group.slurm:
+        partition = {"partition": group.slurm.partition_names[0]} if group.slurm.partition_names else {}
+        said["slurm"] = {"node": group.slurm.node_type.lower(), **partition}
     for storage in group.storage:
         if storage.ebs and storage.ebs.size is not None and not storage.ebs.root_volume:
             said["volume_gib"] = storage.ebs.size

@@ -83,21 +83,11 @@ def find_leftovers(arns: Arns) -> Iterator[Statement]:
 
 def remove_leftovers(arns: Arns) -> Iterator[Statement]:
     """Yield what `ops sweep` removes: resources with the tags, or the names, by which it finds them."""
-    environment, cluster = arns.environment, naming.eks_cluster(arns.environment)
-    owned = f"aws:ResourceTag/kubernetes.io/cluster/{cluster}"
+    environment = arns.environment
+    yield from _remove_of_eks(arns)
     tag = {f"aws:ResourceTag/{naming.ENVIRONMENT_TAG}": naming.environment_tag(environment)}
     stacks = {"aws:ResourceTag/aws:cloudformation:stack-name": naming.stack(environment, "*")}
-    volumes = (*arns.of("ec2", "volume/*"), f"arn:aws:ec2:{environment.region}::snapshot/*")
-    groups = (f"log-group:/aws/lambda/{naming.stack(environment, part)}-*" for part in naming.PARTS)
-    yield Statement(
-        "RemoveInterfaces",
-        actions("ec2", "DeleteNetworkInterface"),
-        arns.of("ec2", "network-interface/*"),
-        {"StringEquals": {"aws:ResourceTag/cluster.k8s.amazonaws.com/name": cluster}},
-    )
-    yield Statement(
-        "RemoveVolumes", actions("ec2", "DeleteSnapshot DeleteVolume"), volumes, {"StringEquals": {owned: "owned"}}
-    )
+    groups = (f"log-group:/aws/lambda/{naming.stack(environment, part)}-*" for part in naming.parts_of(environment))
     yield Statement(
         "RemoveGuardDuty",
         actions("ec2", "DeleteSecurityGroup DeleteVpcEndpoints"),
@@ -110,5 +100,24 @@ def remove_leftovers(arns: Arns) -> Iterator[Statement]:
     yield Statement("RemoveKeys", actions("kms", "ScheduleKeyDeletion"), keys, {"StringLike": stacks})
     repositories = arns.of("ecr", "repository/*")
     yield Statement("RemoveRepository", actions("ecr", "DeleteRepository"), repositories, {"StringLike": stacks})
-    logs = (*arns.of("logs", f"log-group:/aws/eks/{cluster}/*", *groups), *arns.node_logs)
+    of_eks = () if environment.slurm else (f"log-group:/aws/eks/{naming.eks_cluster(environment)}/*",)
+    logs = (*arns.of("logs", *of_eks, *groups), *arns.node_logs)
     yield Statement("RemoveLogs", actions("logs", "DeleteLogGroup"), logs)
+
+
+def _remove_of_eks(arns: Arns) -> Iterator[Statement]:
+    """Yield what `ops sweep` removes of an EKS cluster's interfaces, volumes and log groups."""
+    if arns.environment.slurm:
+        return
+    environment, cluster = arns.environment, naming.eks_cluster(arns.environment)
+    owned = f"aws:ResourceTag/kubernetes.io/cluster/{cluster}"
+    volumes = (*arns.of("ec2", "volume/*"), f"arn:aws:ec2:{environment.region}::snapshot/*")
+    yield Statement(
+        "RemoveInterfaces",
+        actions("ec2", "DeleteNetworkInterface"),
+        arns.of("ec2", "network-interface/*"),
+        {"StringEquals": {"aws:ResourceTag/cluster.k8s.amazonaws.com/name": cluster}},
+    )
+    yield Statement(
+        "RemoveVolumes", actions("ec2", "DeleteSnapshot DeleteVolume"), volumes, {"StringEquals": {owned: "owned"}}
+    )

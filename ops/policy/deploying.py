@@ -47,6 +47,6 @@ def preflight(arns: Arns) -> Iterator[Statement]:
     yield Statement("PreflightKey", actions("kms", "DescribeKey GetKeyPolicy"), arns.company_key)
     if vpc := environment.network.existing:
         yield Statement("PreflightVpc", actions("ec2", "DescribeVpcAttribute"), arns.of("ec2", f"vpc/{vpc.id}"))
-    if cluster := environment.eks.existing:
+    if environment.slurm is None and (cluster := environment.eks.existing):
         add_on = arns.of("eks", f"addon/{cluster.name}/vpc-cni/*")
         yield Statement("PreflightAddOn", actions("eks", "DescribeAddon"), add_on)

@@ -41,10 +41,16 @@ def change_hyperpod(arns: Arns) -> Iterator[Statement]:
         training_plans=bool(arns.training_plans),
         custom_images=bool(images),
         company_key=bool(arns.company_key),
+        eks=environment.slurm is None,
+    )
+    entries = (
+        ()
+        if environment.slurm
+        else arns.of("eks", f"access-entry/{naming.eks_cluster(environment)}/role/{environment.account}/*")
     )
     region = environment.region
     resources: Mapping[On, Sequence[str]] = {
-        "access-entries": arns.access_entries,
+        "access-entries": entries,
         "cluster": arns.hyperpod_clusters,
         "eks-cluster": arns.eks_cluster,
         "everything": EVERYTHING,
@@ -99,19 +105,18 @@ def detect_drift(arns: Arns) -> Iterator[Statement]:
 def _drift_resources(arns: Arns) -> Mapping[str, tuple[str, ...]]:
     """Return the environment's resources of each service; ids, and names without the stack's, are AWS's choice."""
     environment = arns.environment
-    cluster = naming.eks_cluster(environment)
-    issuer = f"oidc-provider/oidc.eks.{environment.region}.amazonaws.com/id/*"
+    issuer = f"arn:aws:iam::{environment.account}:oidc-provider/oidc.eks.{environment.region}.amazonaws.com/id/*"
     prefix = naming.named(environment, "*")
     kinds = ("access-entry", "addon", "nodegroup")
     return {
         "ec2": arns.of("ec2", "vpc/*"),
         "ecr": arns.repository,
-        "eks": (*arns.eks_cluster, *arns.of("eks", *(f"{kind}/{cluster}/*" for kind in kinds))),
+        "eks": (*arns.eks_cluster, *arns.in_eks(*kinds)),
         "events": arns.of("events", f"rule/{prefix}"),
         "fsx": arns.of("fsx", "association/*", "file-system/*"),
         "iam": (
-            *dict.fromkeys(arns.roles(part) for part in naming.PARTS),
-            f"arn:aws:iam::{environment.account}:{issuer}",
+            *dict.fromkeys(arns.roles(part) for part in naming.parts_of(environment)),
+            *(() if environment.slurm else (issuer,)),
         ),
         "kms": arns.of("kms", "key/*"),
         "lambda": arns.of("lambda", f"function:{prefix}", "layer:*"),

@@ -46,8 +46,7 @@ def read_node_logs(arns: Arns) -> Statement:
 
 def read_node_groups(arns: Arns) -> Statement:
     """Return the right to read the node group of system nodes."""
-    groups = arns.of("eks", f"nodegroup/{naming.eks_cluster(arns.environment)}/*")
-    return Statement("ReadNodeGroups", actions("eks", "DescribeNodegroup"), groups)
+    return Statement("ReadNodeGroups", actions("eks", "DescribeNodegroup"), arns.in_eks("nodegroup"))
 
 
 def read_file_systems() -> Statement:

@@ -78,9 +78,11 @@ def bootstrap(here: Here) -> Iterator[Found]:
 
 def linked_services(environment: Environment) -> list[str]:
     """Return the services whose service-linked roles a deployment uses."""
-    services = ["hyperpod.sagemaker.amazonaws.com", "eks-nodegroup.amazonaws.com", "autoscaling.amazonaws.com"]
-    if environment.eks.existing is None:
-        services.append("eks.amazonaws.com")
+    services = ["hyperpod.sagemaker.amazonaws.com"]
+    if environment.slurm is None:
+        services += ["eks-nodegroup.amazonaws.com", "autoscaling.amazonaws.com"]
+        if environment.eks.existing is None:
+            services.append("eks.amazonaws.com")
     if environment.fsx.existing is None:
         services.append("fsx.amazonaws.com")
     return services

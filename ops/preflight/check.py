@@ -34,6 +34,8 @@ class Check:
 
     title: str
     look: Look
+    of_eks: bool = False
+    """Whether only environments with EKS need it."""
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,8 @@ def instance_types(here: Here) -> Iterator[Found]:
     default, *_ = zones = environment.network.node_zones
     groups = environment.hyperpod.instance_groups
     wanted = sorted({(group.instance_type, group.zone or default) for group in groups})
-    system = environment.eks.system_nodes.instance_type
-    offered = _offered(here, {system, *(name.removeprefix("ml.") for name, _ in wanted)})
+    system = None if environment.slurm else environment.eks.system_nodes.instance_type
+    offered = _offered(here, {*([system] if system else []), *(name.removeprefix("ml.") for name, _ in wanted)})
     for name, zone in wanted:
         others = offered.get(name.removeprefix("ml."), set())
         if zone in others:
@@ -43,6 +43,8 @@ def instance_types(here: Here) -> Iterator[Found]:
         where = f"EC2 offers it in {', '.join(sorted(others))}" if others else "EC2 does not offer it in this region"
         fix = "ask your account team whether HyperPod has it there, or set another zone of the instance group"
         yield warned(f"not offered in {zone} by EC2 (HyperPod: an indication); {where}", fix, name)
+    if system is None:
+        return
     missing = [zone for zone in zones if zone not in offered.get(system, set())]
     if len(missing) == len(zones):
         yield failed(f"not offered in {', '.join(zones)}", "set another eks.system_nodes.instance_type", system)

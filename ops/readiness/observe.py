@@ -6,7 +6,6 @@ CloudFormation does not wait for nodes, deep health checks, capacity or the imag
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 from config import Environment
 from ops.clients import Account, Clients, connect
@@ -15,6 +14,25 @@ from ops.readiness.item import Item, Require
 from ops.readiness.nodes import hyperpod, kubernetes_nodes
 from ops.readiness.one_off_jobs import directory, image
 from ops.readiness.workloads import claim, ray_clusters, reaper
+
+
+@contextmanager
+def observing(environment: Environment, require: Require) -> Iterator[Callable[[], list[Item]]]:
+    """Yield a function that returns the items of an environment, with connections to what orchestrates its cluster.
+
+    Raises UnreachableError.
+    """
+    if environment.slurm:
+        yield partial(observe_slurm, environment, Account(environment), require)
+        return
+    with connect(environment) as clients:
+        yield partial(observe, environment, clients, require)
+
+
+def observe_slurm(environment: Environment, account: Account, require: Require = Require.ALL) -> list[Item]:
+    """Return the state of the HyperPod cluster and its groups. Slurm itself answers on the nodes only."""
+    with as_viewer():
+        return list(hyperpod(environment, account.client("sagemaker"), require))
 
 
 def observe(environment: Environment, clients: Clients, require: Require = Require.ALL) -> list[Item]:
@@ -33,19 +51,3 @@ def observe(environment: Environment, clients: Clients, require: Require = Requi
             reaper(environment, clients.kubernetes, require),
             *ray_clusters(environment, clients.kubernetes, require),
         ]
-
-
-def observe_slurm(environment: Environment, sagemaker: Any, require: Require = Require.ALL) -> list[Item]:
-    """Return the state of a cluster that Slurm orchestrates, and of its groups; raises like `observe`."""
-    with as_viewer():
-        return list(hyperpod(environment, sagemaker, require))
-
-
-@contextmanager
-def looking(environment: Environment, require: Require) -> Iterator[Callable[[], list[Item]]]:
-    """Yield a function that observes the environment, with what its orchestrator needs. Raises UnreachableError."""
-    if environment.slurm:
-        yield partial(observe_slurm, environment, Account(environment).client("sagemaker"), require)
-        return
-    with connect(environment) as clients:
-        yield partial(observe, environment, clients, require)

@@ -31,7 +31,7 @@ def names(environment: Environment) -> list[str]:
         told.append(f"VPC {vpc.id} with {len(vpc.node_subnets)} + {len(vpc.control_plane_subnets)} subnets")
     if file_system := environment.fsx.existing:
         told.append(f"file system {file_system.id}, mount name {file_system.mount_name}")
-    if cluster := environment.eks.existing:
+    if environment.slurm is None and (cluster := environment.eks.existing):
         told.append(f"EKS cluster {cluster.name} with its security group {cluster.security_group}")
     if key := environment.company.kms_key:
         told.append(f"KMS key {key.rpartition('/')[2]}")
@@ -54,7 +54,7 @@ def describe(account: EmbeddedAccount, environment: Environment) -> Description:
     if file_system := environment.fsx.existing:
         systems = account.client("fsx").describe_file_systems(FileSystemIds=[file_system.id])
         described["describe_file_systems"] = systems["FileSystems"]
-    if cluster := environment.eks.existing:
+    if environment.slurm is None and (cluster := environment.eks.existing):
         described |= existing_cluster.describe(account, cluster)
     if key := environment.company.kms_key:
         kms = account.client("kms")

@@ -14,7 +14,11 @@ _NETWORK_POLICIES: Final = '{"enableNetworkPolicy": "true"}'
 
 def existing_resources(environment: Environment) -> ExistingResources:
     """Return the resources that the account must create before the environment is deployed."""
-    network, eks, file_system = environment.network.existing, environment.eks.existing, environment.fsx.existing
+    network, eks, file_system = (
+        environment.network.existing,
+        None if environment.slurm else environment.eks.existing,
+        environment.fsx.existing,
+    )
     return ExistingResources(
         vpc=_vpc(network) if network else None,
         cluster=_cluster(eks, environment.eks.version, network) if eks and network else None,

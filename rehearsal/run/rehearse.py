@@ -10,6 +10,7 @@ import config
 from rehearsal.report import verdict
 from rehearsal.run.cdk import CommandError
 from rehearsal.run.cluster import TimedOutError
+from rehearsal.run.slurm import SlurmRehearsal
 from rehearsal.run.steps import Rehearsal, RehearsalError
 
 _CLOCK_SCALE: Final = 1200.0
@@ -22,11 +23,14 @@ def rehearse(environment_name: str, console: Console, *, keep: bool, kills: Sequ
     `kills` are the seconds after which each run of `ops destroy` but the last is killed.
     """
     environment = config.load(environment_name)
-    rehearsal = Rehearsal(environment, console)
+    rehearsal = SlurmRehearsal(environment, console) if environment.slurm else Rehearsal(environment, console)
     told = False
     try:
         with rehearsal.watch.interrupting():
-            _steps(rehearsal, console, keep=keep, kills=kills)
+            if isinstance(rehearsal, SlurmRehearsal):
+                _steps_of_slurm(rehearsal, console, keep=keep, kills=kills)
+            else:
+                _steps(rehearsal, console, keep=keep, kills=kills)
         told = True
     except (RehearsalError, CommandError, TimedOutError) as failure:
         line = f"[bold red]The rehearsal of {environment_name} failed:[/] {escape(str(failure))}"
@@ -62,6 +66,33 @@ def _steps(rehearsal: Rehearsal, console: Console, *, keep: bool, kills: Sequenc
     rehearsal.ray_is_ready()
     rehearsal.ray_stack_alone()
     rehearsal.ray_is_ready()
+    _end(rehearsal, console, kills=kills)
+
+
+def _steps_of_slurm(rehearsal: SlurmRehearsal, console: Console, *, keep: bool, kills: Sequence[float]) -> None:
+    """Run the steps for a cluster that Slurm orchestrates, in order; with `keep`, stop when its nodes run."""
+    rehearsal.make_project()
+    rehearsal.begin_synthesis()
+    rehearsal.start_account(clock_scale=_CLOCK_SCALE, keep=keep)
+    rehearsal.what_exists()
+    rehearsal.bootstrap()
+    rehearsal.preflight()
+    rehearsal.first_deployment()
+    rehearsal.nodes_run()
+    rehearsal.ops_wait()
+    rehearsal.slurm_runs()
+    if keep:
+        rehearsal.timeline()
+        return
+    rehearsal.diff_is_clean()
+    rehearsal.roll_back()
+    rehearsal.grow()
+    rehearsal.ops_wait()
+    _end(rehearsal, console, kills=kills)
+
+
+def _end(rehearsal: Rehearsal, console: Console, *, kills: Sequence[float]) -> None:
+    """Destroy the environment, and judge what is left."""
     left = rehearsal.destroy(kills)
     _judge(rehearsal, console, protected=rehearsal.environment.protect)
     while left:
@@ -77,6 +108,6 @@ def _steps(rehearsal: Rehearsal, console: Console, *, keep: bool, kills: Sequenc
 def _judge(rehearsal: Rehearsal, console: Console, *, protected: bool) -> None:
     """Show what is left. Raises RehearsalError if a resource without an owner is left."""
     leftovers = rehearsal.take_inventory(protected)
-    verdict.show(console, leftovers, rehearsal.charts)
+    verdict.show(console, leftovers, None if rehearsal.environment.slurm else rehearsal.charts)
     if not leftovers.clean:
         raise RehearsalError("resources without an owner are left; the table above lists them")

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from config import Environment
 from config.model import InstanceGroup
-from config.rules.slurm import PROVISIONING_PARAMETERS, nodes_of
+from config.rules.slurm.rules import PROVISIONING_PARAMETERS, nodes_of
 from k8s_charts.storage.volumes import FileSystemAddress
 from stacks.hyperpod.lifecycle_scripts import GeneratedFile
 

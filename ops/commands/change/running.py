@@ -52,15 +52,15 @@ def wait(
        "state": "waiting", "detail": "Pending"}]}
     ```
     """
-    from ops.errors import UnreachableError  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
-    from ops.readiness.observe import looking  # noqa: PLC0415
+    from ops.errors import UnreachableError  # noqa: PLC0415 - the AWS SDK would double the time of `ops check`
+    from ops.readiness.observe import observing  # noqa: PLC0415
     from ops.readiness.wait import progress, table  # noqa: PLC0415
     from ops.readiness.wait import wait as wait_for_items  # noqa: PLC0415
 
     environment = load(env, slurm=True)
     again = f"rerun `ops wait --env {env}` to resume"
     try:
-        with looking(environment, require) as look:
+        with observing(environment, require) as look:
             if require is Require.NONE:
                 items = look()
                 emit(_data(env, items), lambda: table(items, progress(items)), output)

@@ -54,7 +54,7 @@ def destroy(
     """
     from ops.destroy import show, steps  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
 
-    environment = load(env)
+    environment = load(env, slurm=True)
     cdk = [*(["--app", app_] if app_ else []), *(part for pair in context or [] for part in ("--context", pair))]
     with _reported(f"CloudFormation finishes what it has begun; rerun `ops destroy --env {env}` to resume"):
         if dry_run:

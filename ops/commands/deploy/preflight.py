@@ -35,13 +35,13 @@ def preflight(env: EnvName, output: Output = Format.TABLE) -> None:
     from ops.errors import UnreachableError  # noqa: PLC0415
     from ops.preflight import table  # noqa: PLC0415
     from ops.preflight.check import Verdict  # noqa: PLC0415
-    from ops.preflight.checks import CHECKS  # noqa: PLC0415
+    from ops.preflight.checks import checks_of  # noqa: PLC0415
     from ops.preflight.here import Here  # noqa: PLC0415
     from ops.preflight.run import run, worst  # noqa: PLC0415
 
-    environment = load(env)
+    environment = load(env, slurm=True)
     try:
-        results = run(Here(environment, Account(environment).client), CHECKS, errors)
+        results = run(Here(environment, Account(environment).client), checks_of(environment), errors)
     except UnreachableError as error:
         fail(str(error))
     except KeyboardInterrupt:

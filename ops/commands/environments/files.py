@@ -261,7 +261,16 @@ def import_cluster(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="JSON file that was given to `aws sagemaker create-cluster`.")
     ],
+    *,
     name: Annotated[str, typer.Option(help="Name of the environment and of its file.")],
+    parameters: Annotated[
+        Path | None,
+        typer.Option(
+            "--parameters",
+            metavar="FILE",
+            help="The provisioning_parameters.json of a cluster that Slurm orchestrates.",
+        ),
+    ] = None,
     account: NewAccount = None,
     region: NewRegion = None,
     zone: NewZones = None,
@@ -272,21 +281,30 @@ def import_cluster(
     - 0: written
     - 2: bad input, or the file exists
 
-    Example:
+    Examples:
     - `ops import cluster-config.json --name team-a`
+    - `ops import cluster-config.json --name team-b
+      --parameters provisioning_parameters.json`
     """
-    from ops.environment import cluster_config, new  # noqa: PLC0415
+    from ops.environment import cluster_config, new, provisioning_parameters  # noqa: PLC0415
 
     try:
         target = new.target(name)
         imported = cluster_config.read(file)
-        document = new.template(name, new.Place(account, region, zone or ()))
-        cluster_config.put_into(document, imported)
+        read = provisioning_parameters.read(parameters) if parameters else None
+        if read or imported.of_slurm:
+            document = new.copy_of("slurm", name, new.Place(account or "${ACCOUNT_ID}", region, zone or ()))
+            cluster_config.put_into_slurm(document, imported, read)
+        else:
+            document = new.template(name, new.Place(account, region, zone or ()))
+            cluster_config.put_into(document, imported)
         left = new.write(document, target, f"Imported from {file.name}.")
     except new.NewError as error:
         fail(str(error))
-    for note in imported.notes:
-        errors.print(f"[yellow]warning:[/] {escape(f'{file}: {note}')}", soft_wrap=True, highlight=False)
+    told = [f"{file}: {note}" for note in imported.notes]
+    told += [f"{parameters}: {note}" for note in (read.notes if read else ())]
+    for note in told:
+        errors.print(f"[yellow]warning:[/] {escape(note)}", soft_wrap=True, highlight=False)
     _written(target, left)
 
 

@@ -173,7 +173,7 @@ def cost(
     from config.estimates import costs  # noqa: PLC0415 - other commands read no prices
     from ops.cost import show  # noqa: PLC0415
 
-    environment = load(env)
+    environment = load(env, slurm=True)
     found = None
     if live:
         from ops.cost.live import live as count_live  # noqa: PLC0415 - the AWS SDK needs half a second

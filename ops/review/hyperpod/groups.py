@@ -8,6 +8,7 @@ from handlers.hyperpod_cluster.consequences import (
     FIXED_IN_A_GROUP,
     GROUPS,
     KEY_OF_A_VOLUME,
+    NODE_OF_SLURM,
     Kind,
     consequence,
     keys_of_volumes,
@@ -148,6 +149,8 @@ def _changed(groups: Groups, name: str) -> Iterator[Change]:
             yield _scripts(groups, thing, old or {}, new or {})
         elif key == "InstanceStorageConfigs":
             yield from _volumes(groups, thing, before, after)
+        elif key == "SlurmConfig":
+            yield from _slurm(groups, thing, old, new)
         else:
             yield _by_table(groups, thing, key, old, new)
 
@@ -166,9 +169,19 @@ def _volumes(groups: Groups, thing: Thing, before: Group, after: Group) -> Itera
         yield _by_table(groups, thing, name, *volumes)
 
 
+def _slurm(groups: Groups, thing: Thing, old: Any, new: Any) -> Iterator[Change]:
+    """Yield what differs in what the nodes are in Slurm: the node type never changes, the partition may."""
+    before, after = old or {}, new or {}
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        yield thing.unknown(f"SlurmConfig {shown(old)} → {shown(new)}")
+        return
+    for field in differing(before, after):
+        yield _by_table(groups, thing, f"SlurmConfig.{field}", before.get(field), after.get(field))
+
+
 def _by_table(groups: Groups, thing: Thing, key: str, old: Any, new: Any) -> Change:
     found = thing.by_table(f"{GROUPS}.{key}", old, new)
-    if key not in (*FIXED_IN_A_GROUP, KEY_OF_A_VOLUME):
+    if key not in (*FIXED_IN_A_GROUP, KEY_OF_A_VOLUME, NODE_OF_SLURM):
         return found
     name = thing.title.rpartition(" ")[2]
     action = author(

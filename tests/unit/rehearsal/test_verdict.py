@@ -93,3 +93,12 @@ def test_an_image_from_another_registry_than_the_environments_is_found() -> None
         "602401143452.dkr.ecr.us-east-1.amazonaws.com/eks/plugin:1": "kube-system/plugin",
     }
     assert image_sources.from_elsewhere(closed, fine | elsewhere) == elsewhere
+
+
+def test_with_slurm_the_verdict_claims_no_kubernetes_and_says_that_no_slurm_runs() -> None:
+    printed = io.StringIO()
+    verdict.show(Console(file=printed, width=200), verdict.sort_leftovers([], ()), None)
+    said = " ".join(printed.getvalue().split())
+    assert not [word for word in ("Kubernetes:", "KubeRay", "kwok", "CSI", "Helm") if word in said]
+    assert "no lifecycle script and no Slurm runs on them" in said
+    assert "IAM permissions: enforced for people" in said

@@ -86,9 +86,9 @@ def test_the_users_environments_and_the_examples_are_rehearsed_nightly(tmp_path:
     )
 
 
-def test_all_examples_but_the_small_one_and_slurms_are_rehearsed_in_tiers() -> None:
+def test_all_examples_but_the_small_one_are_rehearsed_in_tiers() -> None:
     here = {tier.command.partition("ENV=")[2].partition(" ")[0] for tier in TIERS} - {""}
-    assert here == {"prod", *examples()} - {"small", "slurm"}
+    assert here == {"prod", *examples()} - {"small"}
 
 
 def test_a_run_rehearses_dev_and_prod_and_one_of_the_other_environments() -> None:
@@ -98,6 +98,7 @@ def test_a_run_rehearses_dev_and_prod_and_one_of_the_other_environments() -> Non
         "rehearse-closed",
         "rehearse-existing-vpc",
         "rehearse-existing-eks",
+        "rehearse-slurm",
     }
     runs = [drawn(TIERS, seed) for seed in range(20)]
     assert all(len(run) == len(always) + 1 and {*always} < {*run} for run in runs)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from embedded_account.hyperpod import instance_types, slurm
+from embedded_account.hyperpod import instance_types
 from embedded_account.hyperpod.eks import EksCluster, KubernetesUnavailableError
 from embedded_account.hyperpod.errors import (
     AlreadyInUseError,
@@ -29,6 +29,7 @@ from embedded_account.hyperpod.model import (
 )
 from embedded_account.hyperpod.permissions import checks as permissions
 from embedded_account.hyperpod.permissions import volume_keys
+from embedded_account.hyperpod.slurm import clusters as slurm
 from embedded_account.hyperpod.world import World
 from embedded_account.services.iam.policies import trusts
 

@@ -14,7 +14,7 @@ from threading import RLock
 from typing import Any, Final
 from uuid import uuid4
 
-from embedded_account.hyperpod import rules, slurm
+from embedded_account.hyperpod import rules
 from embedded_account.hyperpod.errors import ConflictError, not_found
 from embedded_account.hyperpod.instances.provisioning import Nodes
 from embedded_account.hyperpod.model import (
@@ -28,6 +28,7 @@ from embedded_account.hyperpod.model import (
     Specification,
 )
 from embedded_account.hyperpod.permissions.required import SERVICE_LINKED_ROLE
+from embedded_account.hyperpod.slurm import clusters as slurm
 from embedded_account.hyperpod.world import World
 
 UPDATABLE: Final = ("NodeRecovery", "NodeProvisioningMode", "ClusterRole", "TieredStorageConfig")

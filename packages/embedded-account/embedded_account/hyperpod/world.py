@@ -12,7 +12,7 @@ from embedded_account.hyperpod.eks import KubernetesUnavailableError, Orchestrat
 from embedded_account.hyperpod.faults import Faults
 from embedded_account.hyperpod.model import Event, HyperPodCluster
 from embedded_account.hyperpod.schedule import Action, Schedule
-from embedded_account.hyperpod.slurm import OrWithout
+from embedded_account.hyperpod.slurm.clusters import OrWithout
 from embedded_account.hyperpod.surroundings import Surroundings
 
 KUBERNETES_RETRY_MINUTES = 1.0

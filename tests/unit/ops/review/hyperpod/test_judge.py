@@ -170,6 +170,31 @@ def test_a_field_of_a_group_has_the_effect_of_its_row(tmp_path: Path, field: str
     assert ("Author: give the group another name" in change.action) is (effect is Effect.REFUSED)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "field", "effect"),
+    [
+        (
+            {"NodeType": "Compute", "PartitionNames": ["dev"]},
+            {"NodeType": "Compute", "PartitionNames": ["vision"]},
+            "SlurmConfig.PartitionNames",
+            Effect.IN_PLACE,
+        ),
+        ({"NodeType": "Compute"}, {"NodeType": "Login"}, "SlurmConfig.NodeType", Effect.REFUSED),
+        (None, {"NodeType": "Compute"}, "SlurmConfig.NodeType", Effect.REFUSED),
+        ({"NodeType": "Compute"}, None, "SlurmConfig.NodeType", Effect.REFUSED),
+        ({"NodeType": "Compute"}, "text", "SlurmConfig", Effect.UNKNOWN),
+    ],
+)
+def test_what_nodes_are_in_slurm_never_changes_and_their_partition_may(
+    tmp_path: Path, before: Any, after: Any, field: str, effect: Effect
+) -> None:
+    old, new = (with_fields(**({"SlurmConfig": each} if each else {})) for each in (before, after))
+    change = one(tmp_path, old, new)
+    assert (change.resource, change.effect) == ("InstanceGroup worker-group-1", effect)
+    assert change.what.startswith(f"{field} ")
+    assert ("Author: give the group another name" in change.action) is (effect is Effect.REFUSED)
+
+
 def test_a_volume_is_told_to_concern_new_nodes_only(tmp_path: Path) -> None:
     volume = [{"EbsVolumeConfig": {"VolumeSizeInGB": 900}}]
     change = one(tmp_path, cluster(HEAD, WORKERS), with_fields(InstanceStorageConfigs=volume))

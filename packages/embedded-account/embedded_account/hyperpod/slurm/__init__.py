@@ -1,0 +1,1 @@
+"""Clusters that Slurm orchestrates instead of EKS."""
