@@ -30,20 +30,14 @@ class Arns:
 
     @property
     def eks_cluster(self) -> tuple[str, ...]:
-        """The EKS cluster; empty where Slurm orchestrates the HyperPod cluster."""
+        """The EKS cluster; empty if Slurm orchestrates the nodes."""
         return () if self.environment.slurm else self.of("eks", f"cluster/{naming.eks_cluster(self.environment)}")
 
     def in_eks(self, *kinds: str) -> tuple[str, ...]:
-        """Return ARNs of everything of these kinds in the EKS cluster; empty where Slurm orchestrates the cluster."""
+        """Return ARNs of everything of these kinds in the EKS cluster; empty if Slurm orchestrates the nodes."""
         if self.environment.slurm:
             return ()
         return self.of("eks", *(f"{kind}/{naming.eks_cluster(self.environment)}/*" for kind in kinds))
-
-    @property
-    def access_entries(self) -> tuple[str, ...]:
-        """The access entries of the EKS cluster; empty where there is none."""
-        account = self.environment.account
-        return tuple(f"{arn.replace(':cluster/', ':access-entry/')}/role/{account}/*" for arn in self.eks_cluster)
 
     @property
     def hyperpod_clusters(self) -> tuple[str, ...]:
@@ -64,7 +58,7 @@ class Arns:
 
     @property
     def repository(self) -> tuple[str, ...]:
-        """The repository of the Ray image; empty if there is none, or it comes from elsewhere."""
+        """The repository of the Ray image; empty if the image comes from elsewhere."""
         name = None if self.environment.slurm else self.environment.image.repository
         return self.of("ecr", f"repository/{name}") if name else ()
 

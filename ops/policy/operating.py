@@ -43,9 +43,14 @@ def change_hyperpod(arns: Arns) -> Iterator[Statement]:
         company_key=bool(arns.company_key),
         eks=environment.slurm is None,
     )
+    entries = (
+        ()
+        if environment.slurm
+        else arns.of("eks", f"access-entry/{naming.eks_cluster(environment)}/role/{environment.account}/*")
+    )
     region = environment.region
     resources: Mapping[On, Sequence[str]] = {
-        "access-entries": arns.access_entries,
+        "access-entries": entries,
         "cluster": arns.hyperpod_clusters,
         "eks-cluster": arns.eks_cluster,
         "everything": EVERYTHING,

@@ -10,6 +10,7 @@ from ops.policy.role import Role
 from ops.policy.statement import Conditions, Statement, actions
 
 SLURM_COMMANDS: Final[Mapping[str, tuple[Role, ...]]] = {
+    **dict.fromkeys(("preflight", "destroy"), (Role.DEPLOYER,)),
     **dict.fromkeys(("node list", "status", "wait"), (Role.DEPLOYER, Role.OPERATOR, Role.VIEWER)),
     "ssh-config": (Role.OPERATOR, Role.SCIENTIST, Role.VIEWER),
     **dict.fromkeys(("node shell", "node reboot", "node replace"), (Role.OPERATOR,)),
@@ -44,7 +45,12 @@ def slurm_statements(role: Role, environment: Environment) -> list[Statement]:
 
 
 def _deployer(arns: Arns) -> list[Statement]:
-    return [deploying.assume_bootstrap_roles(arns), reading.read_stacks(arns), reading.read_hyperpod(arns)]
+    return [
+        deploying.assume_bootstrap_roles(arns),
+        reading.read_stacks(arns),
+        reading.read_hyperpod(arns),
+        *deploying.preflight(arns),
+    ]
 
 
 def _viewer(arns: Arns) -> list[Statement]:

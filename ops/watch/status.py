@@ -83,7 +83,7 @@ def _look_at_slurm(environment: Environment, account: Account) -> Status:
     items: list[Item] = []
     obstacle = ""
     try:
-        items = observe_slurm(environment, sagemaker)
+        items = observe_slurm(environment, account)
     except UnreachableError as error:
         obstacle = str(error)
     found = {
