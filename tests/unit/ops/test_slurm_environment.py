@@ -16,12 +16,10 @@ OF_KUBERNETES = (
     "job top",
     "kubeconfig",
     "logs reaper",
-    "node list",
     "pause",
     "resume",
     "rollout",
     "smoke",
-    "status",
     "support-bundle",
     "sweep",
 )
