@@ -31,10 +31,9 @@ SIMULATED: Final = (
     "functions may do everything else, and CloudFormation does too; of resource policies only those "
     "of KMS keys are evaluated",
 )
-REAL_WITH_SLURM: Final = REAL[:3]
 SIMULATED_WITH_SLURM: Final = (
     *SIMULATED[:3],
-    "nodes: their states, failures and replacements; no lifecycle script and no Slurm runs on them",
+    "nodes: their states, failures and replacements; no lifecycle script runs on them",
     "file systems: nothing is mounted; there are no GPUs, no EFA and no FSx",
     *SIMULATED[8:],
 )
@@ -71,13 +70,27 @@ def sort_leftovers(inventory: Sequence[dict[str, Any]], protected_stacks: Sequen
     return Leftovers(by["protected"], by["background"], by["bootstrap"], by["existing"], by["nobody"], by["other"])
 
 
-def show(console: Console, leftovers: Leftovers, charts: str | None) -> None:
-    """Print the verdict table; `charts` says which charts were installed, None that Slurm's nodes install none."""
+def real_with_slurm(version: str | None) -> list[str]:
+    """Return what is real in a rehearsal with Slurm of this version; None: no Slurm ran."""
+    ran = f"Slurm {version}: jobs, a lost node, a grown group, in namespaces beside the account's nodes; one user"
+    return [*REAL[:3], *([ran] if version else [])]
+
+
+def simulated_with_slurm(version: str | None) -> list[str]:
+    """Return what is simulated in such a rehearsal."""
+    return [*SIMULATED_WITH_SLURM, *([] if version else ["Slurm: this machine could not run it"])]
+
+
+def show(console: Console, leftovers: Leftovers, charts: str | None, slurm: str | None = None) -> None:
+    """Print the verdict table.
+
+    `charts` says which charts were installed, None that Slurm orchestrates; `slurm` is the version that ran.
+    """
     table = Table(box=box.SIMPLE_HEAD, show_header=False, pad_edge=False, title="Verdict", title_justify="left")
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    _section(table, "[green]real[/]", REAL_WITH_SLURM if charts is None else REAL)
-    simulated = SIMULATED_WITH_SLURM if charts is None else (*SIMULATED, f"Helm charts: {charts}")
+    _section(table, "[green]real[/]", real_with_slurm(slurm) if charts is None else REAL)
+    simulated = simulated_with_slurm(slurm) if charts is None else (*SIMULATED, f"Helm charts: {charts}")
     _section(table, "[yellow]simulated[/]", simulated)
     _section(table, "left: protected stacks", _summary(leftovers.protected))
     _section(table, "left: CDK's bootstrap", _summary(leftovers.bootstrap))

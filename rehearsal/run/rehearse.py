@@ -108,6 +108,9 @@ def _end(rehearsal: Rehearsal, console: Console, *, kills: Sequence[float]) -> N
 def _judge(rehearsal: Rehearsal, console: Console, *, protected: bool) -> None:
     """Show what is left. Raises RehearsalError if a resource without an owner is left."""
     leftovers = rehearsal.take_inventory(protected)
-    verdict.show(console, leftovers, None if rehearsal.environment.slurm else rehearsal.charts)
+    if isinstance(rehearsal, SlurmRehearsal):
+        verdict.show(console, leftovers, None, rehearsal.slurm.version if rehearsal.slurm else None)
+    else:
+        verdict.show(console, leftovers, rehearsal.charts)
     if not leftovers.clean:
         raise RehearsalError("resources without an owner are left; the table above lists them")

@@ -6,21 +6,33 @@ from typing import Any, Final
 import config
 from config import naming
 from embedded_account.machine import isolation
+from embedded_account.machine.processes import ProcessError
 from rehearsal.run.account import rehearsal_account
 from rehearsal.run.cdk import Cdk, changed_stacks, require_node
 from rehearsal.run.cluster import has, wait_for
 from rehearsal.run.project import Project
 from rehearsal.run.steps import Rehearsal, RehearsalError
+from rehearsal.slurm import programs, proof
+from rehearsal.slurm.cluster import SlurmCluster
 
 _ROLLED_BACK: Final = "the rehearsal rolls this update back"
 
 
 class SlurmRehearsal(Rehearsal):
-    """A rehearsal whose nodes run Slurm; the embedded account simulates the nodes, and no Slurm runs on them."""
+    """A rehearsal whose nodes run Slurm: the embedded account simulates the nodes, real Slurm runs beside it."""
+
+    slurm: programs.Programs | None = None
+    """None where this machine cannot run Slurm."""
 
     def make_project(self) -> None:
-        """Copy the project; no program is built."""
+        """Fetch Slurm if this machine can run it, and copy the project; no program is built."""
         require_node()
+        with self.progress.step("Slurm from Debian's packages (fetched once, then cached)") as step:
+            try:
+                self.slurm = programs.ensure(progress=self.console.print)
+                step.see(f"Slurm {self.slurm.version}")
+            except ProcessError as error:
+                step.see(f"no real Slurm in this rehearsal: {error}")
         with self.progress.step("project"):
             environment = self.environment
             self.account = rehearsal_account(
@@ -57,7 +69,15 @@ class SlurmRehearsal(Rehearsal):
                 raise RehearsalError(f"the groups must be {wanted} in Slurm; the cluster says {told}")
 
     def slurm_runs(self) -> None:
-        """Run what needs Slurm itself on the nodes. Nothing yet: the account only simulates them."""
+        """Run real Slurm in the shape of the environment: a job outlives a lost node, and a group grows."""
+        if self.slurm is None:
+            return
+        with self.progress.step("real Slurm with the environment's groups") as step:
+            try:
+                with SlurmCluster(self.directory / "slurm", proof.groups_of(self.environment), self.slurm) as cluster:
+                    proof.prove(cluster, step.see)
+            except ProcessError as error:
+                raise RehearsalError(str(error)) from error
 
     def roll_back(self) -> None:
         """Let HyperPod roll back an update of the worker group: the stack and the nodes go back, too."""

@@ -4,6 +4,7 @@ import io
 import re
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from config import load
@@ -95,10 +96,16 @@ def test_an_image_from_another_registry_than_the_environments_is_found() -> None
     assert image_sources.from_elsewhere(closed, fine | elsewhere) == elsewhere
 
 
-def test_with_slurm_the_verdict_claims_no_kubernetes_and_says_that_no_slurm_runs() -> None:
+@pytest.mark.parametrize(
+    ("version", "expected"), [("22.05.8", "Slurm 22.05.8: jobs, a lost node"), (None, "Slurm: this machine could not")]
+)
+def test_with_slurm_the_verdict_claims_no_kubernetes_and_says_whether_slurm_ran(
+    version: str | None, expected: str
+) -> None:
     printed = io.StringIO()
-    verdict.show(Console(file=printed, width=200), verdict.sort_leftovers([], ()), None)
+    verdict.show(Console(file=printed, width=200), verdict.sort_leftovers([], ()), None, version)
     said = " ".join(printed.getvalue().split())
     assert not [word for word in ("Kubernetes:", "KubeRay", "kwok", "CSI", "Helm") if word in said]
-    assert "no lifecycle script and no Slurm runs on them" in said
+    assert expected in said
+    assert "no lifecycle script runs on them" in said
     assert "IAM permissions: enforced for people" in said
