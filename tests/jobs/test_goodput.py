@@ -166,7 +166,8 @@ def test_command_prints_each_loss(folder: Folder) -> None:
 @pytest.mark.parametrize(
     ("run", "message"),
     [
-        ("/nowhere/run", "run '/nowhere/run' is invalid: no workers have begun there. Allowed: the folder of a run"),
+        ("/usr/run", "run '/usr/run' is invalid: no workers have begun there. Allowed: the folder of a run"),
+        ("/nowhere/run", "storage path '/nowhere' is invalid: there is no /nowhere here"),
         ("runs/run", "storage path 'runs' is invalid. Allowed: an absolute path that every node sees"),
     ],
 )
