@@ -261,24 +261,29 @@ def test_training_that_is_killed_twice_is_one_run_of_a_real_mlflow_server(
     from mlflow import MlflowClient
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
-    reached = runs.trace / "reached.txt"
+    client, limit = MlflowClient(server), runs.trace / "limit.txt"
+
+    def has_received(step: int) -> bool:
+        found = client.search_runs(["0"])
+        received = in_mlflow(client, found[0].info.run_id).get("loss", []) if found else []
+        return step in [number for number, _ in received]
 
     def killed_after(step: int) -> None:
-        attempt = runs.start("--trace", str(reached), script=SCRIPT)
-        wait_until(
-            lambda: reached.exists() and int(reached.read_text() or 0) >= step, f"step {step}", REHEARSAL_PATIENCE
-        )
+        """Kill the program once the server has the step: what it has not received is lost with the program."""
+        limit.write_text(str(step))
+        attempt = runs.start("--limit", str(limit), script=SCRIPT)
+        wait_until(lambda: has_received(step), f"step {step} at the server", REHEARSAL_PATIENCE)
         attempt.job.kill()
         attempt.wait()
 
     killed_after(14)
     killed_after(25)
-    last = runs.start("--trace", str(reached), script=SCRIPT)
+    limit.write_text("40")
+    last = runs.start("--limit", str(limit), script=SCRIPT)
     assert last.wait() == 0, last.output
     records = [json.loads(file.read_text()) for file in (runs.storage / "job" / "attempts").glob("0*.json")]
     origins = sorted(int((record["resumed_from"] or "0").partition("@")[0]) for record in records)
     assert len(origins) >= 3
-    client = MlflowClient(server)
     [found] = client.search_runs(["0"])
     assert found.info.status == "FINISHED"
     # Workers train on for a moment after their program was killed: nobody takes what they report before a checkpoint.
