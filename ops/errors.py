@@ -25,6 +25,8 @@ _LOG_IN_AGAIN: Final = {
     "SignatureDoesNotMatch",
     "UnrecognizedClientException",
 }
+# SageMaker's requests about a cluster or its nodes; EKS answers ResourceNotFoundException instead.
+_OF_A_CLUSTER: Final = {"DescribeCluster", "DescribeClusterNode", "ListClusterEvents", "ListClusterNodes"}
 _THROTTLED: Final = {"Throttling", "ThrottlingException", "TooManyRequestsException", "RequestLimitExceeded"}
 
 _AGAIN: Final = "Fix: run the command again"
@@ -81,6 +83,10 @@ def _aws_refusal(error: ClientError) -> UnreachableError:
         return UnreachableError(f"AWS does not accept the credentials ({code}: {message}). Fix: log in again")
     if error.operation_name == "DescribeCluster" and code == "ResourceNotFoundException":
         return UnreachableError(f"there is no EKS cluster yet ({message.rstrip('.')}). Fix: deploy the eks stack")
+    if error.operation_name in _OF_A_CLUSTER and code == "ResourceNotFound":
+        return UnreachableError(
+            f"there is no HyperPod cluster yet ({message.rstrip('.')}). Fix: deploy the hyperpod stack"
+        )
     refusal = f"AWS refuses {error.operation_name} ({code}): {message.rstrip('.')}"
     if status >= 500 or code in _THROTTLED:
         return NoAnswerError(f"{refusal}. {_AGAIN}")

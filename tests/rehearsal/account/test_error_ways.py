@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 import config
-from config.load import DIRECTORY
+from config.load import file_of
 from embedded_account.context import Account
 from embedded_account.testing.clients import Clients
 from ops.__main__ import app
@@ -62,6 +62,8 @@ UNLINKED: Final = {"data get": 1, "data ls": 1, "data put": 1}
 """Commands that this environment has no use for: its file system has no data repository."""
 NEVER_FAILING: Final = {"support-bundle"}
 """What a bundle cannot read, it names in itself."""
+OF_SLURM: Final = {"ssh-config"}
+"""Commands for environments with Slurm only."""
 ASKING: Final = [words for words in COMMANDS if words not in WITHOUT_ACCOUNT | NEVER_FAILING]
 
 
@@ -71,7 +73,12 @@ def ops(account: Account, monkeypatch: pytest.MonkeyPatch) -> Typed:
     monkeypatch.setenv("AWS_ENDPOINT_URL", account.endpoint)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", account.keys.access_key_id)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", account.keys.secret_access_key)
-    return lambda words: CliRunner().invoke(app, [*words.split(), "--env", "small", *ARGUMENTS.get(words, [])])
+    return lambda words: CliRunner().invoke(app, [*words.split(), "--env", env_of(words), *ARGUMENTS.get(words, [])])
+
+
+def env_of(words: str) -> str:
+    """Return the environment that a command is typed for."""
+    return "slurm" if words in OF_SLURM else "small"
 
 
 def message(result: Result) -> str:
@@ -90,7 +97,7 @@ def test_where_nothing_is_deployed_a_command_says_what_to_deploy_or_that_there_i
     ops: Typed, words: str, role: Role, *, account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Type it with credentials of each role that it is for: `ops policy` must allow each call of each command."""
-    arn = people.make_role(clients, config.load("small"), role)
+    arn = people.make_role(clients, config.load(env_of(words)), role)
     for name, value in people.credentials(clients, arn).items():
         monkeypatch.setenv(name, value)
     since = len(account.journal.entries())
@@ -100,7 +107,10 @@ def test_where_nothing_is_deployed_a_command_says_what_to_deploy_or_that_there_i
     if words in UNLINKED:
         assert "Fix: add fsx.data_repositories" in message(result)
     elif words not in FINE_WITHOUT_STACKS:
-        expected = {"drift": "no stack of small can be compared: none is deployed"}
+        expected = {
+            "drift": "no stack of small can be compared: none is deployed",
+            "ssh-config": "there is no HyperPod cluster",
+        }
         assert expected.get(words, "there is no EKS cluster yet") in message(result)
 
 
@@ -116,8 +126,8 @@ def test_an_account_that_does_not_answer_is_named(ops: Typed, words: str, monkey
 def test_credentials_of_another_account_change_nothing(
     ops: Typed, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = (DIRECTORY / "small.yaml").read_text()
-    (tmp_path / "small.yaml").write_text(file.replace("111122223333", "444455556666"))
+    file = file_of(env_of(words))
+    (tmp_path / file.name).write_text(file.read_text().replace("111122223333", "444455556666"))
     examine = config.examine
     monkeypatch.setattr(config, "examine", lambda name: examine(name, tmp_path))
     result = ops(words)
