@@ -46,7 +46,9 @@ def prove(cluster: SlurmCluster, see: Callable[[str], None]) -> None:
     words = ("srun", f"--partition={group.partition}", f"--nodes={count}", "hostname")
     ran = cluster.run(*words).split()
     if added not in ran or len(ran) != count:
-        raise ProcessError(f"a job of {count} nodes must run on {added}, too; it ran on {', '.join(ran)}")
+        raise ProcessError(
+            f"a job of {count} nodes ran on {', '.join(ran)}, not on {added}. Fix: read the logs in {cluster.directory}"
+        )
     see(f"{group.name} grows: {added} runs jobs")
 
 
@@ -59,7 +61,7 @@ def _partitions(cluster: SlurmCluster) -> str:
     lines = cluster.run("sinfo", "--noheader", "--format=%R %D").splitlines()
     found = {name: int(count) for name, count in map(str.split, lines)}
     if found != wanted:
-        raise ProcessError(f"the partitions must be {wanted}; sinfo says {found}")
+        raise ProcessError(f"sinfo says {found}. Allowed: {wanted}. Fix: read the logs in {cluster.directory}")
     return ", ".join(f"{name} with {count} nodes" for name, count in found.items())
 
 
@@ -79,5 +81,7 @@ def _survives(cluster: SlurmCluster, group: Group) -> str:
     cluster.wait_for(job, "COMPLETED")
     said = (cluster.directory / "job.out").read_text()
     if f"attempt 1 on {names}" not in said:
-        raise ProcessError(f"the job must end in its second attempt, on {names}; it printed {said!r}")
+        raise ProcessError(
+            f"the job did not end in its second attempt on {names}: {said!r}. Fix: read the logs in {cluster.directory}"
+        )
     return f"job {job} on {group.count} nodes: {lost} was lost, the job was requeued and ended on its replacement"
