@@ -43,8 +43,8 @@ def rehearse(environment_name: str, console: Console, *, keep: bool, kills: Sequ
     return 0
 
 
-def _steps(rehearsal: Rehearsal, console: Console, *, keep: bool, kills: Sequence[float]) -> None:
-    """Run the steps in order; with `keep`, stop when the RayClusters are ready."""
+def _begin(rehearsal: Rehearsal, *, keep: bool) -> None:
+    """Start the account, and deploy the environment into it."""
     rehearsal.make_project()
     rehearsal.begin_synthesis()
     rehearsal.start_account(clock_scale=_CLOCK_SCALE, keep=keep)
@@ -52,6 +52,11 @@ def _steps(rehearsal: Rehearsal, console: Console, *, keep: bool, kills: Sequenc
     rehearsal.bootstrap()
     rehearsal.preflight()
     rehearsal.first_deployment()
+
+
+def _steps(rehearsal: Rehearsal, console: Console, *, keep: bool, kills: Sequence[float]) -> None:
+    """Run the steps in order; with `keep`, stop when the RayClusters are ready."""
+    _begin(rehearsal, keep=keep)
     rehearsal.nodes_join()
     rehearsal.ops_wait()
     rehearsal.ray_is_ready()
@@ -71,13 +76,7 @@ def _steps(rehearsal: Rehearsal, console: Console, *, keep: bool, kills: Sequenc
 
 def _steps_of_slurm(rehearsal: SlurmRehearsal, console: Console, *, keep: bool, kills: Sequence[float]) -> None:
     """Run the steps for a cluster that Slurm orchestrates, in order; with `keep`, stop when its nodes run."""
-    rehearsal.make_project()
-    rehearsal.begin_synthesis()
-    rehearsal.start_account(clock_scale=_CLOCK_SCALE, keep=keep)
-    rehearsal.what_exists()
-    rehearsal.bootstrap()
-    rehearsal.preflight()
-    rehearsal.first_deployment()
+    _begin(rehearsal, keep=keep)
     rehearsal.nodes_run()
     rehearsal.ops_wait()
     rehearsal.slurm_runs()
