@@ -19,11 +19,12 @@ from urllib.parse import unquote
 
 from embedded_account.machine import cache_folders
 from embedded_account.machine.processes import ProcessError
+from rehearsal import debian
 from rehearsal.paths import CACHE
 
 SLURM_CACHE: Final = CACHE / "slurm"
 _LOCK: Final = Path(__file__).with_name("packages.lock.json")
-_TOOLS: Final = ("apt-get", "dpkg-deb", "env", "ip", "nsenter", "unshare")
+_TOOLS: Final = (*debian.TOOLS, "env", "ip", "nsenter", "unshare")
 _MACHINE: Final = "x86_64"
 _DEBIAN: Final = "Fix: rehearse Slurm on Debian 12"
 
@@ -104,28 +105,20 @@ def _fetch(root: Path, progress: Callable[[str], None]) -> None:
     lock = json.loads(_LOCK.read_text())
     with tempfile.TemporaryDirectory(dir=root.parent, prefix=".fetch-") as name:
         scratch = Path(name)
-        exact = _download(scratch, [f"{package}={locked['version']}" for package, locked in lock.items()])
-        if exact is not None and (error := _download(scratch, lock)) is not None:
+        exact = debian.download(scratch, [f"{package}={locked['version']}" for package, locked in lock.items()])
+        if exact is not None and (error := debian.download(scratch, lock)) is not None:
             raise ProcessError(
                 f"apt cannot fetch Slurm: {error}. Fix: `apt-get update` as root; where Debian's archive is not a "
                 "source of packages, rehearse Slurm on Debian 12"
             )
-        (scratch / "root").mkdir()
-        for file in sorted(scratch.glob("*.deb")):
+        archives = sorted(scratch.glob("*.deb"))
+        for file in archives:
             _verify(file, lock)
-            subprocess.run([shutil.which("dpkg-deb") or "", "--extract", file, scratch / "root"], check=True)
+        debian.unpack(archives, scratch / "root")
         revision = unquote(next(scratch.glob("slurmctld_*.deb")).stem).split("_")[1]
         (scratch / "root/revision").write_text(revision)
         (scratch / "root").rename(root)
     progress(f"Slurm {revision}: fetched")
-
-
-def _download(folder: Path, packages: Mapping[str, object] | list[str]) -> str | None:
-    """Download packages into a folder; return apt's last error, None if all are there."""
-    argv = [shutil.which("apt-get") or "", "download", *packages]
-    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
-    errors = [line for line in done.stderr.splitlines() if line.startswith("E:")]
-    return (errors or [done.stderr.strip()])[-1].removeprefix("E: ") if done.returncode else None
 
 
 def _verify(file: Path, lock: Mapping[str, Mapping[str, str]]) -> None:
