@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -32,16 +32,11 @@ class SlurmCluster:
         directory: Path,
         groups: Sequence[Group],
         programs: Programs,
-        *,
-        path: Sequence[Path] = (),
-        variables: Mapping[str, str] | None = None,
     ) -> None:
         """Prepare a cluster of these groups.
 
         Args:
             directory: removed and created when the cluster starts; all nodes see it, as a shared file system.
-            path: folders of programs that all nodes find before their own.
-            variables: more environment variables of all commands.
         """
         self.directory = directory
         self.groups = list(groups)
@@ -50,12 +45,10 @@ class SlurmCluster:
         self._logs = directory / "nodes"
         self._environment = {
             **programs.environment,
-            "PATH": ":".join([*map(str, path), programs.environment["PATH"]]),
             "HOME": str(directory / "home"),
             "USER": "ubuntu",
             "LANG": "C.UTF-8",
             "SLURM_CONF": str(directory / "slurm.conf"),
-            **(variables or {}),
         }
         self._running: dict[str, NodeNamespaces] = {}
         self._daemons: dict[tuple[str, str], subprocess.Popen[bytes]] = {}

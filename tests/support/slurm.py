@@ -18,9 +18,9 @@ GROUPS: Final = (
 )
 
 
-def slurm_cluster(directory: Path, groups: Sequence[Group] = GROUPS, *, path: Sequence[Path] = ()) -> SlurmCluster:
+def slurm_cluster(directory: Path, groups: Sequence[Group] = GROUPS) -> SlurmCluster:
     """A cluster that is not started yet; the test is skipped where Slurm cannot be fetched or run."""
     try:
-        return SlurmCluster(directory, groups, programs.ensure(), path=path)
+        return SlurmCluster(directory, groups, programs.ensure())
     except ProcessError as error:
         pytest.skip(str(error))
