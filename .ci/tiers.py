@@ -60,8 +60,8 @@ class Tier:
     """Patterns of the files that can change its outcome."""
     needs: tuple[str, ...] = ("setup-programs",)
     """Targets of make that are made before any tier starts."""
-    sampled: bool = False
-    """Whether the tier is one of those of which a run that names no tier runs only one, drawn by the seed."""
+    drawn_from: str | None = None
+    """Group of tiers of which a run that names no tier runs only one, drawn by the seed."""
 
     def reads(self, path: str) -> bool:
         """Return whether a change of a file (relative to the repository) can change the outcome."""
@@ -72,15 +72,16 @@ def _tests(tier: str, budget: int) -> Tier:
     return Tier(tier, f"make test TIER={tier}", budget, cores=1.5, needs=("setup-policies", "setup-programs"))
 
 
-def _rehearsal(environment: str, budget: int, *, cores: float = 1, sampled: bool = False) -> Tier:
+def _rehearsal(environment: str, budget: int, *, cores: float = 1, drawn_from: str | None = None) -> Tier:
     command = "make rehearse" if environment == "dev" else f"make rehearse ENV={environment} KILLS=3"
-    return Tier(f"rehearse-{environment}", command, budget, cores, files=_REHEARSED, sampled=sampled)
+    return Tier(f"rehearse-{environment}", command, budget, cores, files=_REHEARSED, drawn_from=drawn_from)
 
 
-def _drills(name: str, drills: str, budget: int) -> Tier:
+def _drills(name: str, drills: str, budget: int, *, drawn_from: str | None = None) -> Tier:
     # The drills' figures are for these environments, not for the user's.
     command = f"make drill NAME='{drills}' RAYHP_ENVIRONMENTS=tests/environments"
-    return Tier(name, command, budget, cores=0.5, files=(*_REHEARSED, "tests/environments/*"))
+    files = (*_REHEARSED, "tests/environments/*")
+    return Tier(name, command, budget, cores=0.5, files=files, drawn_from=drawn_from)
 
 
 TIERS: Final = (
@@ -102,7 +103,9 @@ TIERS: Final = (
         files=(*_REHEARSED, "requirements/jobs.txt"),
         needs=("setup-jobs", "setup-programs"),
     ),
-    _drills("drills-account", "create-fails capacity scale-down head-node-alone removals pause", budget=20),
+    _drills("drills-creation", "create-fails capacity", budget=10, drawn_from="drills"),
+    _drills("drills-scaling", "scale-down pause", budget=10, drawn_from="drills"),
+    _drills("drills-ray", "head-node-alone removals", budget=10, drawn_from="drills"),
     _drills(
         "drills-kubernetes",
         "node-dies head-node-dies node-replaced worker-fails head-lost workers-scaled operator-down "
@@ -111,17 +114,27 @@ TIERS: Final = (
     ),
     _rehearsal("dev", budget=10, cores=0.5),
     # The whole rehearsal, isolated: it also proves what `make rehearse ENV=prod` would prove.
-    Tier("rehearse-prod", "make test-isolation ENV=prod", budget=15, cores=1, files=(*_REHEARSED, "tests/*")),
-    _rehearsal("closed", budget=10, sampled=True),
-    _rehearsal("existing-vpc", budget=10, sampled=True),
-    _rehearsal("existing-eks", budget=10, sampled=True),
-    _rehearsal("slurm", budget=10, sampled=True),
+    Tier(
+        "rehearse-prod",
+        "make test-isolation ENV=prod",
+        budget=15,
+        cores=1,
+        files=(*_REHEARSED, "tests/*"),
+        drawn_from="rehearsals",
+    ),
+    _rehearsal("closed", budget=10, drawn_from="rehearsals"),
+    _rehearsal("existing-vpc", budget=10, drawn_from="rehearsals"),
+    _rehearsal("existing-eks", budget=10, drawn_from="rehearsals"),
+    _rehearsal("slurm", budget=10, drawn_from="rehearsals"),
     Tier("readme", "make test-readme", budget=15, cores=1, files=(*_REHEARSED, "README.md", "tests/*", *_GUIDES)),
 )
 
 
 def drawn(tiers: Sequence[Tier], seed: int) -> list[Tier]:
-    """Return the tiers without the sampled ones that the seed does not draw."""
-    sampled = [tier for tier in tiers if tier.sampled]
-    taken = random.Random(seed).sample(sampled, min(1, len(sampled)))  # noqa: S311 (a sample, no secret)
-    return [tier for tier in tiers if not tier.sampled or tier in taken]
+    """Return the tiers with only one of each group, drawn by the seed."""
+    taken: dict[str | None, Tier] = {}
+    for group in dict.fromkeys(tier.drawn_from for tier in tiers if tier.drawn_from):
+        members = [tier for tier in tiers if tier.drawn_from == group]
+        # A generator for each group: a change of one group leaves the others' draws as they were.
+        taken[group] = random.Random(f"{seed} {group}").choice(members)  # noqa: S311 (a sample, no secret)
+    return [tier for tier in tiers if taken.get(tier.drawn_from, tier) == tier]

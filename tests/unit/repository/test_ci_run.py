@@ -63,7 +63,7 @@ def test_each_tier_has_its_output_and_a_line_of_the_table(repository: Path, capf
 def test_a_run_says_which_tiers_the_seed_left_out_and_takes_them_by_name(
     repository: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    sampled = [replace(tier(name, f"echo {name} ran"), sampled=True) for name in ("first", "second")]
+    sampled = [replace(tier(name, f"echo {name} ran"), drawn_from="both") for name in ("first", "second")]
     assert run(repository, *sampled, words=["--seed", "1"]) == 0
     output = capfd.readouterr().out
     [left_out] = re.findall("^not drawn by the seed: (.*)$", output, re.MULTILINE)

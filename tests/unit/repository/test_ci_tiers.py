@@ -23,7 +23,7 @@ from tiers import TIERS, drawn
 NAMED: Final = {tier.name: tier for tier in TIERS}
 NIGHTLY_ONLY: Final = {"thousand-workers"}
 # The modules with which each tier's Python starts. A test below covers the folders that it copies.
-ENTRIES: Final = {"rehearse-dev": ["rehearsal"], "drills-account": ["rehearsal"], "jobs": ["tests.jobs"]}
+ENTRIES: Final = {"rehearse-dev": ["rehearsal"], "drills-ray": ["rehearsal"], "jobs": ["tests.jobs"]}
 PACKAGES: Final = (
     "bench",
     "config",
@@ -91,19 +91,21 @@ def test_all_examples_but_the_small_one_are_rehearsed_in_tiers() -> None:
     assert here == {"prod", *examples()} - {"small"}
 
 
-def test_a_run_rehearses_dev_and_prod_and_one_of_the_other_environments() -> None:
-    always = [tier for tier in TIERS if not tier.sampled]
-    assert {"rehearse-dev", "rehearse-prod"} < {tier.name for tier in always}
-    assert {tier.name for tier in TIERS if tier.sampled} == {
-        "rehearse-closed",
-        "rehearse-existing-vpc",
-        "rehearse-existing-eks",
-        "rehearse-slurm",
-    }
-    runs = [drawn(TIERS, seed) for seed in range(20)]
-    assert all(len(run) == len(always) + 1 and {*always} < {*run} for run in runs)
+def test_a_run_takes_dev_and_one_other_rehearsal_and_one_tier_of_drills_in_the_account() -> None:
+    groups: dict[str, set[str]] = {}
+    for tier in TIERS:
+        if tier.drawn_from:
+            groups.setdefault(tier.drawn_from, set()).add(tier.name)
+    others = {f"rehearse-{name}" for name in ("prod", "closed", "existing-vpc", "existing-eks", "slurm")}
+    assert groups == {"rehearsals": others, "drills": {"drills-creation", "drills-scaling", "drills-ray"}}
+    always = {tier for tier in TIERS if not tier.drawn_from}
+    assert "rehearse-dev" in {tier.name for tier in always}
+    runs = [drawn(TIERS, seed) for seed in range(40)]
+    for run in runs:
+        assert always < {*run}
+        assert sorted(tier.drawn_from or "" for tier in {*run} - always) == sorted(groups)
     assert {tier for run in runs for tier in run} == {*TIERS}
-    assert runs == [drawn(TIERS, seed) for seed in range(20)]
+    assert runs == [drawn(TIERS, seed) for seed in range(40)]
 
 
 def test_every_pattern_names_a_file(tracked: list[str]) -> None:
@@ -118,7 +120,7 @@ def test_tier_reads_each_module_that_it_imports(name: str, imports: Any) -> None
     assert not sorted(module for module in modules if not NAMED[name].reads(_file_of(module)))
 
 
-@pytest.mark.parametrize("name", ["rehearse-dev", "drills-account", "drills-kubernetes", "rehearse-job", "readme"])
+@pytest.mark.parametrize("name", ["rehearse-dev", "drills-ray", "drills-kubernetes", "rehearse-job", "readme"])
 def test_tier_reads_all_that_its_rehearsal_copies(name: str, tracked: list[str]) -> None:
     copied = [path for path in tracked if any(f"{path}/".startswith(f"{part}/") for part in project._PARTS)]
     assert copied
