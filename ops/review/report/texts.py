@@ -3,6 +3,7 @@
 import html
 import re
 import unicodedata
+from functools import cache
 from typing import Final
 
 # Renovate puts it behind `@` and `#`: GitHub then sees no mention and no reference.
@@ -30,6 +31,8 @@ def parts(text: str) -> list[tuple[str, bool]]:
     return [(piece, bool(number % 2)) for number, piece in enumerate(pieces) if piece]
 
 
+# A comment that does not fit is drawn again, up to a dozen times, with nearly the same texts.
+@cache
 def markdown(text: str, *, in_table: bool = False) -> str:
     """Return Markdown that shows the text on one line; what stands between backticks is code."""
     return "".join(_code(piece, in_table=in_table) if code else _prose(piece) for piece, code in parts(text))
