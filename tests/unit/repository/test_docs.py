@@ -107,10 +107,14 @@ def test_every_target_of_make_exists(command: str) -> None:
 
 @pytest.mark.parametrize("command", commands("cdk", *PAGES))
 def test_stacks_and_environments_of_cdk_commands_exist(command: str) -> None:
-    parts = ("network", "storage", "eks", "hyperpod", "platform", "ray")
-    stacks = {naming.stack(config.load(name), part) for name in config.available() for part in parts}
-    assert set(re.findall(r"rayhp-\S+", command)) <= stacks
+    assert set(re.findall(r"rayhp-\S+", command)) <= stacks()
     assert set(re.findall(r"environment=(\S+)", command)) <= set(config.available())
+
+
+@cache
+def stacks() -> set[str]:
+    parts = ("network", "storage", "eks", "hyperpod", "platform", "ray")
+    return {naming.stack(config.load(name), part) for name in config.available() for part in parts}
 
 
 @pytest.mark.parametrize("command", commands("cdk", *PAGES))
