@@ -143,7 +143,7 @@ def edit(file: Path, name: str) -> None:
     yaml.dump(document, file)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", [*(change.__name__ for change in EDITS), FILE_DELETED])
 def test_after_an_edit_only_the_test_of_fresh_manifests_fails_until_they_are_made(clone: Path, name: str) -> None:
     shutil.copy2(FROZEN / "dev.yaml", clone / "environments")
