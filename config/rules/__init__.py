@@ -94,6 +94,7 @@ RULES: Final[tuple[Rule, ...]] = (
     image.pip_requirements,
     image.locked_requirements,
     image.client_of_the_tier,
+    image.client_of_the_tracking_server,
     ray.old_kuberay,
     ray.known_kuberay,
     ray.unrehearsed_kuberay,
