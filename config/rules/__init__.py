@@ -98,6 +98,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ray.old_kuberay,
     ray.known_kuberay,
     ray.unrehearsed_kuberay,
+    ray.aws_features_for_ray,
     ray.instance_groups_of_ray,
     ray.replicas_within_bounds,
     ray.bounds_of_autoscaling,
