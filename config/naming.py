@@ -88,6 +88,17 @@ def data_bucket(environment: Environment) -> str:
     return f"{named(environment, 'data')}-{environment.account}-{environment.region}"
 
 
+def tracking_server(environment: Environment) -> str:
+    """Return the name of SageMaker's MLflow tracking server of the environment."""
+    return named(environment, "mlflow")
+
+
+def tracking_server_arn(environment: Environment) -> str:
+    """Return the ARN of SageMaker's MLflow tracking server: clients take it as the address of the server."""
+    where = f"{environment.region}:{environment.account}"
+    return f"arn:aws:sagemaker:{where}:mlflow-tracking-server/{tracking_server(environment)}"
+
+
 def volume_namespace(environment: Environment) -> str:
     """Return the Kubernetes namespace where root gives Ray's user a directory: Ray's own, if its claim is dynamic."""
     ray = environment.ray.namespace

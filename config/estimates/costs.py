@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from config.facts.tables import read_table
-from config.model import Environment
+from config.model import MANAGED, Environment
 
 PRICES_FILE: Final = Path(__file__).with_name("prices.yaml")
 HOURS_PER_MONTH: Final = 730
@@ -57,6 +57,8 @@ class Inventory:
     control_planes: int
     nat_gateways: int
     file_systems: tuple[FileSystem, ...]
+    tracking_servers: int = 0
+    """MLflow tracking servers of SageMaker, in the smallest size."""
 
 
 @cache
@@ -66,7 +68,7 @@ def prices() -> dict[str, Any]:
 
 
 def estimate(environment: Environment) -> list[Cost]:
-    """Return the standing costs of the environment: nodes, EKS, NAT gateways, file system.
+    """Return the standing costs of the environment: nodes, EKS, NAT gateways, file system, MLflow.
 
     What `unpriced` names is not in it, nor what exists without the environment.
     """
@@ -86,6 +88,7 @@ def planned(environment: Environment) -> Inventory:
         control_planes=1 if eks and eks.existing is None else 0,
         nat_gateways=_nat_gateways(environment),
         file_systems=made,
+        tracking_servers=int(eks is not None and environment.mlflow == MANAGED),
     )
 
 
@@ -102,7 +105,10 @@ def priced(inventory: Inventory) -> list[Cost]:
         lines.append(Cost("EKS control plane", "", table["eks_cluster"]))
     if gateways := inventory.nat_gateways:
         lines.append(Cost("NAT gateways", str(gateways), table["nat_gateway"] * gateways))
-    return lines + [_file_system(each) for each in inventory.file_systems]
+    lines += [_file_system(each) for each in inventory.file_systems]
+    if servers := inventory.tracking_servers:
+        lines.append(Cost("MLflow tracking server", f"{servers} x Small", table["mlflow"]["Small"] * servers))
+    return lines
 
 
 def by_part(environment: Environment) -> dict[str, float]:
@@ -111,7 +117,11 @@ def by_part(environment: Environment) -> dict[str, float]:
     nothing = Inventory((), None, 0, 0, ())
     parts = {
         "network": replace(nothing, nat_gateways=made.nat_gateways),
-        "storage": replace(nothing, file_systems=tuple(each for each in made.file_systems if not each.for_claim)),
+        "storage": replace(
+            nothing,
+            file_systems=tuple(each for each in made.file_systems if not each.for_claim),
+            tracking_servers=made.tracking_servers,
+        ),
         "eks": replace(nothing, system=made.system, control_planes=made.control_planes),
         "hyperpod": replace(nothing, groups=made.groups),
         "ray": replace(nothing, file_systems=tuple(each for each in made.file_systems if each.for_claim)),

@@ -21,6 +21,7 @@ DRIFT_READS: Final[Mapping[str, str]] = {
     "GetBucketPublicAccessBlock GetBucketTagging GetBucketVersioning GetBucketWebsite GetEncryptionConfiguration "
     "GetIntelligentTieringConfiguration GetInventoryConfiguration GetLifecycleConfiguration GetMetricsConfiguration "
     "GetReplicationConfiguration",
+    "sagemaker": "DescribeMlflowTrackingServer ListTags",
     "sns": "GetDataProtectionPolicy GetSubscriptionAttributes GetTopicAttributes ListSubscriptionsByTopic "
     "ListTagsForResource",
     "ssm": "DescribeParameters ListTagsForResource",

@@ -9,6 +9,7 @@ from config.model.eks import Access, AddOn, Eks, ExistingEks, KubeflowPart, Syst
 from config.model.environment import PARTS_OF_EKS, AbsentPartError, Environment, Notifications, SlurmEnvironment
 from config.model.fsx import Checkpoints, DataRepository, ExistingFileSystem, Fsx
 from config.model.hyperpod import HyperPod, InstanceGroup, Taint, TieredStorage
+from config.model.mlflow import MANAGED, Mlflow, port_of
 from config.model.network import ExistingSubnet, ExistingVpc, Network
 from config.model.observability import InCluster, Observability
 from config.model.ray import (
@@ -26,6 +27,7 @@ from config.model.ray import (
 from config.model.slurm import Slurm, SlurmNode
 
 __all__ = [
+    "MANAGED",
     "PARTS_OF_EKS",
     "AbsentPartError",
     "Access",
@@ -49,6 +51,7 @@ __all__ = [
     "InstanceGroup",
     "KubeRay",
     "KubeflowPart",
+    "Mlflow",
     "Network",
     "Notifications",
     "Observability",
@@ -63,4 +66,5 @@ __all__ = [
     "SystemNodes",
     "Taint",
     "TieredStorage",
+    "port_of",
 ]

@@ -11,6 +11,7 @@ from config.model.company import Company
 from config.model.eks import Access, Eks
 from config.model.fsx import Fsx
 from config.model.hyperpod import HyperPod, InstanceGroup
+from config.model.mlflow import Mlflow
 from config.model.network import Network
 from config.model.observability import Observability
 from config.model.ray import AwsRay, Image, KubeRay, Ray
@@ -92,6 +93,10 @@ class Environment(Model):
     ray: Ray = Field(description="The RayClusters.")
     aws_ray: AwsRay = Field(default=AwsRay(), description="AWS features for Ray.")
     observability: Observability = Field(default=Observability(), description="Metrics, dashboards and alerts.")
+    mlflow: Mlflow | None = Field(
+        default=None,
+        description="MLflow tracking server of the jobs: `managed`, which SageMaker runs, or the address of yours.",
+    )
     notifications: Notifications | None = Field(default=None, description="Who is notified of events.")
 
     def instance_group(self, name: str) -> InstanceGroup:
@@ -132,7 +137,7 @@ def _absent(key: str, description: str) -> Any:
     return Field(default=cast("Any", _AbsentPart(key)), description=description)
 
 
-PARTS_OF_EKS: Final = ("eks", "image", "kuberay", "ray", "aws_ray", "observability", "image_registry")
+PARTS_OF_EKS: Final = ("eks", "image", "kuberay", "ray", "aws_ray", "observability", "mlflow", "image_registry")
 """Keys of the top level that only environments with EKS have."""
 
 
@@ -146,6 +151,7 @@ class SlurmEnvironment(Environment):
     ray: Ray = _absent("ray", "Refused.")
     aws_ray: AwsRay = _absent("aws_ray", "Refused.")
     observability: Observability = _absent("observability", "Refused.")
+    mlflow: Mlflow | None = _absent("mlflow", "Refused.")
 
 
 def model_of(values: Mapping[str, Any]) -> type[Environment]:

@@ -160,7 +160,10 @@ class RayCluster(Model):
 
 
 class AwsRay(Model):
-    """AWS features for Ray. Each key lets the connections of one feature through the network policies."""
+    """AWS features for Ray. Each key lets the connections of one feature through the network policies.
+
+    `hang_detection` and `metrics` need KubeRay 1.6.0, which this project does not offer yet.
+    """
 
     hang_detection: bool = Field(
         default=False, description="Ray's pods may reach HyperPod's job monitoring agent on the nodes, TCP 8889."

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from config.facts import versions
-from config.model import Environment
+from config.model import MANAGED, Environment
 from config.rules.parts import repeated
 from config.rules.rule import Violation, error, warning
 
@@ -15,6 +15,7 @@ _CONTINUED: Final = "\0"
 _PINNED: Final = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w,.-]+\])?==[\w.!+-]+( ?;.*)?", re.ASCII)
 _HASH: Final = "--hash=sha256:"
 _TIER_CLIENT: Final = "amzn-sagemaker-checkpointing"
+_TRACKING_CLIENT: Final = "sagemaker-mlflow"
 
 
 @error("V14")
@@ -139,6 +140,24 @@ def client_of_the_tier(environment: Environment) -> Iterator[Violation]:
             f"the image lacks {_TIER_CLIENT}, by which runs reach the memory tier",
             f"a memory tier with image.pip: [{_TIER_CLIENT}==1.1.3]",
             "add that to image.pip, or remove tiered_storage",
+        )
+
+
+@warning("V100")
+def client_of_the_tracking_server(environment: Environment) -> Iterator[Violation]:
+    """Warn of SageMaker's MLflow whose client the built image does not have.
+
+    Why: MLflow alone takes no ARN as the address of its server. Jobs would train, and log nothing.
+    Source: PyPI, sagemaker-mlflow 0.5.0; SageMaker developer guide, "Integrate MLflow with your environment".
+    Example: image.pip: []
+    """
+    image = environment.image
+    if environment.mlflow == MANAGED and not image.uri and _TRACKING_CLIENT not in _names(image.pip):
+        yield Violation(
+            "mlflow",
+            f"the image lacks {_TRACKING_CLIENT}, by which MLflow's client reaches SageMaker's server",
+            f"managed with image.pip: [{_TRACKING_CLIENT}==0.5.0]",
+            "add that to image.pip, or remove mlflow",
         )
 
 

@@ -69,6 +69,31 @@ def unrehearsed_kuberay(environment: Environment) -> Iterator[Violation]:
         yield Violation("kuberay.version", reason, versions.KUBERAY, "try it first in a separate environment")
 
 
+@error("V101")
+def aws_features_for_ray(environment: Environment) -> Iterator[Violation]:
+    """Refuse AWS's features for Ray on a version of KubeRay that they do not support.
+
+    Why: AWS supports them with KubeRay 1.6.0 and later. Before, the key would open a connection that nothing uses.
+    Source: AWS docs, Ray on SageMaker HyperPod (August 2026), prerequisites.
+    Example: aws_ray.metrics: true
+    """
+    version = environment.kuberay.version
+    if version not in versions.KUBERAY_VERSIONS or _number(version) >= _number(versions.KUBERAY_OF_AWS_RAY):
+        return
+    for key in ("hang_detection", "metrics"):
+        if getattr(environment.aws_ray, key):
+            yield Violation(
+                f"aws_ray.{key}",
+                f"it needs KubeRay {versions.KUBERAY_OF_AWS_RAY} or later, and kuberay.version is {version}",
+                f"false, until this project offers KubeRay {versions.KUBERAY_OF_AWS_RAY} (docs/operate/kuberay.md)",
+                "remove the key",
+            )
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
 @error("V27")
 def instance_groups_of_ray(environment: Environment) -> Iterator[Violation]:
     """Require that Ray's pods name existing instance groups.

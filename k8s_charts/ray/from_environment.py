@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from config import Environment
+from config import Environment, naming
 from config.facts.capacity import Resources, whole_node_pod
+from config.model import MANAGED, RayWorkers
 from config.model import RayCluster as RayClusterConfig
-from config.model import RayWorkers
 from k8s_charts.ray.cluster import Head, RayClusterSpec, WorkerGroup
 from k8s_charts.ray.pods import Common, Place
 from k8s_charts.ray.priority_class import PriorityClass
@@ -24,7 +24,7 @@ def ray_cluster(environment: Environment, cluster: RayClusterConfig, image: str)
             image=image,
             claim=environment.fsx.claim,
             mount_path=environment.fsx.mount_path,
-            env={**_memory_tier(environment), **cluster.env},
+            env={**_memory_tier(environment), **_tracking(environment), **cluster.env},
             secrets=cluster.secrets,
             volumes=cluster.volumes,
             priority_class=priority.name if priority else None,
@@ -48,6 +48,14 @@ def priority_class(environment: Environment, cluster: RayClusterConfig) -> Prior
 def _memory_tier(environment: Environment) -> dict[str, str]:
     """Return the variable by which the training library finds HyperPod's memory tier."""
     return {MEMORY_TIER_VARIABLE: MEMORY_TIER} if environment.hyperpod.tiered_storage else {}
+
+
+def _tracking(environment: Environment) -> dict[str, str]:
+    """Return the variable in which MLflow's client looks for its server; `sagemaker-mlflow` takes an ARN there."""
+    if environment.mlflow is None:
+        return {}
+    managed = environment.mlflow == MANAGED
+    return {"MLFLOW_TRACKING_URI": naming.tracking_server_arn(environment) if managed else environment.mlflow}
 
 
 def worker_resources(environment: Environment, workers: RayWorkers) -> Resources:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from config import Environment
+from config.model import MANAGED, port_of
 from k8s_charts.shared.names import (
     CHECKPOINTS_PORT,
     DASHBOARD_PORT,
@@ -29,8 +30,9 @@ from k8s_charts.shared.names import (
     SYSTEM_NAMESPACE,
 )
 
+HTTPS_PORT: Final = 443
 Labels = Mapping[str, str]
-Key = Literal["hang_detection", "tiered_checkpoints", "metrics", "in_cluster"]
+Key = Literal["hang_detection", "tiered_checkpoints", "metrics", "in_cluster", "mlflow"]
 
 _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 _RAY_HEAD: Final[Labels] = MappingProxyType({"ray.io/node-type": "head"})
@@ -77,7 +79,7 @@ class Flow:
     """Connections of a namespace's `pods` (`said` is their name for readers) from (`in`) or to (`out`) the peers.
 
     They use the TCP `ports` (none: every port), and with `udp` the same UDP ports. A flow with a `key` is allowed only
-    if the environment's `aws_ray` or `observability` enables that key.
+    if the environment enables that key.
     """
 
     name: str
@@ -105,18 +107,20 @@ class Flow:
 
 @dataclass(frozen=True)
 class Ends:
-    """What differs between environments: two namespaces and the address blocks of the nodes' subnets."""
+    """What differs between environments: two namespaces, the address blocks of the nodes' subnets, MLflow's port."""
 
     ray_namespace: str
     operator_namespace: str
     node_blocks: tuple[str, ...]
+    tracking_port: int = HTTPS_PORT
 
 
 def ends(environment: Environment) -> Ends:
     """Return the ends of the environment's flows."""
     network = environment.network
     blocks = tuple(str(network.node_subnet(n)) for n in range(len(network.node_zones)))
-    return Ends(environment.ray.namespace, environment.kuberay.namespace, blocks)
+    port = HTTPS_PORT if environment.mlflow in (None, MANAGED) else port_of(environment.mlflow)
+    return Ends(environment.ray.namespace, environment.kuberay.namespace, blocks, port)
 
 
 def allowed(flows: tuple[Flow, ...], environment: Environment) -> tuple[Flow, ...]:
@@ -125,7 +129,9 @@ def allowed(flows: tuple[Flow, ...], environment: Environment) -> tuple[Flow, ..
 
 
 def enabled(key: Key, environment: Environment) -> bool:
-    """Return whether `aws_ray` or `observability` enables a flow; HyperPod's memory tier needs no key there."""
+    """Return whether the environment enables a flow: by `aws_ray`, `observability`, or a key of its own."""
+    if key == "mlflow":
+        return ends(environment).tracking_port != HTTPS_PORT
     on = any(getattr(part, key, None) for part in (environment.aws_ray, environment.observability))
     return on or (key == "tiered_checkpoints" and environment.hyperpod.tiered_storage is not None)
 
@@ -167,6 +173,7 @@ def ray_flows(ends: Ends) -> tuple[Flow, ...]:
         Flow("operator", "heads", _RAY_HEAD, "in", (operator,), status, (DASHBOARD_PORT,)),
         Flow("inside-rayjobs", rayjobs, _RAYJOB, "both", (Peer(rayjobs, labels=_RAYJOB),), inside),
         *_aws_ray_flows(ends),
+        _tracking_flow(ends),
         Flow(
             *("supervisor-metrics", "submitters", _SUBMITTER, "in"),
             peers=(Peer("Prometheus", PROMETHEUS_NAMESPACE, PROMETHEUS_PODS),),
@@ -175,6 +182,11 @@ def ray_flows(ends: Ends) -> tuple[Flow, ...]:
             key="in_cluster",
         ),
     )
+
+
+def _tracking_flow(ends: Ends) -> Flow:
+    reason = "jobs log to an MLflow server whose address has this port"
+    return Flow("mlflow", "Ray's pods", RAY_NODE, "out", (_ANYWHERE,), reason, (ends.tracking_port,), key="mlflow")
 
 
 def _aws_ray_flows(ends: Ends) -> tuple[Flow, ...]:

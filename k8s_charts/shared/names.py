@@ -40,6 +40,8 @@ EXPORTER_CODE: Final = "exporter-code"
 
 # Prefix in the data bucket that the Ray pods read and write.
 RAY_DATA_PREFIX: Final = "ray"
+# Prefix in the data bucket of the artifacts of MLflow's runs.
+MLFLOW_PREFIX: Final = "mlflow"
 # Directory at the file system's root that belongs to Ray's user.
 RAY_DIRECTORY: Final = "ray"
 # Prefix of the name of the Job that sets this owner.

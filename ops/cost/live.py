@@ -1,7 +1,7 @@
 """Count what an environment has at a standing price now: what its stacks own, and how many nodes there are."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
@@ -10,6 +10,8 @@ from config.estimates.costs import SYSTEM_NODES, FileSystem, Inventory, Nodes
 from ops import stacks
 from ops.clients import Account
 from ops.errors import in_plain_words
+
+TRACKING_SERVER: Final = "AWS::SageMaker::MlflowTrackingServer"
 
 
 def live(environment: Environment) -> Inventory:
@@ -27,6 +29,7 @@ def live(environment: Environment) -> Inventory:
             file_systems=tuple(
                 _file_systems(environment, account.client("fsx"), owned.get("AWS::FSx::FileSystem", []))
             ),
+            tracking_servers=len(owned.get(TRACKING_SERVER, [])),
         )
 
 

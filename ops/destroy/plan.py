@@ -16,6 +16,7 @@ _NOTABLE: Final = {
     "AWS::FSx::FileSystem": "file system",
     "AWS::S3::Bucket": "bucket",
     "AWS::ECR::Repository": "image repository",
+    "AWS::SageMaker::MlflowTrackingServer": "MLflow tracking server",
     "AWS::EC2::VPC": "VPC",
 }
 """Types whose resources a person must know to go: they hold data, or all else stands on them."""

@@ -23,13 +23,14 @@ as a table of pods, which a test evaluates.
 
 A flow with a key is allowed only if [`aws_ray`](environment.md#aws_ray) or
 [`observability`](environment.md#observability) enables it.
-[`hyperpod.tiered_storage`](environment.md#hyperpodtiered_storage) enables `tiered_checkpoints`, too.
+[`hyperpod.tiered_storage`](environment.md#hyperpodtiered_storage) enables `tiered_checkpoints`, too. An address
+in [`mlflow`](environment.md) with another port than 443 enables `mlflow`; 5000 is an example.
 """
 
 
 def page() -> str:
     """Return the page: a table for each namespace."""
-    ends = Ends("RAY", "KUBERAY", ("NODES",))
+    ends = Ends("RAY", "KUBERAY", ("NODES",), tracking_port=5000)
     sections = (
         ("`ray.namespace`", (*ray_flows(ends), *ray_cluster_flows("RAYCLUSTER"))),
         ("`kuberay.namespace`", (*operator_flows(ends), REAPER_FLOW)),

@@ -9,8 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from config import Environment
+from config.model import port_of
 from k8s_charts.helm.release import on_system_nodes
 from k8s_charts.shared.flows import PROMETHEUS_PODS, enabled
 from k8s_charts.shared.names import (
@@ -115,6 +117,9 @@ def _aws_ray(environment: Environment, heads: Mapping[str, Head]) -> Iterator[Or
     ]
     if enabled("tiered_checkpoints", environment):
         out.append(Connection(name, "checkpoints", CHECKPOINTS_HOST, CHECKPOINTS_PORT, open=True))
+    if enabled("mlflow", environment):
+        server = urlsplit(str(environment.mlflow))
+        out.append(Connection(name, "mlflow", str(server.hostname), port_of(server.geturl()), open=True))
     if out:
         yield Origin(name, environment.ray.namespace, tuple(out), RAY_NODE)
     if on.metrics:

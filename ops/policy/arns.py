@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from config import Environment, naming
+from config.model import MANAGED
 
 EVERYTHING: Final = ("*",)
 """For actions without resource types only (service authorization reference)."""
@@ -49,6 +50,12 @@ class Arns:
         """The training plans of the instance groups."""
         groups = self.environment.hyperpod.instance_groups
         return tuple(dict.fromkeys(group.training_plan for group in groups if group.training_plan))
+
+    @property
+    def tracking_server(self) -> tuple[str, ...]:
+        """The MLflow tracking server of SageMaker; empty if the environment has none."""
+        managed = self.environment.slurm is None and self.environment.mlflow == MANAGED
+        return (naming.tracking_server_arn(self.environment),) if managed else ()
 
     @property
     def buckets(self) -> tuple[str, ...]:

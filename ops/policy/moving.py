@@ -31,6 +31,11 @@ def move_data(arns: Arns) -> Iterator[Statement]:
     yield Statement("StartTasks", actions("fsx", "CreateDataRepositoryTask"), arns.of("fsx", "file-system/*", "task/*"))
 
 
+def open_mlflow(arns: Arns) -> Statement:
+    """Return the right to open the pages of SageMaker's MLflow tracking server; empty without one."""
+    return Statement("OpenMlflow", actions("sagemaker", "CreatePresignedMlflowTrackingServerUrl"), arns.tracking_server)
+
+
 def copy_images(arns: Arns) -> Iterator[Statement]:
     """Yield the rights to copy public images and charts into the account's own registry."""
     if arns.environment.image_registry:

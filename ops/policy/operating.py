@@ -122,6 +122,7 @@ def _drift_resources(arns: Arns) -> Mapping[str, tuple[str, ...]]:
         "lambda": arns.of("lambda", f"function:{prefix}", "layer:*"),
         "logs": arns.of("logs", f"log-group:{prefix}", "log-group:/aws/*"),
         "s3": (*arns.buckets, f"arn:aws:s3:::{prefix}"),
+        "sagemaker": arns.tracking_server,
         "sns": arns.of("sns", prefix),
         "states": arns.of("states", "stateMachine:*"),
     }

@@ -62,6 +62,7 @@ def _scientist(arns: Arns) -> list[Statement]:
         reading.find_hyperpod(arns),
         reading.read_node_logs(arns),
         *moving.move_data(arns),
+        moving.open_mlflow(arns),
     ]
 
 

@@ -129,6 +129,11 @@ def _file_system(properties: Properties) -> Iterator[_Line]:
     yield _lustre("FSx for Lustre", kind, lustre.get("PerUnitStorageThroughput"), capacity)
 
 
+def _tracking_server(properties: Properties) -> Iterator[_Line]:
+    size = properties.get("TrackingServerSize", "Small")
+    yield _Line(f"MLflow tracking server: {size}", prices()["mlflow"].get(size))
+
+
 def _lustre(what: str, deployment: Any, throughput: Any, capacity: int | None) -> _Line:
     month = prices()["fsx_gib_month"].get(str(throughput)) if deployment == "PERSISTENT_2" else None
     size = "a capacity known only at the deployment" if capacity is None else f"{capacity:,} GiB"
@@ -171,4 +176,5 @@ _PRICED: Final[Mapping[str, Callable[[Properties], Iterator[_Line]]]] = {
     "AWS::EC2::NatGateway": _nat_gateway,
     "AWS::EC2::VPCEndpoint": _endpoint,
     "AWS::FSx::FileSystem": _file_system,
+    "AWS::SageMaker::MlflowTrackingServer": _tracking_server,
 }

@@ -7,6 +7,7 @@ from typing import Any, Final
 import kubernetes
 
 from config import Environment
+from config.facts.network_gbps import network_gbps
 from ops.clients import REQUEST_TIMEOUT
 
 _LABEL: Final = "ray.io/group"
@@ -14,13 +15,15 @@ _LABEL: Final = "ray.io/group"
 
 @dataclass(frozen=True)
 class Worker:
-    """A worker pod: its address, and the GPUs and EFA interfaces that its pod should have."""
+    """A worker pod: its address, the GPUs and EFA interfaces that its pod should have, and its node's bandwidth."""
 
     pod: str
     node: str
     address: str
     gpus: int
     efa: int
+    network_gbps: float | None = None
+    """Nominal, of the instance type; None if it is unknown."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ def expected(environment: Environment, api: kubernetes.client.ApiClient, cluster
                 pod.metadata.name,
                 pod.spec.node_name,
                 pod.status.pod_ip,
-                *devices.get(pod.metadata.labels[_LABEL], (0, 0)),
+                *devices.get(pod.metadata.labels[_LABEL], (0, 0, None)),
             )
             for pod in pods.items
             if pod.status.phase == "Running" and not pod.metadata.deletion_timestamp
@@ -59,13 +62,14 @@ def expected(environment: Environment, api: kubernetes.client.ApiClient, cluster
     )
 
 
-def _devices(environment: Environment, cluster: str) -> dict[str, tuple[int, int]]:
-    """Return GPUs and EFA interfaces of a pod by worker group: the file's, by default the instance type's."""
+def _devices(environment: Environment, cluster: str) -> dict[str, tuple[int, int, float | None]]:
+    """Return what a pod and its node have by worker group: what the file says, else what the instance type has."""
     [wanted] = [each for each in environment.ray.clusters if each.name == cluster]
     devices = {}
     for group in wanted.workers:
         kind = environment.instance_group(group.instance_group).type
         # A type has either GPUs or Neuron devices, which take no part.
         gpus = group.accelerators if kind.gpus and group.accelerators is not None else kind.gpus
-        devices[group.name] = (gpus, kind.efa if group.efa is None else group.efa)
+        efa = kind.efa if group.efa is None else group.efa
+        devices[group.name] = (gpus, efa, network_gbps(kind.name))
     return devices

@@ -22,6 +22,8 @@ class Row:
     seconds: float | None
     gigabytes_per_second: float
     network: Sequence[str]
+    nominal: float | None = None
+    """What the node's network carries at most in GB/s; None if unknown, or if no other node took part."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ def judge(cluster: str, wanted: Expected, result: Mapping[str, Any]) -> Verdict:
     """Return the verdict on what `ray_jobs/smoke.py` printed."""
     by_address = {each["address"]: each for each in result["workers"]}
     rows, problems = [], list(result["problems"])
+    between_nodes = len({worker.node for worker in wanted.workers if worker.address in by_address}) > 1
     for worker in wanted.workers:
         found = by_address.get(worker.address)
         if found is None:
@@ -58,6 +61,7 @@ def judge(cluster: str, wanted: Expected, result: Mapping[str, Any]) -> Verdict:
                 found["seconds"],
                 found["gigabytes_per_second"],
                 found["network"],
+                worker.network_gbps / 8 if worker.network_gbps and between_nodes else None,
             )
         )
     if len(wanted.workers) < wanted.wanted:

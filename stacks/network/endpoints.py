@@ -29,6 +29,9 @@ Nothing in the VPC calls autoscaling, elasticloadbalancing, kms or states: AWS s
 and the HyperPod cluster's waiter from outside the VPC.
 """
 
+TRACKING_SERVICE: Final = "sagemaker.experiments"
+"""SageMaker's MLflow, to which jobs log with signed requests. Its endpoint exists only with `mlflow: managed`."""
+
 SIGNED_BY_OWN_ROLES: Final = frozenset({"ec2", "eks", "fsx", "lambda", "logs", "monitoring", "sagemaker.api"})
 """Endpoints that only roles of the account call, with signed requests: their policy admits no other account.
 
@@ -45,24 +48,36 @@ class VpcEndpoints(Construct):
     """
 
     def __init__(
-        self, scope: Construct, id: str, *, vpc: ec2.IVpc, vpc_cidr: str, subnets: list[ec2.ISubnet], region: str
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        vpc: ec2.IVpc,
+        vpc_cidr: str,
+        subnets: list[ec2.ISubnet],
+        region: str,
+        tracking: bool = False,
     ) -> None:
         super().__init__(scope, id)
         group = ec2.SecurityGroup(
             self, "SecurityGroup", vpc=vpc, description="Interface endpoints of AWS APIs", allow_all_outbound=False
         )
         group.add_ingress_rule(ec2.Peer.ipv4(vpc_cidr), ec2.Port.tcp(443), "TLS from the VPC")
-        for service in INTERFACE_ENDPOINTS:
+        names = {service: f"com.amazonaws.{region}.{service}" for service in INTERFACE_ENDPOINTS}
+        if tracking:
+            # AWS PrivateLink guide, "AWS services that integrate": not below com.amazonaws.
+            names[TRACKING_SERVICE] = f"aws.sagemaker.{region}.experiments"
+        for service, name in names.items():
             endpoint = ec2.CfnVPCEndpoint(
                 self,
                 service,
                 vpc_id=vpc.vpc_id,
-                service_name=f"com.amazonaws.{region}.{service}",
+                service_name=name,
                 vpc_endpoint_type="Interface",
                 private_dns_enabled=True,
                 subnet_ids=[subnet.subnet_id for subnet in subnets],
                 security_group_ids=[group.security_group_id],
-                policy_document=self._own_roles() if service in SIGNED_BY_OWN_ROLES else None,
+                policy_document=self._own_roles() if service in {*SIGNED_BY_OWN_ROLES, TRACKING_SERVICE} else None,
             )
             Tags.of(endpoint).add("Name", endpoint.node.path)
 

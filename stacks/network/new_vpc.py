@@ -24,9 +24,19 @@ class NewVpc(Vpc):
     EKS's network interfaces are in the /28. The subnets are in the order of the environment's zones. A closed network
     has no public subnets, and no gateways except the endpoints of S3 and DynamoDB; it reaches other AWS APIs through
     interface endpoints. A VPC of Slurm nodes (not `for_eks`) has neither the /28 nor the tags of EKS's controllers.
+    With `tracking`, jobs of a closed network log to SageMaker's MLflow.
     """
 
-    def __init__(self, scope: Construct, id: str, *, network: Network, region: str, for_eks: bool = True) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        network: Network,
+        region: str,
+        for_eks: bool = True,
+        tracking: bool = False,
+    ) -> None:
         super().__init__(scope, id)
         self._for_eks = for_eks
         resource = ec2.CfnVPC(
@@ -67,6 +77,7 @@ class NewVpc(Vpc):
                 vpc_cidr=str(network.vpc_cidr),
                 subnets=self.node_subnets,
                 region=region,
+                tracking=tracking,
             )
 
     def _subnet(self, name: str, block: IPv4Network, zone_id: str, *, role: str | None) -> ec2.CfnSubnet:

@@ -8,9 +8,11 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
+from config.facts.mlflow_permissions import LOGGING_ACTIONS
 from k8s_charts.shared import names
 from stacks.shared.company_key import may_use
 from stacks.shared.irsa import IrsaRole
+from stacks.storage.tracking_server import artifact_rights
 
 _PULL = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
 _PUSH_AND_LOOK = [
@@ -26,12 +28,19 @@ _PUSH_AND_LOOK = [
 
 
 def ray_role(
-    scope: Construct, cluster: eks.ICluster, namespace: str, data_bucket: str, key: kms.IKey | None = None
+    scope: Construct,
+    cluster: eks.ICluster,
+    namespace: str,
+    data_bucket: str,
+    key: kms.IKey | None = None,
+    *,
+    tracking_server: str | None = None,
 ) -> IrsaRole:
     """Return the role of the Ray pods, which may read and write one prefix of the bucket `data_bucket`.
 
-    `key` is the bucket's, if the company gives one. S3 user guide, "Protecting data with SSE-KMS": an upload needs
-    kms:GenerateDataKey, one in parts kms:Decrypt as well.
+    `tracking_server` is the ARN of the MLflow server that they may log to, if SageMaker runs one, with its artifacts in
+    the bucket. `key` is the bucket's, if the company gives one. S3 user guide, "Protecting data with SSE-KMS": an
+    upload needs kms:GenerateDataKey, one in parts kms:Decrypt as well.
 
     S3 user guide, "Required permissions for Amazon S3 API operations": HeadBucket, and 404 instead of 403 for a
     missing key, need s3:ListBucket as well. These requests carry no s3:prefix.
@@ -57,15 +66,25 @@ def ray_role(
                 resources=[f"{bucket}/{prefix}"],
             ),
             *([may_use(key, "s3", "kms:Decrypt", "kms:GenerateDataKey")] if key else []),
+            *(_log_to(tracking_server, bucket) if tracking_server else []),
         ],
     )
+    written = [prefix, f"{names.MLFLOW_PREFIX}/*"] if tracking_server else [prefix]
     Validations.of(role).acknowledge(
-        Acknowledgment(
-            id=f"AwsSolutions-IAM5[Resource::{bucket}/{prefix}]",
-            reason="Jobs name their checkpoints themselves; the prefix is the boundary",
+        *(
+            Acknowledgment(
+                id=f"AwsSolutions-IAM5[Resource::{bucket}/{each}]",
+                reason="Jobs name their checkpoints and artifacts themselves; the prefix is the boundary",
+            )
+            for each in written
         )
     )
     return role
+
+
+def _log_to(tracking_server: str, bucket: str) -> list[iam.PolicyStatement]:
+    actions = [f"sagemaker-mlflow:{action}" for action in LOGGING_ACTIONS]
+    return [iam.PolicyStatement(actions=actions, resources=[tracking_server]), *artifact_rights(bucket, None)]
 
 
 def image_builder_role(

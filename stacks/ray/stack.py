@@ -11,6 +11,7 @@ from constructs import Construct, IDependable
 
 from config import Environment, naming
 from config.facts import versions
+from config.model import MANAGED
 from k8s_charts.controllers import code as controller_code
 from k8s_charts.helm.images import copy_of, own_repository
 from k8s_charts.image_build.context import context_files, write_context
@@ -38,7 +39,12 @@ class RayStack(EnvironmentStack):
         facts = RayFacts(
             file_system=storage.file_system,
             ray_role_arn=ray_role(
-                self, cluster, environment.ray.namespace, naming.data_bucket(environment), self.company_key
+                self,
+                cluster,
+                environment.ray.namespace,
+                naming.data_bucket(environment),
+                self.company_key,
+                tracking_server=naming.tracking_server_arn(environment) if environment.mlflow == MANAGED else None,
             ).arn,
             image_build=self._image_build(environment, storage.image_repository, cluster),
         )

@@ -5,6 +5,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from config import Environment, naming
+from config.model import MANAGED
 from k8s_charts.shared import names
 from k8s_charts.storage.volumes import FileSystemAddress
 from stacks.network.stack import NetworkStack
@@ -12,6 +13,7 @@ from stacks.shared.environment_stack import EnvironmentStack
 from stacks.storage.bucket import PrivateBucket
 from stacks.storage.file_system import FileSystem
 from stacks.storage.image_repository import ImageRepository
+from stacks.storage.tracking_server import TrackingServer
 
 
 class StorageStack(EnvironmentStack):
@@ -50,6 +52,15 @@ class StorageStack(EnvironmentStack):
             self, "Lifecycle", name=naming.lifecycle_bucket(environment), protect=protect, key=self.company_key
         ).bucket
         self.file_system = self._file_system(environment, network) if environment.fsx.owned else None
+        if environment.slurm is None and environment.mlflow == MANAGED:
+            TrackingServer(
+                self,
+                "TrackingServer",
+                name=naming.tracking_server(environment),
+                bucket=self.data_bucket,
+                protect=protect,
+                key=self.company_key,
+            )
         self.image_repository = None
         if environment.slurm is None and (name := environment.image.repository):
             self.image_repository = ImageRepository(

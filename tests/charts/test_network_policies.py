@@ -100,6 +100,18 @@ def test_each_of_awss_features_for_ray_is_off_until_its_key_is_on(key: str) -> N
     assert passes(on, on.policies, connection)
 
 
+@pytest.mark.parametrize(
+    ("address", "reached"),
+    [(None, False), ("managed", False), ("https://mlflow.example.com", False), ("http://mlflow.mlflow.svc:5000", True)],
+)
+def test_port_of_an_mlflow_server_is_open_to_ray_only(address: str | None, *, reached: bool) -> None:
+    matrix = Matrix(load("dev").model_copy(update={"mlflow": address}))
+    for source in ("rayml-head", "rayml-worker"):
+        assert passes(matrix, matrix.policies, (source, "another-node", 5000, "TCP")) is reached
+    assert not passes(matrix, matrix.policies, ("submitter", "another-node", 5000, "TCP"))
+    assert not passes(matrix, matrix.policies, ("another-node", "rayml-worker", 5000, "TCP"))
+
+
 def test_memory_tier_of_the_cluster_is_reachable_without_a_further_key() -> None:
     dev = load("dev")
     hyperpod = dev.hyperpod.model_copy(update={"tiered_storage": TieredStorage()})

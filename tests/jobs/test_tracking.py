@@ -6,8 +6,10 @@ import pickle
 import subprocess
 import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -20,6 +22,7 @@ from ray_resume.tracking.mlflow_logger import MlflowLogger
 from ray_resume.tracking.tensorboard_logger import TensorBoardLogger
 from tests.jobs.support.paths import REPOSITORY
 from tests.jobs.support.runs import Runs
+from tests.support.mlflow_calls import LOGGER_CALLS
 from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
 
 SCRIPT: Final = Path(__file__).with_name("support") / "tracked_training.py"
@@ -120,6 +123,56 @@ def test_three_attempts_are_one_run_in_mlflow(run: Run, store: CheckpointStore, 
     steps = in_mlflow(client, found.info.run_id)
     assert steps.keys() == {"loss", "step"}
     assert steps["loss"] == EXPECTED
+
+
+class Recorder(BaseHTTPRequestHandler):
+    """A tracking server without a memory that records the paths of its calls in `server.calls`."""
+
+    RUN: ClassVar = {
+        "info": {
+            "run_id": "r",
+            "run_uuid": "r",
+            "experiment_id": "1",
+            "status": "RUNNING",
+            "lifecycle_stage": "active",
+        },
+        "data": {},
+    }
+    ANSWERS: ClassVar[dict[str, Any]] = {
+        "experiments/create": {"experiment_id": "1"},
+        "runs/create": {"run": RUN},
+        "runs/get": {"run": RUN},
+        "runs/update": {"run_info": RUN["info"]},
+        "runs/log-batch": {},
+        "runs/log-parameter": {},
+        "runs/search": {},
+    }
+
+    def answer(self) -> None:
+        path = urlsplit(self.path).path.removeprefix("/api/2.0/mlflow/")
+        self.server.calls.add(path)  # type: ignore[attr-defined]
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        known = self.ANSWERS.get(path)
+        body = json.dumps({"error_code": "RESOURCE_DOES_NOT_EXIST"} if known is None else known).encode()
+        self.send_response(404 if known is None else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST = answer
+
+
+def test_logger_makes_the_calls_that_ray_pods_have_rights_for_and_no_other(run: Run, store: CheckpointStore) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Recorder)
+    calls: set[str] = set()
+    server.calls = calls  # type: ignore[attr-defined]
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    logger = MlflowLogger(run, tracking_uri=f"http://127.0.0.1:{server.server_port}", experiment="digits")
+    logger.open(store)
+    logger.log(Result(1, {"loss": 0.5}, 1.0))
+    logger.close(done=True)
+    server.shutdown()
+    assert calls == set(LOGGER_CALLS.values())
 
 
 def test_program_that_was_killed_before_it_noted_the_mlflow_run_makes_no_second_one(

@@ -1,9 +1,13 @@
 """The project's figures of HyperPod's nodes against the simulated service's own: a slip in one shows."""
 
+import re
+
 import pytest
+from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from config.facts import capacity, versions
 from config.facts.instance_types import InstanceType, catalogue
+from config.facts.network_gbps import network_gbps
 from embedded_account.hyperpod import instance_types, rules
 from embedded_account.kubernetes.allocatable import allocatable
 
@@ -47,3 +51,14 @@ def test_a_node_of_the_service_offers_what_the_project_counts_with(ours: Instanc
 
 def test_both_know_the_same_kubernetes_versions() -> None:
     assert versions.KUBERNETES_VERSIONS == rules.KUBERNETES_VERSIONS
+
+
+@EVERY_TYPE
+def test_bandwidth_of_a_type_is_what_ec2_describes(ours: InstanceType) -> None:
+    described = INSTANCE_TYPES[ours.name.removeprefix("ml.")]["NetworkInfo"]
+    whole = re.fullmatch(r"(?:(\d+)x )?([\d.]+) Gigabit", described["NetworkPerformance"])
+    # "Up to 10 Gigabit" holds for a while only.
+    lasting = (
+        float(whole[1] or 1) * float(whole[2]) if whole else described["NetworkCards"][0]["BaselineBandwidthInGbps"]
+    )
+    assert network_gbps(ours.name) == lasting

@@ -37,6 +37,9 @@ def smoke(
     NCCL does not use EFA where the instance type has it. It waits for GPUs
     that a job uses. `--timeout` holds for each RayCluster.
 
+    The bandwidth is shown beside the network of the instance type, and not
+    judged: 256 MiB per GPU are too few to reach it.
+
     Exit codes:
     - 0: passed
     - 1: failed, or refused, such as a RayCluster that does not exist
@@ -48,7 +51,9 @@ def smoke(
     - `ops smoke --env prod --cluster rayml --timeout 5m -o json`
 
     With `-o json` or `-o yaml`, progress goes to standard error. `seconds` is
-    the time of one all-reduce, null for a worker without a part:
+    the time of one all-reduce, null for a worker without a part.
+    `nominal_gigabytes_per_second` is what the network of the instance type
+    carries, null on a single node, where GPUs use NVLink:
 
     ```json
     {"environment": "dev", "passed": true, "clusters": [
@@ -57,7 +62,8 @@ def smoke(
          "pod": "rayml-gpu-group-worker-x7k2p",
          "device": "NVIDIA H100 80GB HBM3",
          "gpus": 8, "gpus_expected": 8, "seconds": 0.0021,
-         "gigabytes_per_second": 223.4, "network": ["OFI"]}]}]}
+         "gigabytes_per_second": 223.4,
+         "nominal_gigabytes_per_second": 400.0, "network": ["OFI"]}]}]}
     ```
     """
     environment, say = load(env), teller(output)
@@ -120,13 +126,14 @@ def _row(row: "Row") -> dict[str, Any]:
         "gpus_expected": row.gpus_expected,
         "seconds": row.seconds,
         "gigabytes_per_second": round(row.gigabytes_per_second, 3),
+        "nominal_gigabytes_per_second": row.nominal,
         "network": list(row.network),
     }
 
 
 def _table(verdicts: "list[Verdict]") -> Table:
     drawn = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("RayCluster", "node", "device", "GPUs", "time", "bandwidth", "network"):
+    for column in ("RayCluster", "node", "device", "GPUs", "time", "bandwidth", "of nominal", "network"):
         drawn.add_column(column, overflow="fold")
     for verdict in verdicts:
         for row in verdict.rows:
@@ -138,6 +145,7 @@ def _table(verdicts: "list[Verdict]") -> Table:
                 f"{row.gpus} of {row.gpus_expected}",
                 took,
                 f"{row.gigabytes_per_second:.1f} GB/s",
+                f"{row.gigabytes_per_second / row.nominal:.0%} of {row.nominal:g}" if row.nominal else "-",
                 ", ".join(row.network),
             )
     return drawn

@@ -10,7 +10,7 @@ import cdk8s
 import jsonschema  # type: ignore[import-untyped]  # publishes no types
 import pytest
 
-from config import Environment
+from config import Environment, load
 from config.facts.capacity import Resources, allocatable, whole_node_pod
 from config.facts.instance_types import catalogue
 from config.model import RayCluster, TieredStorage
@@ -102,6 +102,24 @@ def test_memory_tier_gets_its_part_of_a_node_and_is_found_by_jobs(dev: Environme
     tier = {"name": "RUN_MEMORY_TIER", "value": "http://ai-toolkit-gossip-headless.aws-hyperpod.svc.cluster.local:9200"}
     assert tier in head["env"]
     assert tier in worker["env"]
+
+
+@pytest.mark.parametrize(
+    ("mlflow", "seen"),
+    [
+        (None, None),
+        ("http://mlflow.mlflow.svc:5000", "http://mlflow.mlflow.svc:5000"),
+        ("managed", "arn:aws:sagemaker:us-west-2:111122223333:mlflow-tracking-server/rayhp-dev-mlflow"),
+    ],
+)
+def test_every_pod_of_a_raycluster_knows_the_tracking_server(mlflow: str | None, seen: str | None) -> None:
+    environment = load("dev").model_copy(update={"mlflow": mlflow})
+    [manifest] = ray_objects(environment, RAY_FACTS).clusters["rayml"].to_json()
+    spec = manifest["spec"]
+    for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
+        [container] = group["template"]["spec"]["containers"]
+        given = {each["name"]: each.get("value") for each in container["env"]}
+        assert given.get("MLFLOW_TRACKING_URI") == seen
 
 
 @pytest.mark.parametrize(("name", "cores"), [("ml.trn1.32xlarge", 32), ("ml.trn2.48xlarge", 64)])

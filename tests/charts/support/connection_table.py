@@ -9,6 +9,7 @@ from config.model import AwsRay, InCluster, Observability
 from k8s_charts.platform_objects import platform_objects
 from k8s_charts.ray_objects import ray_objects
 from k8s_charts.shared.chart import ProjectChart
+from k8s_charts.shared.flows import enabled
 from k8s_charts.shared.names import (
     HYPERPOD_NAMESPACE,
     IMAGE_BUILD_NAMESPACE,
@@ -23,12 +24,12 @@ from rehearsal.paths import REPOSITORY
 from tests.charts.support.facts import PLATFORM_FACTS, RAY_FACTS, Object
 from tests.charts.support.network_policies import INTERNET, Pod
 
-# Columns: source pods, target pods, ports (TCP unless marked UDP), and the key of `aws_ray` that opens the connection.
+# Columns: source pods, target pods, ports (TCP unless marked UDP), and the key that opens the connection.
 # All other connections from or to a pod of the project's namespaces are denied.
 TABLE = (REPOSITORY / "docs" / "explain" / "isolation.md").read_text().partition("```table\n")[2].partition("```")[0]
 
 RAY_PORTS = (6379, 8000, 8265, 10001, 44217, 52365)
-PORTS = (22, 53, 80, 443, 3000, 8080, 8082, 8889, 9090, 9200, 10250, 12345, *RAY_PORTS)
+PORTS = (22, 53, 80, 443, 3000, 5000, 8080, 8082, 8889, 9090, 9200, 10250, 12345, *RAY_PORTS)
 
 Connection = tuple[str, str, int, str]
 """Source, target, port, protocol."""
@@ -57,6 +58,7 @@ class Matrix:
     def __init__(self, environment: Environment) -> None:
         self.objects = _objects(environment)
         switches = [*environment.aws_ray, *environment.observability]
+        switches.append(("mlflow", enabled("mlflow", environment)))
         self._keys = {key if on else f"no {key}" for key, on in switches}
         network = environment.network
         self._node_subnets = [network.node_subnet(n) for n in range(len(network.node_zones))]

@@ -736,4 +736,12 @@ CASES: Final[dict[str, list[Case]]] = {
         ),
         Case({"eks.system_nodes": {"volume_gib": 119}}, {"observability": {"in_cluster": {}}}),
     ],
+    "V100": [
+        Case({"image.pip": ["einops==0.8.1"]}, {"mlflow": "managed", "image.pip": ["sagemaker-mlflow==0.5.0"]}),
+        Case({"mlflow": "managed"}, {"mlflow": "http://mlflow.mlflow.svc:5000"}),
+    ],
+    "V101": [
+        Case({"aws_ray": {"hang_detection": True}}, {"aws_ray": {"tiered_checkpoints": True}}),
+        Case({"aws_ray": {"metrics": True}}),
+    ],
 }

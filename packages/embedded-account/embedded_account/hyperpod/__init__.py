@@ -21,7 +21,7 @@ from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Request
 
 from embedded_account.hyperpod import fault_requests
-from embedded_account.hyperpod.api import training_plans
+from embedded_account.hyperpod.api import tracking_servers, training_plans
 from embedded_account.hyperpod.api.operations import HyperPodApi, serving
 from embedded_account.hyperpod.eks import EksOrchestrators
 from embedded_account.hyperpod.schedule import Schedule
@@ -57,6 +57,7 @@ def install(account: "Account") -> None:
     api = HyperPodApi(hyperpod)
     account.at_end.enter_context(serving(lambda *asked: api if asked == here else None))
     training_plans.install(account)
+    tracking_servers.install(account)
     service_quotas.enforce(account, "sagemaker", lambda: _quotas(hyperpod))
     account.routes.route("POST", "hyperpod/faults", lambda request, _: fault_requests.apply(hyperpod, _json(request)))
     ended = threading.Event()

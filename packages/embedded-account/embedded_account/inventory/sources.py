@@ -191,6 +191,10 @@ def _sagemaker(backend: Any) -> Iterator[Found]:
         yield Found("AWS::SageMaker::Cluster", cluster.name, cluster.arn)
     for name, plan in backend.__dict__.get("training_plans", {}).items():
         yield Found("AWS::SageMaker::TrainingPlan", name, plan["TrainingPlanArn"])
+    for name, server in backend.__dict__.get("tracking_servers", {}).items():
+        yield Found(
+            "AWS::SageMaker::MlflowTrackingServer", name, server["arn"], "DELETING" if server["deleting"] else ""
+        )
     yield from (found for found in _tagged(backend) if ":cluster/" not in found.arn)
 
 

@@ -25,6 +25,9 @@ _ON_STACKS: Final = (
     "DetectStackDrift DetectStackResourceDrift ExecuteChangeSet GetTemplate ListChangeSets ListStackResources "
     "RollbackStack SetStackPolicy UpdateStack UpdateTerminationProtection"
 )
+_ON_TRACKING_SERVERS: Final = (
+    "CreateMlflowTrackingServer DeleteMlflowTrackingServer DescribeMlflowTrackingServer UpdateMlflowTrackingServer"
+)
 _LOG_GROUP: Final = "log-group:{%s}:log-stream:"
 """CloudWatch Logs checks a log group with the suffix of its streams."""
 
@@ -63,7 +66,10 @@ RESOURCES: Final[Mapping[str, Mapping[str, str]]] = {
         **_same("GetBucketLocation ListBucket GetEncryptionConfiguration", "{Bucket}"),
         **_same("AbortMultipartUpload DeleteObject GetObject PutObject", "{Bucket}/{Key}"),
     },
-    "sagemaker": {"DescribeTrainingPlan": "training-plan/{TrainingPlanName}"},
+    "sagemaker": {
+        "DescribeTrainingPlan": "training-plan/{TrainingPlanName}",
+        **_same(_ON_TRACKING_SERVERS, "mlflow-tracking-server/{TrackingServerName}"),
+    },
     "ssm": {
         **_same("DeleteParameter GetParameter PutParameter", "parameter/{Name}"),
         "GetParameters": "parameter/{Names}",

@@ -476,6 +476,23 @@ CASES: dict[str, Case] = {
         {"LogGroupName": "g", "RetentionInDays": 7, "KmsKeyId": "$key", "Tags": tags("a")},
         {"RetentionInDays": 14, "KmsKeyId": "$other_key", "Tags": tags("b")},
     ),
+    "AWS::SageMaker::MlflowTrackingServer": Case(
+        {
+            "TrackingServerName": "runs",
+            "ArtifactStoreUri": "s3://data/mlflow",
+            "RoleArn": "$sagemaker_role",
+            "AutomaticModelRegistration": False,
+            "Tags": tags("a"),
+        },
+        {
+            "ArtifactStoreUri": "s3://other/mlflow",
+            "AutomaticModelRegistration": True,
+            "TrackingServerSize": "Medium",
+            "WeeklyMaintenanceWindowStart": "Tue:03:30",
+            "Tags": tags("b"),
+        },
+        {"MlflowVersion": "3.0"},
+    ),
     "AWS::S3::Bucket": Case(
         {
             "BucketName": "another-bucket",

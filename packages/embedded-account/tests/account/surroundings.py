@@ -73,6 +73,7 @@ class Surroundings:
     key = property(lambda self: f"arn:aws:kms:us-west-2:{self._account.account_id}:key/{self.key_id}")
     other_key = property(lambda self: f"arn:aws:kms:us-west-2:{self._account.account_id}:key/{self.other_key_id}")
     flow_role = cached_property(lambda self: self._role("flow", "vpc-flow-logs.amazonaws.com"))
+    sagemaker_role = cached_property(lambda self: self._role("sagemaker", "sagemaker.amazonaws.com"))
     nodes = property(lambda self: self.node_role.rsplit("/", 1)[1])
     people = property(lambda self: self.member.rsplit("/", 1)[1])
     member = cached_property(lambda self: self._role("member", "ec2.amazonaws.com"))

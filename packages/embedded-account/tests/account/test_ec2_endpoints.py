@@ -73,7 +73,15 @@ def test_policy_of_an_endpoint_changes_in_place(resources: Resources, ec2: Any, 
     )
 
 
-@pytest.mark.parametrize(("service", "kind"), [("com.amazonaws.us-west-2.no-such", "Interface"), (STS, "Gateway")])
+@pytest.mark.parametrize(
+    ("service", "kind"),
+    [
+        ("com.amazonaws.us-west-2.no-such", "Interface"),
+        ("aws.sagemaker.us-west-2.no-such", "Interface"),
+        ("aws.sagemaker.us-west-2.experiments", "Gateway"),
+        (STS, "Gateway"),
+    ],
+)
 def test_unknown_service_is_refused(resources: Resources, vpc: str, service: str, kind: str) -> None:
     with RefusedWith("InvalidServiceName", service):
         resources.create("AWS::EC2::VPCEndpoint", {"VpcId": vpc, "ServiceName": service, "VpcEndpointType": kind})

@@ -187,6 +187,12 @@ def test_awss_features_for_ray_are_tried_where_they_are_on() -> None:
     }
 
 
+def test_an_mlflow_server_with_its_own_port_is_tried() -> None:
+    origins = plan(config.load("dev").model_copy(update={"mlflow": "http://mlflow.mlflow.svc:5000/api"}), HEADS)
+    assert added(origins) == {("ray", "pod-of-ray", "mlflow.mlflow.svc", 5000, True)}
+    assert added(plan(config.load("dev").model_copy(update={"mlflow": "managed"}), HEADS)) == set()
+
+
 def test_a_pod_of_ray_that_only_tries_belongs_to_no_ray_cluster() -> None:
     [origin] = [origin for origin in with_aws_ray(hang_detection=True) if origin.name == "pod-of-ray"]
     assert dict(origin.labels) == {"ray.io/is-ray-node": "yes"}

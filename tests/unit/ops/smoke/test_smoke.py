@@ -68,6 +68,26 @@ def test_worker_without_a_pod_is_missed() -> None:
     assert found.problems == ("only 2 of 3 workers are running",)
 
 
+def test_bandwidth_is_compared_with_the_network_only_between_nodes() -> None:
+    pods = [Worker(f"w-{n}", node, f"10.0.0.{n}", 8, 32, 3200) for n, node in enumerate(("n-1", "n-1", "n-2"))]
+    three = judge("rayml", Expected(3, tuple(pods)), result(*(part(pod.address) for pod in pods)))
+    assert [row.nominal for row in three.rows] == [400, 400, 400]
+    alone = judge("rayml", Expected(2, tuple(pods[:2])), result(*(part(pod.address) for pod in pods[:2])))
+    assert [row.nominal for row in alone.rows] == [None, None]
+
+
+def test_table_shows_the_share_of_the_nominal_bandwidth(workers: Apis, ended: Callable[[dict[str, Any]], None]) -> None:
+    group = workers.kubernetes[RAY_CLUSTER]["spec"]["workerGroupSpecs"][0]
+    pods = workers.kubernetes[PODS]["items"]
+    second = {"metadata": pods[0]["metadata"] | {"name": "w-3"}, "spec": pods[0]["spec"] | {"nodeName": "n-2"}}
+    pods.append(second | {"status": {"phase": "Running", "podIP": "10.0.0.3"}})
+    group["replicas"] = 2
+    ended(result(part("10.0.0.1"), part("10.0.0.3", gigabytes_per_second=300.0)))
+    shown = CliRunner(env={"OPS_ENV": "dev", "COLUMNS": "200"}).invoke(app, ["smoke"]).stdout
+    assert "50% of 400" in shown
+    assert "75% of 400" in shown
+
+
 def test_efa_matters_only_to_gpus() -> None:
     wanted = Expected(1, (Worker("w-1", "n-1", "10.0.0.1", 0, 1),))
     assert judge("rayml", wanted, result(part("10.0.0.1", gpus=0, network=["gloo"]))).problems == ()
@@ -100,7 +120,7 @@ def workers(apis: Apis) -> Apis:
 def test_devices_are_those_of_the_instance_type_unless_the_file_says_otherwise(workers: Apis, clients: Any) -> None:
     dev = config.load("dev")
     wanted = expected(dev, clients.kubernetes, "rayml")
-    assert (wanted.wanted, wanted.workers) == (4, (Worker("w-1", "n-1", "10.0.0.1", 8, 32),))
+    assert (wanted.wanted, wanted.workers) == (4, (Worker("w-1", "n-1", "10.0.0.1", 8, 32, 3200),))
     [cluster] = dev.ray.clusters
     fewer = cluster.workers[0].model_copy(update={"accelerators": 2, "efa": 0})
     changed = dev.ray.model_copy(update={"clusters": (cluster.model_copy(update={"workers": (fewer,)}),)})

@@ -34,6 +34,14 @@ def _arn(ec2: Any, kind: str, identifier: str) -> str:
     return f"arn:{ec2.partition}:ec2:{ec2.region_name}:{ec2.account_id}:{kind}/{identifier}"
 
 
+def _types_of(ec2: Any, service: str) -> list[str]:
+    """Return the types of endpoints that the service offers. Raises moto's error if there is no such service."""
+    if service == f"aws.sagemaker.{ec2.region_name}.experiments":
+        return ["Interface"]  # moto's list lacks SageMaker's MLflow (PrivateLink guide, services that integrate)
+    offered = ec2.describe_vpc_endpoint_services([service], [], 0, None, ec2.region_name)
+    return [each["ServiceType"] for found in offered["servicesDetails"] for each in found["ServiceType"]]
+
+
 def create_nat_gateway(
     ec2: Any,
     subnet_id: str,
@@ -108,10 +116,8 @@ def create_vpc_endpoint(  # noqa: PLR0917 - moto's own signature
     moto also gives interfaces random addresses and no security group.
     """
     ec2.get_vpc(vpc_id)
-    offered = ec2.describe_vpc_endpoint_services([service_name], [], 0, None, ec2.region_name)
     kind = endpoint_type or "Gateway"
-    types = [each["ServiceType"] for found in offered["servicesDetails"] for each in found["ServiceType"]]
-    if kind not in types:
+    if kind not in _types_of(ec2, service_name):
         raise InvalidServiceName(service_name)
     endpoint = VPCEndPoint(
         ec2,
