@@ -1,5 +1,7 @@
 """The steps of a rehearsal of a cluster that Slurm orchestrates: no Kubernetes, no charts, and nothing to build."""
 
+import re
+from collections import defaultdict
 from functools import partial
 from typing import Any, Final
 
@@ -7,6 +9,7 @@ import config
 from config import naming
 from embedded_account.machine import isolation
 from embedded_account.machine.processes import ProcessError
+from rehearsal.report.verdict import SlurmSeen
 from rehearsal.run.account import rehearsal_account
 from rehearsal.run.cdk import Cdk, changed_stacks, require_node
 from rehearsal.run.cluster import has, wait_for
@@ -15,6 +18,7 @@ from rehearsal.run.steps import Rehearsal, RehearsalError
 from rehearsal.slurm import programs, proof
 from rehearsal.slurm.cluster import SlurmCluster
 
+_END: Final = re.compile(r" on_create: done after \d+s$")
 _ROLLED_BACK: Final = "the rehearsal rolls this update back"
 
 
@@ -23,6 +27,13 @@ class SlurmRehearsal(Rehearsal):
 
     slurm: programs.Programs | None = None
     """None where this machine cannot run Slurm."""
+    scripts_ran: bool = False
+    """Whether the nodes ran the lifecycle scripts: only this project's are run."""
+
+    @property
+    def seen(self) -> SlurmSeen:
+        """Return what this rehearsal ran, for its verdict."""
+        return SlurmSeen(self.slurm.version if self.slurm else None, self.scripts_ran)
 
     def make_project(self) -> None:
         """Fetch Slurm if this machine can run it, and copy the project; no program is built."""
@@ -64,9 +75,27 @@ class SlurmRehearsal(Rehearsal):
                 for group in self.environment.hyperpod.instance_groups
                 if group.slurm
             }
+            step.see(self._scripts_ran())
             by_api = self.environment.slurm is not None and self.environment.slurm.configuration == "api"
             if by_api and {name: (each or {}).get("NodeType") for name, each in told.items()} != wanted:
                 raise RehearsalError(f"the groups must be {wanted} in Slurm; the cluster says {told}")
+
+    def _scripts_ran(self) -> str:
+        """Return on how many nodes the lifecycle scripts ran to their end, read from CloudWatch."""
+        logs = self.account.client("logs")
+        group = f"/aws/sagemaker/Clusters/{self.environment.hyperpod.cluster_name}/"
+        [found] = logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"]
+        pages = logs.get_paginator("filter_log_events").paginate(logGroupName=found["logGroupName"])
+        printed: dict[str, list[str]] = defaultdict(list)
+        for page in pages:
+            for event in page["events"]:
+                printed[event["logStreamName"]].append(event["message"])
+        self.scripts_ran = not any("simulated, not run" in line for lines in printed.values() for line in lines)
+        if not self.scripts_ran:
+            return "lifecycle scripts: not this project's, so they were not run"
+        if unfinished := [stream for stream, lines in printed.items() if not _END.search(lines[-1])]:
+            raise RehearsalError(f"on_create.sh must end with `done`; it did not in {', '.join(unfinished)}")
+        return f"on_create.sh ran on {len(printed)} nodes, each with the scripts of the lifecycle bucket"
 
     def slurm_runs(self) -> None:
         """Run real Slurm in the shape of the environment: a job outlives a lost node, and a group grows."""
@@ -111,11 +140,11 @@ class SlurmRehearsal(Rehearsal):
         return found
 
     def _running(self, group: str) -> list[str]:
+        """Return the running nodes of a group. Raises RehearsalError with what HyperPod says of a failed one."""
         name = self.environment.hyperpod.cluster_name
         pages = self.account.client("sagemaker").get_paginator("list_cluster_nodes").paginate(ClusterName=name)
-        return sorted(
-            node["InstanceId"]
-            for page in pages
-            for node in page["ClusterNodeSummaries"]
-            if node["InstanceGroupName"] == group and node["InstanceStatus"]["Status"] == "Running"
-        )
+        nodes = [node for page in pages for node in page["ClusterNodeSummaries"] if node["InstanceGroupName"] == group]
+        for node in nodes:
+            if node["InstanceStatus"]["Status"] == "Failure":
+                raise RehearsalError(f"a node of {group} failed: {node['InstanceStatus']['Message']}")
+        return sorted(node["InstanceId"] for node in nodes if node["InstanceStatus"]["Status"] == "Running")
