@@ -32,16 +32,22 @@ class SlurmCluster:
         directory: Path,
         groups: Sequence[Group],
         programs: Programs,
+        *,
+        state: Path | None = None,
     ) -> None:
         """Prepare a cluster of these groups.
 
         Args:
             directory: removed and created when the cluster starts; all nodes see it, as a shared file system.
+            groups: the environment's, with few nodes each.
+            programs: Slurm's and munge's.
+            state: where the controller keeps its state, by default on the shared file system; below /run it is the
+                node's own, and lost with it.
         """
         self.directory = directory
         self.groups = list(groups)
         self._programs = programs
-        self._folders = Folders(programs.plugins, directory / "state")
+        self._folders = Folders(programs.plugins, state or directory / "state")
         self._logs = directory / "nodes"
         self._environment = {
             **programs.environment,
@@ -55,7 +61,7 @@ class SlurmCluster:
 
     def __enter__(self) -> "SlurmCluster":
         shutil.rmtree(self.directory, ignore_errors=True)
-        self._folders.state.mkdir(parents=True)
+        (self.directory / "state").mkdir(parents=True)
         self._write_configuration()
         key = self.directory / "munge.key"
         key.write_bytes(os.urandom(128))

@@ -18,9 +18,9 @@ GROUPS: Final = (
 )
 
 
-def slurm_cluster(directory: Path, groups: Sequence[Group] = GROUPS) -> SlurmCluster:
+def slurm_cluster(directory: Path, groups: Sequence[Group] = GROUPS, *, state: Path | None = None) -> SlurmCluster:
     """A cluster that is not started yet; the test is skipped where Slurm cannot be fetched or run."""
     try:
-        return SlurmCluster(directory, groups, programs.ensure())
+        return SlurmCluster(directory, groups, programs.ensure(), state=state)
     except ProcessError as error:
         pytest.skip(str(error))
