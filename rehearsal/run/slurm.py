@@ -1,5 +1,6 @@
 """The steps of a rehearsal of a cluster that Slurm orchestrates: no Kubernetes, no charts, and nothing to build."""
 
+import json
 import re
 from collections import defaultdict
 from functools import partial
@@ -17,6 +18,8 @@ from rehearsal.run.project import Project
 from rehearsal.run.steps import Rehearsal, RehearsalError
 from rehearsal.slurm import programs, proof
 from rehearsal.slurm.cluster import SlurmCluster
+from rehearsal.slurm.scripted import DeployedScripts
+from rehearsal.slurm.scripts import PARAMETERS
 
 _END: Final = re.compile(r" on_create: done after \d+s$")
 _ROLLED_BACK: Final = "the rehearsal rolls this update back"
@@ -97,13 +100,34 @@ class SlurmRehearsal(Rehearsal):
             raise RehearsalError(f"on_create.sh must end with `done`; it did not in {', '.join(unfinished)}")
         return f"on_create.sh ran on {len(printed)} nodes, each with the scripts of the lifecycle bucket"
 
+    def _deployed_scripts(self) -> DeployedScripts:
+        """Return the lifecycle scripts from their bucket, and the file system that they or HyperPod mount."""
+        group = self._cluster()["InstanceGroups"][0]
+        bucket, _, prefix = group["LifeCycleConfig"]["SourceS3Uri"].removeprefix("s3://").partition("/")
+        s3 = self.account.client("s3")
+        pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+        keys = [each["Key"] for page in pages for each in page["Contents"]]
+        files = {key.removeprefix(prefix): s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
+        if PARAMETERS in files:
+            told = json.loads(files[PARAMETERS])
+            dns, name = told["fsx_dns_name"], told["fsx_mountname"]
+        else:
+            [told] = [each["FsxLustreConfig"] for each in group["InstanceStorageConfigs"] if "FsxLustreConfig" in each]
+            dns, name = told["DnsName"], told["MountName"]
+        return DeployedScripts(files, f"{dns}@tcp:/{name}", self.environment.fsx.mount_path)
+
     def slurm_runs(self) -> None:
         """Run real Slurm in the shape of the environment: a job outlives a lost node, and a group grows."""
         if self.slurm is None:
             return
         with self.progress.step("real Slurm with the environment's groups") as step:
             try:
-                with SlurmCluster(self.directory / "slurm", proof.groups_of(self.environment), self.slurm) as cluster:
+                groups = proof.groups_of(self.environment)
+                scripts = self._deployed_scripts() if self.scripts_ran else None
+                with SlurmCluster(self.directory / "slurm", groups, self.slurm, scripts=scripts) as cluster:
+                    if scripts:
+                        what = "munge and Slurm" if scripts.start_slurm else "munge; Slurm then starts as with HyperPod"
+                        step.see(f"the deployed scripts started on {len(cluster.nodes)} nodes: {what}")
                     proof.prove(cluster, step.see)
             except ProcessError as error:
                 raise RehearsalError(str(error)) from error
