@@ -15,7 +15,7 @@ from ops.watch.status import UNSEEN, Status
 NODES_SHOWN: Final = 8
 """Nodes without trouble are listed up to this number; those with trouble always are."""
 
-_TITLES: Final = {"ray_clusters": "RayClusters", "slurm_nodes": "nodes"}
+_TITLES: Final = {"ray_clusters": "RayClusters", "slurm_nodes": "nodes", "slurm_health": "Slurm's health"}
 _COMPLETE: Final = {"CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE"}
 _CURRENT: Final = {"", "UpToDate"}
 
@@ -104,6 +104,11 @@ def _slurm_nodes(nodes: list[dict[str, str]]) -> Iterable[RenderableType]:
         yield Text(f"and {more} more that run: `ops node list`")
 
 
+def _slurm_health(components: list[dict[str, str]]) -> Iterable[RenderableType]:
+    if components:
+        yield _table((each["component"], each["status"], each["reason"], each["time"]) for each in components)
+
+
 def _trouble(node: Mapping[str, Any]) -> str:
     return str(node["hindrance"] if node["status"] == "Running" else node["status"])
 
@@ -149,6 +154,7 @@ _SECTIONS: Final[Mapping[str, Draw]] = {
     "instance_groups": _instance_groups,
     "nodes": _nodes,
     "slurm_nodes": _slurm_nodes,
+    "slurm_health": _slurm_health,
     "ray_clusters": _ray_clusters,
     "pending_pods": _pending_pods,
     "jobs": _jobs,

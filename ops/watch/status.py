@@ -14,6 +14,7 @@ from ops.errors import UnreachableError, as_viewer
 from ops.nodes.listing import nodes
 from ops.readiness.item import Item, State
 from ops.readiness.observe import observe, observe_slurm
+from ops.slurm.health import slurm_health
 from ops.slurm.nodes import slurm_nodes
 from ops.watch import sections
 
@@ -90,6 +91,7 @@ def _look_at_slurm(environment: Environment, account: Account) -> Status:
         "stacks": _see(partial(sections.stacks, environment, account)),
         "instance_groups": _see(partial(sections.instance_groups, environment, account)),
         "slurm_nodes": _see(lambda: [node.as_data() for node in slurm_nodes(environment, sagemaker)]),
+        "slurm_health": _see(lambda: slurm_health(environment.hyperpod.cluster_name, sagemaker)),
         "cost": _cost(environment),
     }
     return Status(environment.name, datetime.now(UTC), items, obstacle, found)

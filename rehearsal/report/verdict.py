@@ -33,7 +33,7 @@ SIMULATED: Final = (
 )
 SIMULATED_WITH_SLURM: Final = (
     *SIMULATED[:3],
-    "nodes: their states, failures and replacements; no lifecycle script runs on them",
+    "nodes: their states, failures and replacements",
     "file systems: nothing is mounted; there are no GPUs, no EFA and no FSx",
     *SIMULATED[8:],
 )
@@ -70,27 +70,41 @@ def sort_leftovers(inventory: Sequence[dict[str, Any]], protected_stacks: Sequen
     return Leftovers(by["protected"], by["background"], by["bootstrap"], by["existing"], by["nobody"], by["other"])
 
 
-def real_with_slurm(version: str | None) -> list[str]:
-    """Return what is real in a rehearsal with Slurm of this version; None: no Slurm ran."""
-    ran = f"Slurm {version}: jobs, a lost node, a grown group, in namespaces beside the account's nodes; one user"
-    return [*REAL[:3], *([ran] if version else [])]
+@dataclass(frozen=True)
+class SlurmSeen:
+    """What a rehearsal with Slurm ran: the version of real Slurm or None, and whether nodes ran their scripts."""
+
+    version: str | None
+    scripts: bool
 
 
-def simulated_with_slurm(version: str | None) -> list[str]:
+def real_with_slurm(seen: SlurmSeen) -> list[str]:
+    """Return what is real in a rehearsal with Slurm."""
+    scripts = (
+        "lifecycle scripts: this project's, from the lifecycle bucket, with bash on a folder for each node; stand-ins "
+        "for mount, systemctl, apt, pip, accounts, munge and scontrol, whose words are checked"
+    )
+    ran = f"Slurm {seen.version}: jobs, a lost node, a grown group, in namespaces beside the account's nodes; one user"
+    return [*REAL[:3], *([scripts] if seen.scripts else []), *([ran] if seen.version else [])]
+
+
+def simulated_with_slurm(seen: SlurmSeen) -> list[str]:
     """Return what is simulated in such a rehearsal."""
-    return [*SIMULATED_WITH_SLURM, *([] if version else ["Slurm: this machine could not run it"])]
+    scripts = "lifecycle scripts: not this project's, so no lifecycle script runs"
+    missing = [] if seen.version else ["Slurm: this machine could not run it"]
+    return [*SIMULATED_WITH_SLURM, *([] if seen.scripts else [scripts]), *missing]
 
 
-def show(console: Console, leftovers: Leftovers, charts: str | None, slurm: str | None = None) -> None:
+def show(console: Console, leftovers: Leftovers, charts: str | None, slurm: SlurmSeen | None = None) -> None:
     """Print the verdict table.
 
-    `charts` says which charts were installed, None that Slurm orchestrates; `slurm` is the version that ran.
+    `charts` says which charts were installed; `slurm` is what ran where Slurm orchestrates.
     """
     table = Table(box=box.SIMPLE_HEAD, show_header=False, pad_edge=False, title="Verdict", title_justify="left")
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    _section(table, "[green]real[/]", real_with_slurm(slurm) if charts is None else REAL)
-    simulated = simulated_with_slurm(slurm) if charts is None else (*SIMULATED, f"Helm charts: {charts}")
+    _section(table, "[green]real[/]", real_with_slurm(slurm) if slurm else REAL)
+    simulated = simulated_with_slurm(slurm) if slurm else (*SIMULATED, f"Helm charts: {charts}")
     _section(table, "[yellow]simulated[/]", simulated)
     _section(table, "left: protected stacks", _summary(leftovers.protected))
     _section(table, "left: CDK's bootstrap", _summary(leftovers.bootstrap))

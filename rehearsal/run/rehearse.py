@@ -108,7 +108,7 @@ def _judge(rehearsal: Rehearsal, console: Console, *, protected: bool) -> None:
     """Show what is left. Raises RehearsalError if a resource without an owner is left."""
     leftovers = rehearsal.take_inventory(protected)
     if isinstance(rehearsal, SlurmRehearsal):
-        verdict.show(console, leftovers, None, rehearsal.slurm.version if rehearsal.slurm else None)
+        verdict.show(console, leftovers, None, rehearsal.seen)
     else:
         verdict.show(console, leftovers, rehearsal.charts)
     if not leftovers.clean:

@@ -1,5 +1,8 @@
 """The steps of a rehearsal of a cluster that Slurm orchestrates: no Kubernetes, no charts, and nothing to build."""
 
+import json
+import re
+from collections import defaultdict
 from functools import partial
 from typing import Any, Final
 
@@ -7,6 +10,7 @@ import config
 from config import naming
 from embedded_account.machine import isolation
 from embedded_account.machine.processes import ProcessError
+from rehearsal.report.verdict import SlurmSeen
 from rehearsal.run.account import rehearsal_account
 from rehearsal.run.cdk import Cdk, changed_stacks, require_node
 from rehearsal.run.cluster import has, wait_for
@@ -14,7 +18,10 @@ from rehearsal.run.project import Project
 from rehearsal.run.steps import Rehearsal, RehearsalError
 from rehearsal.slurm import programs, proof
 from rehearsal.slurm.cluster import SlurmCluster
+from rehearsal.slurm.scripted import DeployedScripts
+from rehearsal.slurm.scripts import PARAMETERS
 
+_END: Final = re.compile(r" on_create: done after \d+s$")
 _ROLLED_BACK: Final = "the rehearsal rolls this update back"
 
 
@@ -23,6 +30,13 @@ class SlurmRehearsal(Rehearsal):
 
     slurm: programs.Programs | None = None
     """None where this machine cannot run Slurm."""
+    scripts_ran: bool = False
+    """Whether the nodes ran the lifecycle scripts: only this project's are run."""
+
+    @property
+    def seen(self) -> SlurmSeen:
+        """Return what this rehearsal ran, for its verdict."""
+        return SlurmSeen(self.slurm.version if self.slurm else None, self.scripts_ran)
 
     def make_project(self) -> None:
         """Fetch Slurm if this machine can run it, and copy the project; no program is built."""
@@ -64,9 +78,43 @@ class SlurmRehearsal(Rehearsal):
                 for group in self.environment.hyperpod.instance_groups
                 if group.slurm
             }
+            step.see(self._scripts_ran())
             by_api = self.environment.slurm is not None and self.environment.slurm.configuration == "api"
             if by_api and {name: (each or {}).get("NodeType") for name, each in told.items()} != wanted:
                 raise RehearsalError(f"the groups must be {wanted} in Slurm; the cluster says {told}")
+
+    def _scripts_ran(self) -> str:
+        """Return on how many nodes the lifecycle scripts ran to their end, read from CloudWatch."""
+        logs = self.account.client("logs")
+        group = f"/aws/sagemaker/Clusters/{self.environment.hyperpod.cluster_name}/"
+        [found] = logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"]
+        pages = logs.get_paginator("filter_log_events").paginate(logGroupName=found["logGroupName"])
+        printed: dict[str, list[str]] = defaultdict(list)
+        for page in pages:
+            for event in page["events"]:
+                printed[event["logStreamName"]].append(event["message"])
+        self.scripts_ran = not any("simulated, not run" in line for lines in printed.values() for line in lines)
+        if not self.scripts_ran:
+            return "lifecycle scripts: not this project's, so they were not run"
+        if unfinished := [stream for stream, lines in printed.items() if not _END.search(lines[-1])]:
+            raise RehearsalError(f"on_create.sh must end with `done`; it did not in {', '.join(unfinished)}")
+        return f"on_create.sh ran on {len(printed)} nodes, each with the scripts of the lifecycle bucket"
+
+    def _deployed_scripts(self) -> DeployedScripts:
+        """Return the lifecycle scripts from their bucket, and the file system that they or HyperPod mount."""
+        group = self._cluster()["InstanceGroups"][0]
+        bucket, _, prefix = group["LifeCycleConfig"]["SourceS3Uri"].removeprefix("s3://").partition("/")
+        s3 = self.account.client("s3")
+        pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+        keys = [each["Key"] for page in pages for each in page["Contents"]]
+        files = {key.removeprefix(prefix): s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
+        if PARAMETERS in files:
+            told = json.loads(files[PARAMETERS])
+            dns, name = told["fsx_dns_name"], told["fsx_mountname"]
+        else:
+            [told] = [each["FsxLustreConfig"] for each in group["InstanceStorageConfigs"] if "FsxLustreConfig" in each]
+            dns, name = told["DnsName"], told["MountName"]
+        return DeployedScripts(files, f"{dns}@tcp:/{name}", self.environment.fsx.mount_path)
 
     def slurm_runs(self) -> None:
         """Run real Slurm in the shape of the environment: a job outlives a lost node, and a group grows."""
@@ -74,7 +122,12 @@ class SlurmRehearsal(Rehearsal):
             return
         with self.progress.step("real Slurm with the environment's groups") as step:
             try:
-                with SlurmCluster(self.directory / "slurm", proof.groups_of(self.environment), self.slurm) as cluster:
+                groups = proof.groups_of(self.environment)
+                scripts = self._deployed_scripts() if self.scripts_ran else None
+                with SlurmCluster(self.directory / "slurm", groups, self.slurm, scripts=scripts) as cluster:
+                    if scripts:
+                        what = "munge and Slurm" if scripts.start_slurm else "munge; Slurm then starts as with HyperPod"
+                        step.see(f"the deployed scripts started on {len(cluster.nodes)} nodes: {what}")
                     proof.prove(cluster, step.see)
             except ProcessError as error:
                 raise RehearsalError(str(error)) from error
@@ -111,11 +164,11 @@ class SlurmRehearsal(Rehearsal):
         return found
 
     def _running(self, group: str) -> list[str]:
+        """Return the running nodes of a group. Raises RehearsalError with what HyperPod says of a failed one."""
         name = self.environment.hyperpod.cluster_name
         pages = self.account.client("sagemaker").get_paginator("list_cluster_nodes").paginate(ClusterName=name)
-        return sorted(
-            node["InstanceId"]
-            for page in pages
-            for node in page["ClusterNodeSummaries"]
-            if node["InstanceGroupName"] == group and node["InstanceStatus"]["Status"] == "Running"
-        )
+        nodes = [node for page in pages for node in page["ClusterNodeSummaries"] if node["InstanceGroupName"] == group]
+        for node in nodes:
+            if node["InstanceStatus"]["Status"] == "Failure":
+                raise RehearsalError(f"a node of {group} failed: {node['InstanceStatus']['Message']}")
+        return sorted(node["InstanceId"] for node in nodes if node["InstanceStatus"]["Status"] == "Running")

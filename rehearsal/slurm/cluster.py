@@ -4,16 +4,18 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeVar
 
 from embedded_account.machine.processes import ProcessError
+from rehearsal.slurm import scripted
 from rehearsal.slurm.configuration import Folders, Group, Node, nodes, slurm_conf
 from rehearsal.slurm.namespaces import Machine, NodeNamespaces
 from rehearsal.slurm.programs import Programs
+from rehearsal.slurm.scripts import NodeFolder
 
 PATIENCE: Final = 300.0
 """Seconds until a cluster that does nothing is given up."""
@@ -32,16 +34,26 @@ class SlurmCluster:
         directory: Path,
         groups: Sequence[Group],
         programs: Programs,
+        *,
+        state: Path | None = None,
+        scripts: scripted.DeployedScripts | None = None,
     ) -> None:
         """Prepare a cluster of these groups.
 
         Args:
             directory: removed and created when the cluster starts; all nodes see it, as a shared file system.
+            groups: the environment's, with few nodes each.
+            programs: Slurm's and munge's.
+            state: where the controller keeps its state, by default on the shared file system; below /run it is the
+                node's own, and lost with it.
+            scripts: the deployed lifecycle scripts, which then prepare each node; without them munge and Slurm start.
         """
         self.directory = directory
         self.groups = list(groups)
         self._programs = programs
-        self._folders = Folders(programs.plugins, directory / "state")
+        self._folders = Folders(programs.plugins, state or directory / "state")
+        self._scripts = scripts
+        self._prepared: dict[str, tuple[NodeFolder, Mapping[str, str]]] = {}
         self._logs = directory / "nodes"
         self._environment = {
             **programs.environment,
@@ -55,7 +67,7 @@ class SlurmCluster:
 
     def __enter__(self) -> "SlurmCluster":
         shutil.rmtree(self.directory, ignore_errors=True)
-        self._folders.state.mkdir(parents=True)
+        (self.directory / "state").mkdir(parents=True)
         self._write_configuration()
         key = self.directory / "munge.key"
         key.write_bytes(os.urandom(128))
@@ -105,10 +117,14 @@ class SlurmCluster:
 
     def attempt(self, *argv: str, on: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command on a node, and return its outcome, whatever it is."""
-        command = self._running[on or self.controller].command(argv, self.directory)
+        return self._attempt(argv, on or self.controller, self._environment)
+
+    def _attempt(
+        self, argv: Sequence[str], node: str, environment: Mapping[str, str]
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command,
-            env=self._environment,
+            self._running[node].command(argv, self.directory),
+            env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -144,9 +160,14 @@ class SlurmCluster:
         """Start a node and its daemons: a new one, or the replacement of a lost one under the same name."""
         node = next(node for node in self.nodes if node.name == name)
         (self._logs / name).mkdir(parents=True, exist_ok=True)
-        self._running[name] = self._machine.start_node(name, node.address)
-        self._start_munge(name)
-        self._start_slurm(node)
+        libraries = self._programs.libraries if self._scripts and self._scripts.start_slurm else None
+        self._running[name] = self._machine.start_node(name, node.address, libraries)
+        if self._scripts:
+            self._run_scripts(node, self._scripts)
+        else:
+            self._start_munge(name)
+        if not (self._scripts and self._scripts.start_slurm):
+            self._start_slurm(node)
 
     def kill(self, name: str) -> None:
         """Lose a node: everything on it ends at once."""
@@ -183,19 +204,39 @@ class SlurmCluster:
 
         self._wait(heard, "all nodes respond to the controller")
 
+    def _run_scripts(self, node: Node, scripts: scripted.DeployedScripts) -> None:
+        """Run the deployed scripts on a new node. Raises ProcessError with what the failed step said."""
+        made = scripted.folder(scripts, self.directory, node, self.nodes, self._munge_words())
+        environment: dict[str, str] = {
+            **self._environment,
+            **scripted.variables(made, self._programs, self._logs / node.name),
+        }
+        if scripts.start_slurm and node.group.node != "controller":
+            # slurmd fetches slurm.conf from the controller, and leaves it in /run for the other programs.
+            del environment["SLURM_CONF"]
+        self._prepared[node.name] = (made, environment)
+        done = self._attempt(made.argv, node.name, environment)
+        code, output = made.judged(done.returncode, done.stdout + done.stderr)
+        if code:
+            raise ProcessError(f"{node.name}: {' '.join(output.splitlines()[-_LOG_LINES:])}")
+
     def _write_configuration(self) -> None:
-        (self.directory / "slurm.conf").write_text(slurm_conf(self.groups, self._folders))
+        login = bool(self._scripts and self._scripts.start_slurm)
+        (self.directory / "slurm.conf").write_text(slurm_conf(self.groups, self._folders, login_nodes=login))
 
     def _name_hosts(self) -> None:
         self._machine.name_hosts({node.name: node.address for node in self.nodes})
 
-    def _start_munge(self, name: str) -> None:
+    def _munge_words(self) -> list[str]:
         folder = Path(_MUNGE_SOCKET).parent
         files = {"socket": _MUNGE_SOCKET, "pid-file": folder / "munged.pid", "seed-file": folder / "munged.seed"}
         words = [f"--{option}={file}" for option, file in files.items()]
         words += [f"--key-file={self.directory / 'munge.key'}", f"--log-file={folder / 'munged.log'}"]
         # --force: the key's folder may be writable for its group.
-        self._start_daemon(name, "munged", "--foreground", "--force", *words)
+        return ["--force", *words]
+
+    def _start_munge(self, name: str) -> None:
+        self._start_daemon(name, "munged", "--foreground", *self._munge_words())
         self._wait(lambda: self.attempt("munge", "--no-input", on=name).returncode == 0, f"munge of {name}")
 
     def _start_slurm(self, node: Node) -> None:
@@ -205,9 +246,17 @@ class SlurmCluster:
             self._start_daemon(node.name, "slurmd", "-D", "-N", node.name, "-d", str(self._programs["slurmstepd"]))
 
     def _restart_slurm(self, node: Node) -> None:
-        daemon = {"controller": "slurmctld", "compute": "slurmd"}.get(node.group.node)
-        if daemon:
-            self.attempt("pkill", "-TERM", "-f", str(self._programs[daemon]), on=node.name)
+        by_scripts = self._scripts is not None and self._scripts.start_slurm
+        daemons = {"controller": "slurmctld", "compute": "slurmd", "login": "slurmd" if by_scripts else ""}
+        if not (daemon := daemons[node.group.node]):
+            return
+        program = str(self._programs[daemon])
+        self.attempt("pkill", "-TERM", "-f", program, on=node.name)
+        if by_scripts:
+            self._wait(lambda: self.attempt("pgrep", "-f", program, on=node.name).returncode, f"end of {daemon}")
+            made, environment = self._prepared[node.name]
+            self._attempt([str(made.directory / "units" / daemon)], node.name, environment)
+        else:
             self._daemons.pop((node.name, daemon)).wait()
             self._start_slurm(node)
 

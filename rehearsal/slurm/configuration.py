@@ -55,16 +55,21 @@ def nodes(groups: Sequence[Group]) -> list[Node]:
     ]
 
 
-def slurm_conf(groups: Sequence[Group], folders: Folders) -> str:
-    """Return slurm.conf. The first group's partition is the default one."""
+def slurm_conf(groups: Sequence[Group], folders: Folders, *, login_nodes: bool = False) -> str:
+    """Return slurm.conf. The first group's partition is the default one.
+
+    With `login_nodes`, login nodes are nodes without a partition: the lifecycle scripts start slurmd there, and slurmd
+    ends on a node that slurm.conf does not name.
+    """
     found = nodes(groups)
     controller = next(node for node in found if node.group.node == "controller")
     compute = [node for node in found if node.group.node == "compute"]
+    named = [node for node in found if node.group.node == "compute" or (login_nodes and node.group.node == "login")]
     lines = [
         "ClusterName=rehearsal",
         f"SlurmctldHost={controller.name}({controller.address})",
         *_daemons(folders),
-        *(f"NodeName={node.name} NodeAddr={node.address} CPUs={CPUS} State=UNKNOWN" for node in compute),
+        *(f"NodeName={node.name} NodeAddr={node.address} CPUs={CPUS} State=UNKNOWN" for node in named),
         *_partitions(compute),
     ]
     return "\n".join(lines) + "\n"
@@ -119,6 +124,8 @@ def _daemons(folders: Folders) -> list[str]:
         "SlurmdSpoolDir=/run/slurmd",
         "SlurmctldPidFile=/run/slurmctld.pid",
         "SlurmdPidFile=/run/slurmd.pid",
+        # Nodes without a slurm.conf get the controller's: the lifecycle scripts give slurmd only its address.
+        "SlurmctldParameters=enable_configless",
         f"SlurmctldPort={PORTS['controller']}",
         f"SlurmdPort={PORTS['compute']}",
         # The defaults (300 seconds until a silent node is DOWN, 60 until a requeued job is looked at) would only wait.

@@ -22,6 +22,7 @@ USER: Final = "ubuntu"
 _UID: Final = 1000
 _BRIDGE: Final = "slurm"
 _PREFIX: Final = 16
+_LIBRARIES: Final = "/usr/lib/x86_64-linux-gnu"
 _START_SECONDS: Final = 60.0
 _FIX: Final = "Fix: let this machine's users create namespaces, bridges and veth interfaces"
 _OUTER: Final = ("--user", "--mount", "--net", "--pid", "--ipc")
@@ -37,6 +38,7 @@ for name in hosts passwd group; do mount --bind "$2/$name" "/etc/$name"; done
 mount -t tmpfs -o mode=777 tmpfs /run
 mkdir -m 755 /run/munge
 mount -t tmpfs -o mode=1777 tmpfs /dev/shm
+[ -z "$3" ] || mount -t overlay -o "lowerdir=$4:$3" overlay "$4"
 ip link set lo up
 echo ready
 exec env --ignore-signal=CHLD sleep infinity
@@ -75,10 +77,14 @@ class Machine:
         lines = ["127.0.0.1 localhost", *(f"{address} {name}" for name, address in addresses.items())]
         (self._etc / "hosts").write_text("\n".join(lines) + "\n")
 
-    def start_node(self, name: str, address: str) -> "NodeNamespaces":
-        """Create a node's namespaces, with an interface of this address."""
+    def start_node(self, name: str, address: str, libraries: Path | None = None) -> "NodeNamespaces":
+        """Create a node's namespaces, with an interface of this address.
+
+        The node sees the files of `libraries` in this machine's folder of shared libraries, too: without slurm.conf,
+        Slurm looks for its plugins there.
+        """
         words = ["unshare", *_INNER, "--fork", "--kill-child=SIGKILL", "--mount-proc"]
-        shell = ["sh", "-c", _SET_UP, "sh", name, str(self._etc)]
+        shell = ["sh", "-c", _SET_UP, "sh", name, str(self._etc), str(libraries or ""), _LIBRARIES]
         outer = _start([*_enter(self._pid, *_OUTER), *words, *shell])
         node = NodeNamespaces(name, outer, _descendant(outer.pid, 2))
         self._links += 1

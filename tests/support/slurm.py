@@ -10,6 +10,7 @@ from embedded_account.machine.processes import ProcessError
 from rehearsal.slurm import programs
 from rehearsal.slurm.cluster import SlurmCluster
 from rehearsal.slurm.configuration import Group
+from rehearsal.slurm.scripted import DeployedScripts
 
 GROUPS: Final = (
     Group("controller-machine", 1, "controller"),
@@ -18,9 +19,15 @@ GROUPS: Final = (
 )
 
 
-def slurm_cluster(directory: Path, groups: Sequence[Group] = GROUPS) -> SlurmCluster:
+def slurm_cluster(
+    directory: Path,
+    groups: Sequence[Group] = GROUPS,
+    *,
+    state: Path | None = None,
+    scripts: DeployedScripts | None = None,
+) -> SlurmCluster:
     """A cluster that is not started yet; the test is skipped where Slurm cannot be fetched or run."""
     try:
-        return SlurmCluster(directory, groups, programs.ensure())
+        return SlurmCluster(directory, groups, programs.ensure(), state=state, scripts=scripts)
     except ProcessError as error:
         pytest.skip(str(error))

@@ -9,6 +9,7 @@ import os
 import pkgutil
 from collections import Counter
 from collections.abc import Callable
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ import pytest
 import yaml
 
 from config import load
+from ops.gate.decision import decide
 from ops.review.assembly import Assembly, Pair
-from ops.review.model import Change, Danger, Effect
+from ops.review.model import Change, Danger, Effect, Verdict
 from ops.review.verdict import judge
 from tests.synth import corpus
 from tests.synth.corpus.cases import CASES, Case, Category, Document
@@ -100,6 +102,12 @@ def test_a_pair_gets_the_verdict_that_was_written_for_it(case: Case, pairs: Pair
     for expected in case.changes:
         assert any(expected.met_by(change) for change in changes), f"{expected} is missing:\n{shown}"
     assert not [each for each in changes if each.effect.rank < case.worst.rank], shown
+
+
+@pytest.mark.parametrize("case", [each for each in CASES if each.environment == "slurm"], ids=lambda case: case.name)
+def test_the_gate_stops_the_dangerous_changes_of_a_slurm_environment_alone(case: Case, pairs: Pairs) -> None:
+    decision = decide(Verdict((judge(pairs(case)),)), {}, date(2026, 1, 1))
+    assert decision.opens is not case.stop
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -1,6 +1,5 @@
 """The lifecycle scripts on a fake root: stand-ins for systemctl, mountpoint and modprobe record their calls."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.waiting import PATIENCE
+from tests.support.lifecycle_scripts import put_program, run_script
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "lifecycle_scripts" / "eks"
 CONFIG = "opt/sagemaker/containerd/config.toml"
@@ -28,25 +27,12 @@ class Node:
     environment: dict[str, str] = field(default_factory=dict)
 
     def run(self, script: str = "on_create.sh") -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            ["/bin/bash", self.scripts / script],
-            env={
-                "PATH": f"{self.programs}:{os.environ['PATH']}",
-                "ROOT": str(self.root),
-                "SECONDS_FOR_LOGS": "0",
-                "SECONDS_FOR_VOLUME": "5",
-                **self.environment,
-            },
-            text=True,
-            capture_output=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+        waits = {"SECONDS_FOR_LOGS": "0", "SECONDS_FOR_VOLUME": "5"}
+        variables = {"ROOT": str(self.root), **waits, **self.environment}
+        return run_script(self.scripts / script, programs=self.programs, variables=variables)
 
     def program(self, name: str, body: str) -> None:
-        path = self.programs / name
-        path.write_text(f'#!/bin/bash\necho "{name} $*" >>"$ROOT/asked"\n{body}\n')
-        path.chmod(0o755)
+        put_program(self.programs, name, body)
 
     def add_gpu(self) -> None:
         self.write("usr/bin/nvidia-container-runtime", "").chmod(0o755)
@@ -101,7 +87,7 @@ def node(tmp_path: Path) -> Node:
 
 def test_containerd_and_kubelet_data_lie_on_the_volume(node: Node) -> None:
     result = node.run()
-    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.returncode == 0, result.stdout
     assert node.containerd["root"] == "/opt/sagemaker/containerd/data-root"
     assert node.read("opt/sagemaker/containerd/data-root/io.containerd.content/pause") == "image"
     assert (node.root / "var/lib/kubelet").readlink() == Path("/opt/sagemaker/kubelet")

@@ -17,13 +17,43 @@ TABLES = re.findall(r"^\| published \| \|", PAGE, re.MULTILINE)
 def test_each_published_value_has_a_verdict() -> None:
     rows = [row for row in ROWS if len(row) == 3 and row[0] not in {"published", "---"}]
     assert rows == JUDGED
-    assert len(TABLES) == 5
-    assert len(JUDGED) > 40
+    assert len(TABLES) == 6
+    assert len(JUDGED) > 75
 
 
 @pytest.mark.parametrize("row", [row for row in JUDGED if row[1] != "same"], ids=lambda row: row[0][:40])
 def test_each_departure_says_what_is_done_instead(row: list[str]) -> None:
     assert row[2]
+
+
+def named(pattern: str) -> list[str]:
+    """Return what the rows' own words quote and that has this form."""
+    quoted = [text for row in JUDGED for text in re.findall(r"`([^`]+)`", row[2])]
+    return sorted({text for text in quoted if re.fullmatch(pattern, text)})
+
+
+def test_each_script_that_a_row_names_exists() -> None:
+    scripts = named(r"[a-z_0-9]+\.sh|users\.txt")
+    assert len(scripts) >= 5
+    assert [name for name in scripts if not (REPOSITORY / "lifecycle_scripts/slurm" / name).is_file()] == []
+
+
+def test_each_command_that_a_row_names_exists() -> None:
+    commands = [text.split() for text in named(r"ops .+")]
+    reference = (REPOSITORY / "docs/reference/commands.md").read_text()
+    known = set(re.findall(r"^## (ops .+)$", reference, re.MULTILINE))
+    assert len(commands) >= 6
+    missing = [words for words in commands if not known & {" ".join(words[:2]), " ".join(words[:3])}]
+    assert missing == []
+
+
+def test_each_key_that_a_row_names_is_one_of_the_environment() -> None:
+    keys = [text.partition(":")[0].rpartition(".") for text in named(r"(hyperpod|slurm|network|fsx)\.[a-z_.]+(: .+)?")]
+    assert len(keys) >= 2
+    reference = (REPOSITORY / "docs/reference/environment.md").read_text()
+    for section, _, key in keys:
+        [table] = [part for part in reference.split("\n## ") if part.startswith(f"`{section}`\n")]
+        assert f"\n| `{key}` |" in table
 
 
 def test_the_examples_values_are_those_of_the_page() -> None:

@@ -18,7 +18,8 @@ def status(
     """Show the environment on one screen: what `ops wait` waits for, nodes, jobs, file system, cost.
 
     What cannot be read is named in its place, and the rest is shown. With
-    `slurm`, `slurm_nodes` replaces the sections that need Kubernetes.
+    `slurm`, `slurm_nodes` and `slurm_health` replace the sections that need
+    Kubernetes.
 
     Exit codes:
     - 0: everything is ready

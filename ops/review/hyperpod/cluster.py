@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ops.review.assembly import Pair, ResourceChange
-from ops.review.hyperpod import groups
+from ops.review.hyperpod import groups, slurm
 from ops.review.hyperpod.rows import Thing
 from ops.review.hyperpod.values import differing, shown
 from ops.review.model import Change, Danger, Effect
@@ -97,7 +97,7 @@ def _groups(pair: Pair, thing: Thing, old: Mapping[str, Any], new: Mapping[str, 
         return
     names = new.get("ConfirmGroupRemoval")
     confirmed = frozenset(map(str, names)) if isinstance(names, list) else frozenset()
-    yield from groups.changes(groups.Groups(pair, thing.stack, before, after, confirmed))
+    yield from groups.changes(groups.Groups(pair, thing.stack, before, after, confirmed, slurm.orchestrates(old)))
 
 
 def _node_recovery(thing: Thing, old: Any, new: Any) -> Change:

@@ -15,6 +15,7 @@ from handlers.hyperpod_cluster.consequences import (
 )
 from ops.review.assembly import Pair, Properties
 from ops.review.cost import usd_per_hour_of_nodes
+from ops.review.hyperpod import slurm
 from ops.review.hyperpod.placement import Taint, of_labels, of_taint, ray_pods
 from ops.review.hyperpod.rows import Thing
 from ops.review.hyperpod.uploads import upload_of, uploads
@@ -39,6 +40,8 @@ class Groups:
     after: Mapping[str, Group]
     confirmed: frozenset[str]
     """The names in the new template's ConfirmGroupRemoval."""
+    slurm: bool
+    """Whether Slurm runs the jobs, instead of Ray."""
 
 
 def named(properties: Properties) -> dict[str, Group] | None:
@@ -87,18 +90,20 @@ def _gone(groups: Groups, name: str, new: str | None) -> Change:
     """Return the change of a group that is removed, or renamed to `new`."""
     thing, old = _thing(groups, name), groups.before[name]
     confirmed = name in groups.confirmed
-    file = f"environments/{groups.pair.environment}.yaml"
+    environment = groups.pair.environment
+    file = f"environments/{environment}.yaml"
     confirm = author(
         f"list {name} under `{CONFIRMATION}` in {file}; then the deployment does not fail, and no approval is needed"
     )
     capacity = author("without capacity for both groups, remove the old one first, in a deployment of its own")
-    drain = operator_before(f"run `ops scale {name} 0 --env {groups.pair.environment}`, which drains its nodes")
+    scale = f"run `ops scale {name} 0 --env {environment}`, which drains its nodes"
+    drain = operator_before(slurm.drain(old, environment) if groups.slurm else scale)
     verb = "deletes" if new is None else f"creates group {new} and deletes"
     return thing.change(
         f"renamed to {new}, {size(old)}" if new else f"removed, {size(old)}",
         Effect.NODES_REPLACED if new else Effect.NODES_REMOVED,
         f"HyperPod {verb} the {_nodes(old)} with everything that runs there, and does not drain. "
-        f"{_users(groups, name)}",
+        f"{slurm.jobs_of(old) if groups.slurm else _users(groups, name)}",
         steps("" if confirmed else confirm, capacity if new else "", drain),
         dangers=frozenset({Danger.GROUP_REMOVED}),
         confirmed_by=CONFIRMATION if confirmed else "",
@@ -210,14 +215,14 @@ def _count(groups: Groups, thing: Thing, before: Group, after: Group) -> Change:
         return thing.change(what, Effect.IN_PLACE, reason)
     name = str(after["InstanceGroupName"])
     gone = "1 node" if old - new == 1 else f"{old - new} nodes"
+    unless = "" if groups.slurm else "Without `ops scale` before the deployment, "
     reason = (
-        f"{gone} removed. Without `ops scale` before the deployment, HyperPod chooses which, and ends what runs there "
+        f"{gone} removed. {unless}HyperPod chooses which, and ends what runs there "
         f"without a drain. If somebody raised the group above {old} nodes by hand, the deployment fails."
     )
     environment = groups.pair.environment
-    scale = operator_before(
-        f"run `ops scale {name} {new} --env {environment}`, which drains {gone} and lowers Ray's replicas"
-    )
+    scaling = f"run `ops scale {name} {new} --env {environment}`, which drains {gone} and lowers Ray's replicas"
+    scale = operator_before(slurm.shrink(name, gone) if groups.slurm else scaling)
     check = operator_before(f"check with `ops status --env {environment}` that the group has at most {old} nodes")
     return thing.change(what, Effect.NODES_REMOVED, reason, steps(check, scale))
 

@@ -103,9 +103,22 @@ def test_with_slurm_the_verdict_claims_no_kubernetes_and_says_whether_slurm_ran(
     version: str | None, expected: str
 ) -> None:
     printed = io.StringIO()
-    verdict.show(Console(file=printed, width=200), verdict.sort_leftovers([], ()), None, version)
+    verdict.show(
+        Console(file=printed, width=200),
+        verdict.sort_leftovers([], ()),
+        None,
+        verdict.SlurmSeen(version, scripts=False),
+    )
     said = " ".join(printed.getvalue().split())
     assert not [word for word in ("Kubernetes:", "KubeRay", "kwok", "CSI", "Helm") if word in said]
     assert expected in said
-    assert "no lifecycle script runs on them" in said
+    assert "so no lifecycle script runs" in said
     assert "IAM permissions: enforced for people" in said
+
+
+def test_lifecycle_scripts_are_real_where_nodes_ran_them() -> None:
+    ran = verdict.real_with_slurm(verdict.SlurmSeen(None, scripts=True))
+    assert any(line.startswith("lifecycle scripts: this project's, from the lifecycle bucket") for line in ran)
+    assert "no lifecycle script runs" not in " ".join(
+        verdict.simulated_with_slurm(verdict.SlurmSeen(None, scripts=True))
+    )

@@ -1,15 +1,14 @@
 """A node of a Slurm cluster in a temporary directory: the scripts run for real, and stand-ins record what they call."""
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tests.support.waiting import PATIENCE
+from rehearsal.slurm import stand_ins
+from tests.support.lifecycle_scripts import put_program, run_script
 
 SCRIPTS: Final = Path(__file__).resolve().parents[3] / "lifecycle_scripts" / "slurm"
 CONTROLLER, COMPUTE, LOGIN = "10.1.0.10", "10.1.0.20", "10.1.0.30"
@@ -25,43 +24,14 @@ PARAMETERS: Final[dict[str, Any]] = {
 }
 
 STAND_INS: Final = {
-    "apt-get": "exit 0",
-    "chown": "exit 0",
-    "curl": 'while [[ $# -gt 0 ]]; do [[ $1 != --output ]] || echo fetched >"$2"; shift; done',
-    "getent": 'grep -E "^(${2}:|[^:]*:[^:]*:${2}:)" "$ROOT/etc/$1"',
-    "gpg": 'echo "[GNUPG:] VALIDSIG AB12 2026-01-01 673FE4061506BB469A0EF857BE397A52B086DA5A"',
-    "groupadd": 'echo "$3:x:$2:" >>"$ROOT/etc/group"',
-    "hostname": 'if [[ ${1:-} == -I ]]; then echo "$ADDRESS 172.17.0.1"; else echo "ip-${ADDRESS//./-}"; fi',
-    "journalctl": "echo why the unit failed",
+    **stand_ins.COMMON,
+    **stand_ins.NODE,
     "mount": 'echo mounted >"$ROOT/mounted"',
-    "mount-s3": "exit 127",
     "mountpoint": '[[ -f $ROOT/mounted || $2 != "$ROOT/fsx" ]]',
-    "munge": "echo MUNGE:credential",
-    "scontrol": "exit 0",
-    "sleep": "exit 0",
-    "sync": "exit 0",
     "systemctl": '[[ $1 != is-active ]] || exit "${UNITS_INACTIVE:-3}"',
     "uname": "echo x86_64",
-    "unmunge": "cat >/dev/null",
-    "useradd": 'echo "${@: -1}:x:$2:$4::$6:/bin/bash" >>"$ROOT/etc/passwd"',
-    "usermod": 'sed -i "s#^\\($3:.*:\\)[^:]*:/bin/bash#\\1$2:/bin/bash#" "$ROOT/etc/passwd"',
 }
 """What stands for the programs that change or ask a real node; each records its arguments."""
-
-PYTHON: Final = f"""#!/bin/bash
-if [[ $1 == -m ]]; then
-  echo "python3 $*" >>"$ROOT/asked"
-  mkdir -p "$ROOT/opt/uv/bin"
-  cp "$ROOT/../programs/uv" "$ROOT/opt/uv/bin/uv"
-  exit "${{PIP_FAILS:-0}}"
-fi
-exec {sys.executable} -S -E "$@"
-"""
-UV: Final = """#!/bin/bash
-echo "uv $*" >>"$ROOT/asked"
-[[ $1 != venv ]] || mkdir -p "${@: -1}/bin"
-exit "${UV_FAILS:-0}"
-"""
 
 
 @dataclass
@@ -75,22 +45,11 @@ class Node:
 
     def run(self, script: str = "on_create.sh") -> "subprocess.CompletedProcess[str]":
         """Run a script as HyperPod does; both outputs are in `stdout`."""
-        return subprocess.run(
-            ["/bin/bash", self.scripts / script],
-            env={
-                "PATH": f"{self.programs}:{os.environ['PATH']}",
-                "ROOT": str(self.root),
-                "ADDRESS": COMPUTE,
-                "SECONDS_FOR_LOGS": "0",
-                "SECONDS_FOR_MOUNT": "5",
-                "SECONDS_FOR_SLURM": "5",
-                **self.environment,
-            },
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=PATIENCE,
-            check=False,
+        waits = {"SECONDS_FOR_LOGS": "0", "SECONDS_FOR_MOUNT": "5", "SECONDS_FOR_SLURM": "5"}
+        return run_script(
+            self.scripts / script,
+            programs=self.programs,
+            variables={"ROOT": str(self.root), "ADDRESS": COMPUTE, **waits, **self.environment},
         )
 
     def succeed(self, script: str = "on_create.sh") -> str:
@@ -107,9 +66,7 @@ class Node:
 
     def program(self, name: str, body: str) -> None:
         """Put a stand-in for a program that records its arguments."""
-        path = self.programs / name
-        path.write_text(f'#!/bin/bash\necho "{name} $*" >>"$ROOT/asked"\n{body}\n')
-        path.chmod(0o755)
+        put_program(self.programs, name, body)
 
     def write(self, path: str, text: str) -> Path:
         """Write a file of the node."""
@@ -161,13 +118,8 @@ def make_node(where: Path) -> Node:
     # S3 stores no file modes.
     for script in (where / "scripts").iterdir():
         script.chmod(0o644)
-    (where / "programs").mkdir()
+    stand_ins.write(where / "programs", STAND_INS)
     node = Node(root=where / "root", scripts=where / "scripts", programs=where / "programs")
-    for name, body in STAND_INS.items():
-        node.program(name, body)
-    for name, text in (("python3", PYTHON), ("uv", UV)):
-        (node.programs / name).write_text(text)
-        (node.programs / name).chmod(0o755)
     node.write("etc/passwd", "root:x:0:0::/root:/bin/bash\nubuntu:x:1000:1000::/home/ubuntu:/bin/bash\n")
     node.write("etc/group", "root:x:0:\nubuntu:x:1000:\n")
     node.write("etc/skel/.profile", "skeleton")

@@ -1,6 +1,7 @@
 """The SageMaker HyperPod simulator of the embedded account.
 
-SIMULATED: no instance starts, and no lifecycle script or health check runs. The following is real:
+SIMULATED: no instance starts, and no health check runs. Lifecycle scripts run only if an extension sets
+`simulator_of(account).world.run_scripts`. The following is real:
 
 - requests are validated against botocore's model and HyperPod's documented rules;
 - the permissions of the caller and of the execution role are checked;

@@ -21,6 +21,8 @@
 - `"fail_node": {"instance": "i-…", "reason": "…", "heartbeat": false}`, or `{"group": …}` for any running node of the
   group: cause a hardware fault now. With `"heartbeat": false` the node's heartbeat stops too. `"cluster"` limits the
   choice to one cluster.
+- `"slurm_health": {"cluster": "ml-cluster", "reason": "DaemonDown"}`: an event says that Slurm's accounting daemon is
+  unhealthy; without `reason`, that it is healthy again. Only clusters of Slurm with continuous provisioning have it.
 - `"clear": true`: first remove all faults set earlier.
 """
 
@@ -32,6 +34,7 @@ from werkzeug.exceptions import BadRequest
 
 from embedded_account.hyperpod.faults import ALWAYS, CallError, Faults, Strict
 from embedded_account.hyperpod.permissions.required import REQUIRED
+from embedded_account.hyperpod.slurm import clusters
 from embedded_account.hyperpod.state import HyperPodService
 
 
@@ -50,6 +53,13 @@ class NodeFault(Strict):
     instance: str = ""
     reason: str = "NvidiaGpuXidError_74"
     heartbeat: bool = True
+
+
+class SlurmHealthFault(Strict):
+    """The health of slurmdbd on a cluster's controller; no reason means healthy."""
+
+    cluster: str
+    reason: Literal["DaemonDown", "DaemonDisabled", "DbUnreachable"] | None = None
 
 
 ImageVersion = Literal["UpToDate", "UpdateAvailable", "SecurityUpdateRequired", "EndOfLife"]
@@ -79,6 +89,7 @@ class FaultRequest(Strict):
     fail_deep_check: GroupFault | None = None
     image_version: dict[str, ImageVersion] = Field(default_factory=dict)
     fail_node: NodeFault | None = None
+    slurm_health: SlurmHealthFault | None = None
     clear: bool = False
 
     def calls(self) -> dict[str, CallError | None]:
@@ -112,6 +123,8 @@ def apply(hyperpod: HyperPodService, body: Mapping[str, Any]) -> dict[str, Any]:
                 table[fault.group] = fault.times
         for group, version in request.image_version.items():
             _age(hyperpod, group, version)
+        if request.slurm_health:
+            _tell_slurm_health(hyperpod, request.slurm_health)
         failed = [_fail_node(hyperpod, request.fail_node)] if request.fail_node else []
     return {"failed_nodes": failed}
 
@@ -144,6 +157,22 @@ def _merge(table: dict[str, Any], changes: Mapping[str, Any]) -> None:
             table.pop(name, None)
         else:
             table[name] = value
+
+
+def _tell_slurm_health(hyperpod: HyperPodService, wanted: SlurmHealthFault) -> None:
+    cluster = hyperpod.world.clusters.get(wanted.cluster)
+    if cluster is None or not clusters.has_health_events(cluster):
+        raise BadRequest(
+            f"slurm_health: {wanted.cluster!r} is invalid: it tells no health of Slurm. Allowed: a cluster of Slurm "
+            "with NodeProvisioningMode Continuous"
+        )
+    health = {"Component": "Slurmdbd", "Status": "Unhealthy" if wanted.reason else "Healthy"}
+    hyperpod.world.event(
+        cluster,
+        f"Slurm component Slurmdbd is {health['Status'].lower()}.",
+        level="Warn" if wanted.reason else "Info",
+        metadata={"SlurmHealth": health | ({"Reason": wanted.reason} if wanted.reason else {})},
+    )
 
 
 def _fail_node(hyperpod: HyperPodService, wanted: NodeFault) -> str:

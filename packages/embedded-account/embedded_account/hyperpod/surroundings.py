@@ -159,6 +159,12 @@ class Surroundings:
         known = s3_backends[self.account_id][self.partition].buckets.get(bucket)
         return known is not None and known.keys.get(key) is not None
 
+    def objects(self, bucket: str, prefix: str) -> dict[str, bytes]:
+        """Return the objects below a prefix of an existing bucket: content by the path below the prefix."""
+        known = s3_backends[self.account_id][self.partition].buckets[bucket]
+        below = f"{prefix}/" if prefix else ""
+        return {name.removeprefix(below): key.value for name, key in known.keys.items() if name.startswith(below)}
+
     def unusable_key(self, key: str) -> str:
         """Return why volumes cannot be encrypted with a KMS key, or ""."""
         return unusable(self.account_id, self.region, key, CREATE_GRANT, "kms:DescribeKey", via="sagemaker")

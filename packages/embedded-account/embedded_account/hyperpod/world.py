@@ -13,6 +13,7 @@ from embedded_account.hyperpod.faults import Faults
 from embedded_account.hyperpod.model import Event, HyperPodCluster
 from embedded_account.hyperpod.schedule import Action, Schedule
 from embedded_account.hyperpod.slurm.clusters import OrWithout
+from embedded_account.hyperpod.slurm.scripts import RunScripts
 from embedded_account.hyperpod.surroundings import Surroundings
 
 KUBERNETES_RETRY_MINUTES = 1.0
@@ -50,6 +51,9 @@ class Minutes:
 class World:
     """The simulator's shared state. `record` appends to the journal; `publish` sends to EventBridge.
 
+    An extension of the account's caller sets `run_scripts` to run the lifecycle scripts of new nodes; while they run,
+    HyperPod answers no call.
+
     EventBridge receives cluster events and changes of a cluster's status, but not the health of single nodes (AWS
     docs: sagemaker-hyperpod-cluster-events-reference, EventBridge integration).
     """
@@ -61,6 +65,7 @@ class World:
     timeline: Schedule
     record: Callable[..., object]
     publish: Publish = lambda _type, _detail: None
+    run_scripts: RunScripts = lambda _scripts: None
     minutes: Minutes = field(default_factory=Minutes)
     faults: Faults = field(default_factory=Faults)
 

@@ -239,3 +239,22 @@ def test_status_names_what_cannot_be_read(cluster: Apis) -> None:
     result = ops("status")
     assert result.exit_code == 2
     assert "AccessDeniedException" in result.stdout
+
+
+def test_status_shows_the_last_word_on_slurms_accounting_daemon(cluster: Apis) -> None:
+    event = {"EventId": "e", "ResourceType": "Cluster", "EventTime": 1_760_000_000, "EventLevel": "Warn"}
+    health = {"Component": "Slurmdbd", "Status": "Unhealthy", "Reason": "DaemonDown"}
+    cluster.aws["ListClusterEvents"] = {"Events": [event]}
+    cluster.aws["DescribeClusterEvent"] = {
+        "EventDetails": {**event, "EventDetails": {"EventMetadata": {"SlurmHealth": health}}}
+    }
+    [found] = json.loads(ops("status", "-o", "json").stdout)["slurm_health"]
+    assert (found["component"], found["status"]) == ("Slurmdbd", "Unhealthy")
+    assert found["reason"] == "DaemonDown: it does not run: no job is recorded"
+    assert "Slurmdbd  Unhealthy  DaemonDown" in ops("status").stdout
+
+
+def test_status_says_nothing_of_slurms_health_unless_an_event_does(cluster: Apis) -> None:
+    cluster.aws["ListClusterEvents"] = {"Events": []}
+    assert json.loads(ops("status", "-o", "json").stdout)["slurm_health"] == []
+    assert "Slurm's health" not in ops("status").stdout

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from embedded_account.hyperpod.model import Group, HyperPodCluster, Node
 from embedded_account.hyperpod.permissions import checks as permissions
+from embedded_account.hyperpod.slurm.scripts import NodeScripts, resource_config
 from embedded_account.hyperpod.surroundings import split_s3_uri
 from embedded_account.hyperpod.world import World
 from embedded_account.services.iam.policies import UnsupportedPolicyError
@@ -21,7 +22,7 @@ class InstanceChecks:
         self._world = world
 
     def lifecycle_failure(self, cluster: HyperPodCluster, group: Group, node: Node) -> str:
-        """Simulate the lifecycle scripts and write their log stream; return why they failed, or ""."""
+        """Run or simulate the lifecycle scripts and write their log stream; return why they failed, or ""."""
         config = group.specification.get("LifeCycleConfig")
         if not config:
             return ""
@@ -31,10 +32,12 @@ class InstanceChecks:
         why = self._world.surroundings.unreachable(node) or self._download_failure(group, bucket, key)
         if not why and self._world.faults.take_lifecycle(group.name):
             why = f"{script} ended with exit code 1"
-        milliseconds = int(self._world.timeline.now().timestamp() * 1000)
+        lines: list[str] = []
+        if not why:
+            why, lines = self._run(cluster, group, node, script, (bucket, prefix))
         stream = f"LifecycleConfig/{group.name}/{node.instance_id}"
-        line = f"[rehearsal] {why}" if why else f"[rehearsal] s3://{bucket}/{key}: simulated, not run; succeeded"
-        self._world.surroundings.log(cluster, stream, line, milliseconds)
+        told = f"[rehearsal] {why}" if why else f"[rehearsal] s3://{bucket}/{key}: simulated, not run; succeeded"
+        self._write_log(cluster, stream, lines or [told])
         if not why:
             return ""
         return (
@@ -42,6 +45,33 @@ class InstanceChecks:
             f'run successfully: {why}." To view lifecycle script logs, visit log group {cluster.log_group} and '
             f"stream {stream}."
         )
+
+    def _run(
+        self, cluster: HyperPodCluster, group: Group, node: Node, script: str, source: tuple[str, str]
+    ) -> tuple[str, list[str]]:
+        """Let the account's caller run the scripts; return why they failed, or "", and the lines that they printed.
+
+        On AWS the event does not quote the scripts: their last line is only in the log stream.
+        """
+        outcome = self._world.run_scripts(
+            NodeScripts(
+                cluster=cluster.name,
+                group=group.specification,
+                instance_id=node.instance_id,
+                address=node.address,
+                files=self._world.surroundings.objects(*source),
+                resource_config=resource_config(cluster),
+            )
+        )
+        if outcome is None:
+            return "", []
+        lines = outcome.output.splitlines() or ["[rehearsal] no output"]
+        return (f"{script} ended with exit code {outcome.exit_code}: {lines[-1]}" if outcome.exit_code else ""), lines
+
+    def _write_log(self, cluster: HyperPodCluster, stream: str, lines: Iterable[str]) -> None:
+        milliseconds = int(self._world.timeline.now().timestamp() * 1000)
+        for line in lines:
+            self._world.surroundings.log(cluster, stream, line, milliseconds)
 
     def interface_refused(self, group: Group, node: Node) -> str:
         """Return why the execution role cannot create the node's network interface, or ""."""

@@ -126,6 +126,11 @@ def configured_twice(surroundings: Surroundings, groups: Iterable[Specification]
     return ""
 
 
+def has_health_events(cluster: HyperPodCluster) -> bool:
+    """Return whether events tell the health of Slurm: HyperPod configures it, and a cluster has events at all."""
+    return cluster.eks_name == NO_EKS and cluster.continuous
+
+
 def waits_for(cluster: HyperPodCluster) -> list[Group]:
     """Return the groups that a new cluster waits for until it is InService: those of controller and login nodes."""
     if cluster.eks_name != NO_EKS or not cluster.continuous:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from werkzeug.exceptions import BadRequest
 
 from embedded_account.hyperpod.bench import ACCOUNT_ID, REGION, HyperPodBench
 from embedded_account.hyperpod.nodes import DEEP_CHECK_LABEL, DEEP_CHECK_TAINT, HEALTH_LABEL, KubernetesNode
@@ -312,3 +313,26 @@ def test_a_groups_own_subnet_gives_its_nodes_their_zone(bench: HyperPodBench, sa
     names = {node.labels["topology.kubernetes.io/zone"] for node in bench.eks.nodes.values()}
     assert subnet["AvailabilityZone"] in names
     assert len(names) == 2
+
+
+def test_health_of_slurm_is_told_by_an_event_of_its_cluster() -> None:
+    with HyperPodBench(slurm=True) as bench:
+        sagemaker = bench.client("sagemaker")
+        sagemaker.create_cluster(**bench.request())
+        bench.advance(minutes=60)
+        for reason in ("DbUnreachable", None):
+            bench.fault(slurm_health={"cluster": "ml-cluster", "reason": reason})
+            bench.advance(minutes=1)
+        events = sagemaker.list_cluster_events(**NAME, ResourceType="Cluster")["Events"][:2]
+        told = [sagemaker.describe_cluster_event(**NAME, EventId=event["EventId"])["EventDetails"] for event in events]
+        assert [detail["EventDetails"]["EventMetadata"]["SlurmHealth"] for detail in told] == [
+            {"Component": "Slurmdbd", "Status": "Healthy"},
+            {"Component": "Slurmdbd", "Status": "Unhealthy", "Reason": "DbUnreachable"},
+        ]
+        assert [event["EventLevel"] for event in events] == ["Info", "Warn"]
+
+
+def test_cluster_of_eks_tells_no_health_of_slurm(bench: HyperPodBench, sagemaker: Any) -> None:
+    sagemaker.create_cluster(**bench.request())
+    with pytest.raises(BadRequest, match="Allowed: a cluster of Slurm with NodeProvisioningMode Continuous"):
+        bench.fault(slurm_health={"cluster": "ml-cluster", "reason": "DaemonDown"})

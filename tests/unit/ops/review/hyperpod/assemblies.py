@@ -69,6 +69,7 @@ def cluster(*groups: dict[str, Any], **properties: Any) -> Resource:
             "ServiceToken": {"Fn::GetAtt": ["OnEvent", "Arn"]},
             "ClusterName": "ml-cluster",
             "VpcConfig": {"SecurityGroupIds": [{"Fn::ImportValue": "rayhp-dev-network:Shared"}], "Subnets": [SUBNET]},
+            "Orchestrator": {"Eks": {"ClusterArn": {"Fn::ImportValue": "rayhp-dev-eks:Cluster"}}},
             "NodeProvisioningMode": "Continuous",
             "NodeRecovery": "Automatic",
             "InstanceGroups": list(groups),

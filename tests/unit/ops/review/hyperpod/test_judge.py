@@ -195,6 +195,40 @@ def test_what_nodes_are_in_slurm_never_changes_and_their_partition_may(
     assert ("Author: give the group another name" in change.action) is (effect is Effect.REFUSED)
 
 
+BY_SLURM = {"Slurm": "{}"}
+CONTROLLER = group("controller-machine", 1, SlurmConfig={"NodeType": "Controller"})
+COMPUTE = group("worker-group-1", 4, SlurmConfig={"NodeType": "Compute", "PartitionNames": ["dev"]})
+
+
+@pytest.mark.parametrize(
+    ("left", "reason", "action"),
+    [
+        (CONTROLLER, "Slurm starts those with `--requeue` again", "`scontrol update nodename=NODE state=drain"),
+        (COMPUTE, "Slurm's queue is lost, unless its state lies on", "wait until `squeue` shows no job"),
+    ],
+)
+def test_a_removed_group_of_slurm_names_slurms_jobs_and_no_command_that_refuses(
+    tmp_path: Path, left: dict[str, Any], reason: str, action: str
+) -> None:
+    change = one(tmp_path, cluster(CONTROLLER, COMPUTE, Orchestrator=BY_SLURM), cluster(left, Orchestrator=BY_SLURM))
+    assert change.dangers == {Danger.GROUP_REMOVED}
+    assert reason in change.reason
+    assert action in change.action
+    assert not [word for word in ("Ray", "ops scale") if word in change.reason + change.action]
+
+
+def test_a_lowered_count_of_slurm_names_no_command_that_refuses(tmp_path: Path) -> None:
+    fewer = COMPUTE | {"InstanceCount": 3}
+    change = one(
+        tmp_path,
+        cluster(CONTROLLER, COMPUTE, Orchestrator=BY_SLURM),
+        cluster(CONTROLLER, fewer, Orchestrator=BY_SLURM),
+    )
+    assert change.effect is Effect.NODES_REMOVED
+    assert "end the jobs on worker-group-1" in change.action
+    assert "ops scale" not in change.reason + change.action
+
+
 def test_a_volume_is_told_to_concern_new_nodes_only(tmp_path: Path) -> None:
     volume = [{"EbsVolumeConfig": {"VolumeSizeInGB": 900}}]
     change = one(tmp_path, cluster(HEAD, WORKERS), with_fields(InstanceStorageConfigs=volume))
