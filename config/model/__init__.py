@@ -5,7 +5,7 @@ each other, and against the rules of HyperPod, EKS, FSx and KubeRay. Sizes are i
 """
 
 from config.model.company import Company
-from config.model.eks import Access, AddOn, Eks, ExistingEks, KubeflowPart, SystemNodes
+from config.model.eks import Access, AddOn, AddOnRole, Eks, ExistingEks, KubeflowPart, SystemNodes
 from config.model.environment import PARTS_OF_EKS, AbsentPartError, Environment, Notifications, SlurmEnvironment
 from config.model.fsx import Checkpoints, DataRepository, ExistingFileSystem, Fsx
 from config.model.hyperpod import HyperPod, InstanceGroup, Taint, TieredStorage
@@ -30,6 +30,7 @@ __all__ = [
     "AbsentPartError",
     "Access",
     "AddOn",
+    "AddOnRole",
     "Autoscaling",
     "AwsRay",
     "Checkpoints",

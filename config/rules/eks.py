@@ -202,16 +202,18 @@ def _dotted(number: tuple[int, ...]) -> str:
 
 @error("V45")
 def namespaces(environment: Environment) -> Iterator[Violation]:
-    """Require a namespace for the operator and another for the RayClusters.
+    """Require a namespace for the operator and another for the RayClusters, and leave add-ons theirs.
 
     Why: each has its own Pod Security level and network policies.
     Source: this project, docs/explain/isolation.md.
     Example: ray.namespace: kube-system
     """
     own = {"kuberay.namespace": environment.kuberay.namespace, "ray.namespace": environment.ray.namespace}
+    of_add_ons = (add_on.namespace_used for add_on in environment.eks.add_ons if add_on.namespace_used)
+    taken = tuple(dict.fromkeys((*_TAKEN_NAMESPACES, *of_add_ons)))
     for key, name in own.items():
-        if name in _TAKEN_NAMESPACES:
-            allowed = f"any but {', '.join(_TAKEN_NAMESPACES)}"
+        if name in taken:
+            allowed = f"any but {', '.join(taken)}"
             yield Violation(key, "another component owns this namespace", allowed, "choose another name")
     if len(set(own.values())) == 1:
         yield Violation(

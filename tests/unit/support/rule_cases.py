@@ -47,6 +47,8 @@ EXISTING_EKS: Final[Change] = EXISTING_VPC | {
         }
     }
 }
+READ_ONLY: Final = "arn:aws:iam::aws:policy/ReadOnlyAccess"
+NAMED: Final = {"service_account": "agent"}
 BY_PATTERN: Final[Change] = {
     "company": {"name_pattern": "acme-{environment}-{name}"},
     "hyperpod.cluster_name": "acme-dev-ml-cluster",
@@ -451,6 +453,10 @@ CASES: Final[dict[str, list[Case]]] = {
             Case({"ray.namespace": name})
             for name in ("kueue-system", "hyperpod-observability", "hyperpod-ray", "cert-manager", "amazon-cloudwatch")
         ),
+        Case(
+            {"ray.namespace": "team-agent"},
+            {"eks.add_ons": [{"name": "agent", "namespace": "team-agent"}], "ray.namespace": "team"},
+        ),
         Case({"ray.namespace": "kuberay"}),
         Case({"ray.namespace": "training", "kuberay.namespace": "training-volume"}),
     ],
@@ -735,5 +741,36 @@ CASES: Final[dict[str, list[Case]]] = {
             {"observability": {"in_cluster": {"storage_gib": 50}}},
         ),
         Case({"eks.system_nodes": {"volume_gib": 119}}, {"observability": {"in_cluster": {}}}),
+    ],
+    "V97": [
+        *(
+            Case({"eks.add_ons": [{"name": name, "configuration": broken}]}, {"eks.add_ons": [{"name": name} | kept]})
+            for name, broken, kept in (
+                ("coredns", {"replicaCount": "2"}, {"configuration": {"replicaCount": 2}}),
+                ("coredns", {"resources": {"limits": {"cpu": 1}}}, {"configuration": {"nodeSelector": {"a": "b"}}}),
+                ("vpc-cni", {"env": {"WARM_IP_TARGET": 5}}, {"configuration": {"env": {"WARM_IP_TARGET": "5"}}}),
+                ("vpc-cni", {"enableNetworkPolicy": "false"}, {"configuration": {"enableNetworkPolicy": "true"}}),
+            )
+        ),
+        Case(
+            {"eks.add_ons": [{"name": "metrics-server", "namespace": "metrics"}]},
+            {"eks.add_ons": [{"name": "agent", "namespace": "metrics", "configuration": {"any": ["thing"]}}]},
+        ),
+        Case(
+            {"eks.add_ons": [{"name": "agent", "role": {"policies": [READ_ONLY]} | NAMED}]},
+            {"eks.add_ons": [{"name": "agent", "namespace": "agents", "role": {"policies": [READ_ONLY]} | NAMED}]},
+        ),
+        Case(
+            {"eks.add_ons": [{"name": "metrics-server", "role": {"policies": [READ_ONLY]}}]},
+            {"eks.add_ons": [{"name": "aws-ebs-csi-driver", "role": {"policies": [READ_ONLY]}}]},
+        ),
+        Case(
+            {"eks.add_ons": [{"name": "vpc-cni", "role": {"policies": ["arn:aws:iam::444455556666:policy/Cni"]}}]},
+            {"eks.add_ons": [{"name": "vpc-cni", "role": {"policies": ["arn:aws:iam::111122223333:policy/Cni"]}}]},
+        ),
+    ],
+    "V98": [
+        Case({"eks.add_ons": [{"name": "coredns", "configuration": {"replicas": 2}}]}),
+        Case({"eks.add_ons": [{"name": "vpc-cni", "configuration": {"env": {"WARM_TARGET": "5"}}}]}),
     ],
 }

@@ -1,0 +1,1 @@
+"""Rules about the add-ons of EKS: V97 and V98."""
