@@ -9,6 +9,7 @@ from typing import Any, Final
 from config.facts.tables import read_table
 
 ADD_ONS_FILE: Final = Path(__file__).with_name("add_ons.yaml")
+CLOUDWATCH: Final = "amazon-cloudwatch-observability"
 
 
 @dataclass(frozen=True)

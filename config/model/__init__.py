@@ -10,7 +10,7 @@ from config.model.environment import PARTS_OF_EKS, AbsentPartError, Environment,
 from config.model.fsx import Checkpoints, DataRepository, ExistingFileSystem, Fsx
 from config.model.hyperpod import HyperPod, InstanceGroup, Taint, TieredStorage
 from config.model.network import ExistingSubnet, ExistingVpc, Network
-from config.model.observability import InCluster, Observability
+from config.model.observability import Alerts, ContainerInsights, InCluster, Observability
 from config.model.ray import (
     Autoscaling,
     AwsRay,
@@ -31,11 +31,13 @@ __all__ = [
     "Access",
     "AddOn",
     "AddOnRole",
+    "Alerts",
     "Autoscaling",
     "AwsRay",
     "Checkpoints",
     "ClaimVolume",
     "Company",
+    "ContainerInsights",
     "DataRepository",
     "Eks",
     "Environment",

@@ -7,6 +7,7 @@ from typing import Final
 
 from config import naming
 from config.facts import versions
+from config.facts.add_ons import CLOUDWATCH
 from config.model import Environment
 from config.rules.parts import described_twice, groups, repeated, same_names
 from config.rules.rule import Violation, error
@@ -163,9 +164,12 @@ def add_ons(environment: Environment) -> Iterator[Violation]:
     """
     names = [add_on.name for add_on in environment.eks.add_ons]
     yield from same_names("eks.add_ons", names)
+    refused = dict(_REFUSED_ADD_ONS)
+    if environment.container_insights:
+        refused[CLOUDWATCH] = "observability.container_insights installs it already"
     for n, name in enumerate(names):
-        if name in _REFUSED_ADD_ONS:
-            yield Violation(f"eks.add_ons.{n}.name", _REFUSED_ADD_ONS[name], "other add-ons", "delete the item")
+        if name in refused:
+            yield Violation(f"eks.add_ons.{n}.name", refused[name], "other add-ons", "delete the item")
 
 
 @error("V79")

@@ -1,1 +1,1 @@
-"""Rules about the add-ons of EKS: V97 and V98."""
+"""Rules about the add-ons of EKS and what observes with them: V97 to V99."""

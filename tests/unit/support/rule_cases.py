@@ -443,6 +443,10 @@ CASES: Final[dict[str, list[Case]]] = {
     "V44": [
         Case({"eks.add_ons": [{"name": "aws-fsx-csi-driver"}]}, {"eks.add_ons": [{"name": "metrics-server"}]}),
         Case({"eks.add_ons": [{"name": "vpc-cni"}, {"name": "vpc-cni"}]}, {"eks.add_ons": [{"name": "vpc-cni"}]}),
+        Case(
+            {"observability": {"container_insights": {}}},
+            {"eks.add_ons": [{"name": "amazon-cloudwatch-observability"}]},
+        ),
     ],
     "V45": [
         Case({"ray.namespace": "kube-system"}),
@@ -772,5 +776,19 @@ CASES: Final[dict[str, list[Case]]] = {
     "V98": [
         Case({"eks.add_ons": [{"name": "coredns", "configuration": {"replicas": 2}}]}),
         Case({"eks.add_ons": [{"name": "vpc-cni", "configuration": {"env": {"WARM_TARGET": "5"}}}]}),
+    ],
+    "V99": [
+        *(
+            Case(
+                {"observability": {"alerts": {key: [receiver]}}},
+                {"observability": {"alerts": {key: [receiver]}, "container_insights": {}}},
+            )
+            for key, receiver in (("emails", "ml@example.com"), ("https", "https://alerts.example.com"))
+        ),
+        Case(
+            {"observability.alerts": {"emails": ["ml@example.com", "ml@example.com"]}},
+            {"observability": {"container_insights": {}}},
+        ),
+        Case({"observability": {"alerts": {"emails": ["ml@example.com"]}}}),
     ],
 }
