@@ -3,6 +3,7 @@
 from typing import Any
 
 from config import naming
+from config.alarms import alarms_of
 from config.model import Environment
 
 _USE = ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"]
@@ -17,6 +18,7 @@ def named_principals(environment: Environment) -> list[str]:
     """Return what the key's policy names: the account, and services and roles without other rights to the key."""
     services = [f"logs.{environment.region}.amazonaws.com"]
     services += ["events.amazonaws.com"] if environment.notifications else []
+    services += ["cloudwatch.amazonaws.com"] if alarms_of(environment) else []
     return [_owner(environment), *services, auto_scaling_role(environment.account)]
 
 
@@ -69,6 +71,9 @@ def key_policy(environment: Environment) -> dict[str, Any]:
     if environment.notifications:
         use = ["kms:Decrypt", "kms:GenerateDataKey*"]
         statements.append(_allow("Notifications", {"Service": "events.amazonaws.com"}, use))
+    if alarms_of(environment):
+        use = ["kms:Decrypt", "kms:GenerateDataKey*"]
+        statements.append(_allow("Alarms", {"Service": "cloudwatch.amazonaws.com"}, use))
     return {"Version": "2012-10-17", "Statement": statements}
 
 

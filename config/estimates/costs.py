@@ -5,6 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from config.alarms import alarms_of
 from config.facts.tables import read_table
 from config.model import MANAGED, Environment
 
@@ -75,6 +76,8 @@ def estimate(environment: Environment) -> list[Cost]:
     lines = priced(planned(environment))
     if environment.slurm is None and environment.observability.in_cluster:
         lines.append(Cost("Prometheus and Grafana", "on the system nodes", 0.0))
+    if alarms := alarms_of(environment):
+        lines.append(Cost("CloudWatch alarms", str(len(alarms)), _alarms(environment)))
     return lines
 
 
@@ -136,7 +139,13 @@ def unpriced(environment: Environment) -> list[str]:
         named.append("public IPv4 addresses of NAT gateways")
     if environment.network.closed:
         named.append("interface endpoints")
+    if environment.container_insights:
+        named.append("Container Insights' observations")
     return [*named, "KMS keys", "traffic", "logs", "images", "objects in buckets"]
+
+
+def _alarms(environment: Environment) -> float:
+    return float(len(alarms_of(environment)) * prices()["cloudwatch_alarm_month"] / HOURS_PER_MONTH)
 
 
 def _nodes(nodes: Nodes) -> Cost:

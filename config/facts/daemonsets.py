@@ -55,6 +55,15 @@ DAEMONSETS: Final = (
     DaemonSet("aws-efa-k8s-device-plugin", 10, 20, Nodes.EFA, "aws-efa-k8s-device-plugin 0.5.20, values.yaml"),
 )
 
+_CLOUDWATCH: Final = "EKS add-on amazon-cloudwatch-observability (aws-observability/helm-charts, its expected objects)"
+
+DAEMONSETS_OF_CONTAINER_INSIGHTS: Final = (
+    DaemonSet("cloudwatch-agent", 250, 128, Nodes.ALL, _CLOUDWATCH),
+    DaemonSet("fluent-bit", 400, 250, Nodes.ALL, _CLOUDWATCH),
+    DaemonSet("dcgm-exporter", 250, 128, Nodes.GPU, _CLOUDWATCH),
+    DaemonSet("neuron-monitor", 256, 128, Nodes.NEURON, _CLOUDWATCH),
+)
+
 FLOATING_PODS: Final = (
     FloatingPods("coredns", 2, "EKS add-on coredns"),
     FloatingPods("training-operator", 1, f"{_HYPERPOD_CHART}, training-operators"),
@@ -62,8 +71,8 @@ FLOATING_PODS: Final = (
 )
 
 
-def daemonsets_on(instance_type: InstanceTypeFacts) -> list[DaemonSet]:
-    """Return the DaemonSets that run on HyperPod nodes of this type."""
+def daemonsets_on(instance_type: InstanceTypeFacts, *, container_insights: bool = False) -> list[DaemonSet]:
+    """Return the DaemonSets that run on HyperPod nodes of this type, with or without those of Container Insights."""
     accelerated = instance_type.accelerators > 0
     gpu = instance_type.accelerator_resource == GPU_RESOURCE
     kinds = {
@@ -73,9 +82,12 @@ def daemonsets_on(instance_type: InstanceTypeFacts) -> list[DaemonSet]:
         Nodes.NEURON: accelerated and not gpu,
         Nodes.EFA: instance_type.efa > 0,
     }
-    return [each for each in DAEMONSETS if kinds[each.nodes]]
+    installed = DAEMONSETS + (DAEMONSETS_OF_CONTAINER_INSIGHTS if container_insights else ())
+    return [each for each in installed if kinds[each.nodes]]
 
 
-def system_pods(instance_type: InstanceTypeFacts) -> int:
+def system_pods(instance_type: InstanceTypeFacts, *, container_insights: bool = False) -> int:
     """Return the most pods beside Ray's on a HyperPod node of this type: DaemonSets and all floating pods."""
-    return len(daemonsets_on(instance_type)) + sum(each.pods for each in FLOATING_PODS)
+    daemonsets = daemonsets_on(instance_type, container_insights=container_insights)
+    # The add-on's operator is a floating pod of its own.
+    return len(daemonsets) + sum(each.pods for each in FLOATING_PODS) + container_insights

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 DRIFT_READS: Final[Mapping[str, str]] = {
+    "cloudwatch": "DescribeAlarms ListTagsForResource",
     "ec2": "DescribeAddresses DescribeFlowLogs DescribeInternetGateways DescribeLaunchTemplateVersions "
     "DescribeLaunchTemplates DescribeNatGateways DescribeRouteTables DescribeSecurityGroupRules "
     "DescribeSecurityGroups DescribeSubnets DescribeTags DescribeVpcAttribute DescribeVpcEndpoints DescribeVpcs",

@@ -5,13 +5,13 @@ each other, and against the rules of HyperPod, EKS, FSx and KubeRay. Sizes are i
 """
 
 from config.model.company import Company
-from config.model.eks import Access, AddOn, Eks, ExistingEks, KubeflowPart, SystemNodes
+from config.model.eks import Access, AddOn, AddOnRole, Eks, ExistingEks, KubeflowPart, SystemNodes
 from config.model.environment import PARTS_OF_EKS, AbsentPartError, Environment, Notifications, SlurmEnvironment
 from config.model.fsx import Checkpoints, DataRepository, ExistingFileSystem, Fsx
 from config.model.hyperpod import HyperPod, InstanceGroup, Taint, TieredStorage
 from config.model.mlflow import MANAGED, Mlflow, port_of
 from config.model.network import ExistingSubnet, ExistingVpc, Network
-from config.model.observability import InCluster, Observability
+from config.model.observability import Alerts, ContainerInsights, InCluster, Observability
 from config.model.ray import (
     Autoscaling,
     AwsRay,
@@ -32,11 +32,14 @@ __all__ = [
     "AbsentPartError",
     "Access",
     "AddOn",
+    "AddOnRole",
+    "Alerts",
     "Autoscaling",
     "AwsRay",
     "Checkpoints",
     "ClaimVolume",
     "Company",
+    "ContainerInsights",
     "DataRepository",
     "Eks",
     "Environment",

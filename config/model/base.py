@@ -150,3 +150,12 @@ LabelValue = Annotated[
         fix="shorten it, or use hyphens instead of other characters",
     ),
 ]
+Email = Annotated[
+    str,
+    Shape(
+        pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$",
+        what="one e-mail address",
+        like="ml-platform@example.com",
+        fix="write one address without spaces",
+    ),
+]

@@ -1,12 +1,14 @@
 """The models of the EKS cluster, new or existing, and of access to it."""
 
 from ipaddress import IPv4Network
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveInt
 
 from config.facts import versions
-from config.model.base import Model, Name, RoleArn, Shape
+from config.facts.add_ons import known_add_ons
+from config.model.base import Model, Name, ObjectName, RoleArn, Shape
+from config.model.company import PolicyArn
 
 SecurityGroupId = Annotated[
     str,
@@ -46,6 +48,16 @@ AddOnVersion = Annotated[
         fix="`aws eks describe-addon-versions --addon-name NAME` lists them",
     ),
 ]
+# The longest names of HyperPod's add-ons have more letters than `Name` takes, and Marketplace's have underscores.
+AddOnName = Annotated[
+    str,
+    Shape(
+        pattern=r"^[a-z]([-a-z0-9_]{0,61}[a-z0-9])?$",
+        what="the name of an EKS add-on: lowercase letters, digits, and inner hyphens and underscores",
+        like="metrics-server",
+        fix="`aws eks describe-addon-versions` lists the names",
+    ),
+]
 ClusterName = Annotated[
     str,
     Shape(
@@ -72,14 +84,44 @@ class SystemNodes(Model):
     volume_gib: PositiveInt = Field(default=150, description="Root volume in GiB; the image build needs most of it.")
 
 
+class AddOnRole(Model):
+    """The IAM role of an add-on's pods, which only its service account can assume (IRSA)."""
+
+    policies: tuple[PolicyArn, ...] = Field(min_length=1, description="ARNs of the managed policies that it gets.")
+    service_account: ObjectName | None = Field(
+        default=None, description="The service account. Default: the one that the add-on's documentation names."
+    )
+
+
 class AddOn(Model):
     """A managed add-on of EKS."""
 
-    name: Name = Field(description="Its name, as `aws eks describe-addon-versions` lists it.")
+    name: AddOnName = Field(description="Its name, as `aws eks describe-addon-versions` lists it.")
     version: AddOnVersion | None = Field(
         default=None,
         description="Its version. Default: the project's for vpc-cni, else EKS's default for the Kubernetes version.",
     )
+    configuration: dict[str, Any] = Field(
+        default={}, description="Its configuration values, as `aws eks describe-addon-configuration` describes them."
+    )
+    namespace: Name | None = Field(
+        default=None,
+        description="The namespace of its objects, which RayClusters cannot use. Default: the documented one.",
+    )
+    role: AddOnRole | None = Field(default=None, description="A role of its own. Default: none.")
+
+    @property
+    def namespace_used(self) -> str:
+        """The namespace of its objects; empty if neither the file nor the documentation names it."""
+        known = known_add_ons().get(self.name)
+        return self.namespace or (known.namespace if known else "")
+
+    @property
+    def service_account(self) -> str:
+        """The service account that takes its role; empty if neither the file nor the documentation names it."""
+        known = known_add_ons().get(self.name)
+        stated = self.role.service_account if self.role else None
+        return stated or (known.service_account if known else "")
 
 
 class ExistingEks(Model):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, cast
 from pydantic import Field
 
 from config.findings import ConfigError
-from config.model.base import AccountId, Model, Name, Region, Shape
+from config.model.base import AccountId, Email, Model, Name, Region, Shape
 from config.model.company import Company
 from config.model.eks import Access, Eks
 from config.model.fsx import Fsx
@@ -33,15 +33,6 @@ Reason = Annotated[
         what="the reason, in words",
         like="a trial needs no second head node",
         fix="state why the warning is acceptable",
-    ),
-]
-Email = Annotated[
-    str,
-    Shape(
-        pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$",
-        what="one e-mail address",
-        like="ml-platform@example.com",
-        fix="write one address without spaces",
     ),
 ]
 Registry = Annotated[
@@ -98,6 +89,11 @@ class Environment(Model):
         description="MLflow tracking server of the jobs: `managed`, which SageMaker runs, or the address of yours.",
     )
     notifications: Notifications | None = Field(default=None, description="Who is notified of events.")
+
+    @property
+    def container_insights(self) -> bool:
+        """Whether the nodes run the DaemonSets of Container Insights."""
+        return self.slurm is None and self.observability.container_insights is not None
 
     def instance_group(self, name: str) -> InstanceGroup:
         """Return the instance group of that name; a rule guarantees that Ray's references exist."""

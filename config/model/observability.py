@@ -1,8 +1,23 @@
 """The models of what makes an environment's metrics visible."""
 
+from typing import Annotated, Literal
+
 from pydantic import Field, PositiveInt
 
-from config.model.base import Model
+from config.model.base import Email, Model, Shape
+
+HttpsUrl = Annotated[
+    str,
+    Shape(
+        pattern=r"^https://[^\s/@]+(/[^\s]*)?$",
+        what="an address that begins with https://, without a user's name",
+        like="https://alerts.example.com/hyperpod",
+        fix="copy the address of the service that takes the alerts",
+        mistakes=((r"http://.*", "it is not encrypted"),),
+    ),
+]
+# CloudWatch Logs API reference, PutRetentionPolicy.
+RetentionDays = Literal[1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922]
 
 
 class InCluster(Model):
@@ -14,9 +29,32 @@ class InCluster(Model):
     )
 
 
+class ContainerInsights(Model):
+    """The add-on amazon-cloudwatch-observability with its role, log groups, and alarms that a topic receives."""
+
+    log_retention_days: RetentionDays = Field(
+        default=30, description="Days for which CloudWatch keeps the logs of pods and nodes."
+    )
+
+
+class Alerts(Model):
+    """Who receives the alarms; the topic exists with `container_insights`."""
+
+    emails: tuple[Email, ...] = Field(
+        default=(), description="E-mail addresses; each owner must confirm the subscription once."
+    )
+    https: tuple[HttpsUrl, ...] = Field(
+        default=(), description="Addresses to which SNS posts each alarm; each must confirm its subscription once."
+    )
+
+
 class Observability(Model):
     """Who collects and shows metrics. Each part is off by default."""
 
     in_cluster: InCluster | None = Field(
         default=None, description="Install Prometheus and Grafana with dashboards and alerts; `{}` takes the defaults."
     )
+    container_insights: ContainerInsights | None = Field(
+        default=None, description="Send metrics and logs to CloudWatch, with alarms; `{}` takes the defaults."
+    )
+    alerts: Alerts = Field(default=Alerts(), description="Who receives the alarms of `container_insights`.")

@@ -17,6 +17,7 @@ _SIMPLE: Final = {
     str: ("text", "some text"),
     int: ("a whole number", "a whole number"),
     bool: ("true or false", "`true` or `false`"),
+    Any: ("any value", "any value"),
     IPv4Network: (
         "an IPv4 address block in CIDR notation, such as 10.192.0.0/16",
         "an IPv4 block such as 10.192.0.0/16",

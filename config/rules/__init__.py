@@ -26,6 +26,7 @@ from config.rules import (
     zones,
 )
 from config.rules.across_environments import PAIR_RULES, findings_beside, own_blocks
+from config.rules.add_ons import described, observability
 from config.rules.rule import Rule
 from config.rules.slurm import rules as slurm
 
@@ -54,6 +55,8 @@ RULES: Final[tuple[Rule, ...]] = (
     eks.endpoint_of_the_whole_world,
     eks.existing_cluster,
     eks.add_ons,
+    described.described_add_ons,
+    described.unknown_configuration,
     eks.vpc_cni,
     eks.namespaces,
     eks.roles,
@@ -89,6 +92,7 @@ RULES: Final[tuple[Rule, ...]] = (
     fsx.room_for_checkpoints,
     fsx.time_for_checkpoints,
     eks.metrics_fit_the_system_nodes,
+    observability.alerts_have_a_sender,
     image.one_image,
     image.ray_version,
     image.pip_requirements,
@@ -131,7 +135,7 @@ RULES: Final[tuple[Rule, ...]] = (
 _OF_EKS_ONLY: Final = frozenset(
     {
         *("V2", "V26", "V41", "V42", "V43", "V44", "V79", "V45"),
-        *("V71", "V40", "V67", "V21", "V31", "V68", "V93", "V95"),
+        *("V71", "V40", "V67", "V21", "V31", "V68", "V93", "V95", "V97", "V98", "V99"),
     }
 )
 """Rules that read parts which an environment with Slurm lacks, besides those of the modules of Ray and its image."""

@@ -7,6 +7,7 @@ from typing import Final
 
 from config import naming
 from config.facts import versions
+from config.facts.add_ons import CLOUDWATCH
 from config.model import Environment
 from config.rules.parts import described_twice, groups, repeated, same_names
 from config.rules.rule import Violation, error
@@ -163,9 +164,12 @@ def add_ons(environment: Environment) -> Iterator[Violation]:
     """
     names = [add_on.name for add_on in environment.eks.add_ons]
     yield from same_names("eks.add_ons", names)
+    refused = dict(_REFUSED_ADD_ONS)
+    if environment.container_insights:
+        refused[CLOUDWATCH] = "observability.container_insights installs it already"
     for n, name in enumerate(names):
-        if name in _REFUSED_ADD_ONS:
-            yield Violation(f"eks.add_ons.{n}.name", _REFUSED_ADD_ONS[name], "other add-ons", "delete the item")
+        if name in refused:
+            yield Violation(f"eks.add_ons.{n}.name", refused[name], "other add-ons", "delete the item")
 
 
 @error("V79")
@@ -202,16 +206,18 @@ def _dotted(number: tuple[int, ...]) -> str:
 
 @error("V45")
 def namespaces(environment: Environment) -> Iterator[Violation]:
-    """Require a namespace for the operator and another for the RayClusters.
+    """Require a namespace for the operator and another for the RayClusters, and leave add-ons theirs.
 
     Why: each has its own Pod Security level and network policies.
     Source: this project, docs/explain/isolation.md.
     Example: ray.namespace: kube-system
     """
     own = {"kuberay.namespace": environment.kuberay.namespace, "ray.namespace": environment.ray.namespace}
+    of_add_ons = (add_on.namespace_used for add_on in environment.eks.add_ons if add_on.namespace_used)
+    taken = tuple(dict.fromkeys((*_TAKEN_NAMESPACES, *of_add_ons)))
     for key, name in own.items():
-        if name in _TAKEN_NAMESPACES:
-            allowed = f"any but {', '.join(_TAKEN_NAMESPACES)}"
+        if name in taken:
+            allowed = f"any but {', '.join(taken)}"
             yield Violation(key, "another component owns this namespace", allowed, "choose another name")
     if len(set(own.values())) == 1:
         yield Violation(

@@ -17,13 +17,13 @@ from config.rules.parts import by_name, clusters, groups, heads, ray_pods, repea
 from config.rules.rule import Violation, error, warning
 
 
-def _left(group: InstanceGroup) -> Resources | None:
+def _left(environment: Environment, group: InstanceGroup) -> Resources | None:
     """Return what a node offers beside its DaemonSets, or None if its type is too small for any pod."""
     try:
         node = allocatable(group.type, group.threads_per_core)
     except NodeTooSmallError:
         return None
-    daemonsets = daemonsets_on(group.type)
+    daemonsets = daemonsets_on(group.type, container_insights=environment.container_insights)
     return Resources(
         cpu_millis=max(0, node.cpu_millis - sum(each.cpu_millis for each in daemonsets)),
         memory_mib=max(0, node.memory_mib - sum(each.memory_mib for each in daemonsets)),
@@ -47,25 +47,25 @@ def requests_fit(environment: Environment) -> Iterator[Violation]:
     """
     known = by_name(environment)
     for place, cluster in clusters(environment):
-        pods: list[tuple[str, RayHead | RayWorkers, int, int]] = [
-            (f"{place}.head", cluster.head, *_beside_the_head(cluster))
+        pods: list[tuple[str, RayHead | RayWorkers, tuple[int, int]]] = [
+            (f"{place}.head", cluster.head, _beside_the_head(cluster))
         ]
-        pods += [(f"{place}.workers.{n}", each, 0, 0) for n, each in enumerate(cluster.workers)]
-        for key, pod, other_cpu, other_memory in pods:
+        pods += [(f"{place}.workers.{n}", each, (0, 0)) for n, each in enumerate(cluster.workers)]
+        for key, pod, beside in pods:
             if group := known.get(pod.instance_group):
-                if isinstance(pod, RayWorkers) and _too_small(pod, group, environment.hyperpod.tier_percent):
+                if isinstance(pod, RayWorkers) and _too_small(environment, pod, group):
                     yield _no_room(key, group)
                 else:
-                    yield from _excess(key, pod, group, other_cpu, other_memory)
+                    yield from _excess(key, pod, group, _left(environment, group), beside)
 
 
 def _excess(
-    key: str, pod: RayHead | RayWorkers, group: InstanceGroup, other_cpu: int, other_memory: int
+    key: str, pod: RayHead | RayWorkers, group: InstanceGroup, left: Resources | None, beside: tuple[int, int]
 ) -> Iterator[Violation]:
-    left = _left(group)
     if left is None:
         yield _no_room(key, group)
         return
+    other_cpu, other_memory = beside
     asked = {
         "cpu": (pod.cpu, max(0, left.cpu_millis - other_cpu) // 1000),
         "memory_gib": (pod.memory_gib, max(0, left.memory_mib - other_memory) // 1024),
@@ -84,11 +84,16 @@ def _no_room(key: str, group: InstanceGroup) -> Violation:
     return Violation(f"{key}.instance_group", reason, "groups of a larger type", "choose another group or type")
 
 
-def _too_small(pod: RayWorkers, group: InstanceGroup, tier_percent: int) -> bool:
+def _too_small(environment: Environment, pod: RayWorkers, group: InstanceGroup) -> bool:
     if pod.cpu is not None and pod.memory_gib is not None:
         return False
     try:
-        whole_node_pod(group.type, group.threads_per_core, tier_percent)
+        whole_node_pod(
+            group.type,
+            group.threads_per_core,
+            environment.hyperpod.tier_percent,
+            container_insights=environment.container_insights,
+        )
     except NodeTooSmallError:
         return True
     return False
@@ -202,7 +207,7 @@ def heads_have_nodes(environment: Environment) -> Iterator[Violation]:
         sizes = max(1, 1000 * cluster.head.cpu + cpu), max(1, 1024 * cluster.head.memory_gib + memory)
         on[cluster.head.instance_group].append((f"{place}.head.instance_group", *sizes))
     for name, placed in on.items():
-        left = _left(known[name]) if name in known else None
+        left = _left(environment, known[name]) if name in known else None
         if left is None or known[name].count == 0:
             continue
         on_it = [group for _, group in workers(environment) if group.instance_group == name]
@@ -234,7 +239,7 @@ def pods_per_node(environment: Environment) -> Iterator[Violation]:
         on_it = [head for _, head in heads(environment) if head.instance_group == group.name]
         hosts_workers = any(each.instance_group == group.name for _, each in workers(environment))
         ray = -(-len(on_it) // group.count) + hosts_workers
-        others = system_pods(group.type)
+        others = system_pods(group.type, container_insights=environment.container_insights)
         if ray and ray + others > group.type.pod_cap:
             yield Violation(
                 f"{key}.instance_type",

@@ -61,7 +61,12 @@ def _tracking(environment: Environment) -> dict[str, str]:
 def worker_resources(environment: Environment, workers: RayWorkers) -> Resources:
     """Return what one worker pod requests: the stated amounts, and for the others all that a node can give."""
     group = environment.instance_group(workers.instance_group)
-    room = whole_node_pod(group.type, group.threads_per_core, environment.hyperpod.tier_percent)
+    room = whole_node_pod(
+        group.type,
+        group.threads_per_core,
+        environment.hyperpod.tier_percent,
+        container_insights=environment.container_insights,
+    )
     return replace(
         room,
         cpu_millis=room.cpu_millis if workers.cpu is None else workers.cpu * 1000,

@@ -127,7 +127,12 @@ def _slurm(environment: Environment) -> Group:
 
 def _pod(environment: Environment, workers: RayWorkers) -> tuple[int, int, int, int]:
     group = environment.instance_group(workers.instance_group)
-    node = capacity.whole_node_pod(group.type, group.threads_per_core, environment.hyperpod.tier_percent)
+    node = capacity.whole_node_pod(
+        group.type,
+        group.threads_per_core,
+        environment.hyperpod.tier_percent,
+        container_insights=environment.container_insights,
+    )
     return (
         workers.cpu or node.cpu_millis // 1000,
         workers.memory_gib or node.memory_mib // 1024,

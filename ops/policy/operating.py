@@ -109,6 +109,7 @@ def _drift_resources(arns: Arns) -> Mapping[str, tuple[str, ...]]:
     prefix = naming.named(environment, "*")
     kinds = ("access-entry", "addon", "nodegroup")
     return {
+        "cloudwatch": arns.of("cloudwatch", f"alarm:{prefix}"),
         "ec2": arns.of("ec2", "vpc/*"),
         "ecr": arns.repository,
         "eks": (*arns.eks_cluster, *arns.in_eks(*kinds)),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from config.estimates.costs import HOURS_PER_MONTH, prices
+from config.facts.add_ons import CLOUDWATCH
 from config.facts.instance_types import GPU_RESOURCE, instance_type
 from ops.review.assembly import Assembly, Properties
 from ops.review.kubernetes.objects import MANIFEST, all_applied
@@ -28,7 +29,7 @@ _WITHOUT_A_STANDING_PRICE: Final = frozenset(
                 "VPCGatewayAttachment",
             )
         ),
-        *("AWS::ECR::Repository", "AWS::EKS::AccessEntry", "AWS::EKS::Addon", "AWS::Events::Rule"),
+        *("AWS::ECR::Repository", "AWS::EKS::AccessEntry", "AWS::Events::Rule"),
         *("AWS::FSx::DataRepositoryAssociation", "AWS::IAM::OIDCProvider", "AWS::IAM::Policy", "AWS::IAM::Role"),
         *("AWS::Lambda::Function", "AWS::Lambda::LayerVersion", "AWS::Logs::LogGroup", "AWS::S3::Bucket"),
         *("AWS::S3::BucketPolicy", "AWS::SNS::Subscription", "AWS::SNS::Topic", "AWS::SNS::TopicPolicy"),
@@ -115,6 +116,15 @@ def _nat_gateway(_: Properties) -> Iterator[_Line]:
     yield _Line("NAT gateway", prices()["nat_gateway"])
 
 
+def _alarm(_: Properties) -> Iterator[_Line]:
+    yield _Line("CloudWatch alarm", prices()["cloudwatch_alarm_month"] / HOURS_PER_MONTH)
+
+
+def _add_on(properties: Properties) -> Iterator[_Line]:
+    if properties.get("AddonName") == CLOUDWATCH:
+        yield _Line("Container Insights' observations", None)
+
+
 def _endpoint(properties: Properties) -> Iterator[_Line]:
     # A gateway endpoint costs nothing, and is what CloudFormation makes without a type.
     if properties.get("VpcEndpointType", "Gateway") != "Gateway":
@@ -171,6 +181,8 @@ def _number(value: Any) -> int | None:
 
 _PRICED: Final[Mapping[str, Callable[[Properties], Iterator[_Line]]]] = {
     "Custom::HyperPodCluster": _cluster,
+    "AWS::CloudWatch::Alarm": _alarm,
+    "AWS::EKS::Addon": _add_on,
     "AWS::EKS::Nodegroup": _node_group,
     "AWS::EKS::Cluster": _control_plane,
     "AWS::EC2::NatGateway": _nat_gateway,

@@ -8,7 +8,9 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from config.facts.versions import VPC_CNI
-from config.model import AddOn
+from config.model import AddOn, AddOnRole
+from stacks.shared.irsa import IrsaRole
+from stacks.shared.nag_suppressions import acknowledge, managed_policy
 
 # Add-ons that a node needs to become Ready, with the configuration that the project relies on.
 _BEFORE_NODES: Final[Mapping[str, Mapping[str, str]]] = {
@@ -20,24 +22,28 @@ _BEFORE_NODES: Final[Mapping[str, Mapping[str, str]]] = {
 _AFTER_NODES: Final = ("coredns",)
 # Other add-ons get the build that EKS uses by default for the cluster's Kubernetes version.
 _PINNED: Final = {"vpc-cni": VPC_CNI}
+_AWS_MANAGED: Final = "arn:aws:iam::aws:policy/"
 
 
 def eks_add_ons(scope: Construct, *, cluster: eks.ICluster, add_ons: Sequence[AddOn], nodes: eks.CfnNodegroup) -> None:
-    """Create the four add-ons of every cluster and those of `add_ons`, which may also pin versions of the four."""
-    versions = {**_PINNED, **{each.name: each.version or _PINNED.get(each.name) for each in add_ons}}
+    """Create the four add-ons of every cluster and those of `add_ons`, which may also describe the four."""
+    described = {each.name: each for each in add_ons}
+    for name in (*_BEFORE_NODES, *_AFTER_NODES):
+        described.setdefault(name, AddOn(name=name))
     for name, configuration in _BEFORE_NODES.items():
-        made = _eks_add_on(scope, name, cluster, versions.get(name), configuration)
-        nodes.node.add_dependency(made)
-    for name in (*_AFTER_NODES, *(name for name in versions if name not in (*_BEFORE_NODES, *_AFTER_NODES))):
-        _eks_add_on(scope, name, cluster, versions.get(name)).node.add_dependency(nodes)
+        nodes.node.add_dependency(_described(scope, cluster, described.pop(name), configuration))
+    for add_on in described.values():
+        _described(scope, cluster, add_on).node.add_dependency(nodes)
 
 
-def _eks_add_on(
+def eks_add_on(
     scope: Construct,
     name: str,
+    *,
     cluster: eks.ICluster,
-    version: str | None,
-    configuration: Mapping[str, str] | None = None,
+    version: str | None = None,
+    configuration: str | None = None,
+    role_arn: str | None = None,
 ) -> eks.CfnAddon:
     """Return an add-on that overwrites what EKS installed when it created the cluster (`OVERWRITE`)."""
     return eks.CfnAddon(
@@ -47,5 +53,38 @@ def _eks_add_on(
         addon_name=name,
         addon_version=version,
         resolve_conflicts="OVERWRITE",
-        configuration_values=json.dumps(configuration) if configuration else None,
+        configuration_values=configuration,
+        service_account_role_arn=role_arn,
     )
+
+
+def _described(
+    scope: Construct, cluster: eks.ICluster, add_on: AddOn, relied_on: Mapping[str, str] | None = None
+) -> eks.CfnAddon:
+    configuration = {**(relied_on or {}), **add_on.configuration}
+    role = _role(scope, cluster, add_on, add_on.role) if add_on.role else None
+    return eks_add_on(
+        scope,
+        add_on.name,
+        cluster=cluster,
+        version=add_on.version or _PINNED.get(add_on.name),
+        configuration=json.dumps(configuration) if configuration else None,
+        role_arn=role.arn if role else None,
+    )
+
+
+def _role(scope: Construct, cluster: eks.ICluster, add_on: AddOn, wanted: AddOnRole) -> IrsaRole:
+    role = IrsaRole(
+        scope,
+        f"AddOnRole-{add_on.name}",
+        cluster=cluster,
+        namespace=add_on.namespace_used,
+        service_account=add_on.service_account,
+        description=f"EKS add-on {add_on.name}: the policies that eks.add_ons lists",
+        managed_policies=wanted.policies,
+    )
+    for policy in wanted.policies:
+        if policy.startswith(_AWS_MANAGED):
+            found = managed_policy(policy.removeprefix(_AWS_MANAGED))
+            acknowledge(role, "The environment gives the add-on this policy", found)
+    return role

@@ -20,6 +20,8 @@ from k8s_charts.ray_objects import ImageBuildFacts, RayFacts, image_build, ray_o
 from k8s_charts.shared import names
 from k8s_charts.shared.chart import ProjectChart
 from stacks.eks.stack import EksStack
+from stacks.observability.alert_topic import AlertTopic
+from stacks.observability.container_insights import Alarms, Insights
 from stacks.ray.file_system_guard import FileSystemGuard
 from stacks.ray.roles import image_builder_role, ray_role
 from stacks.shared.environment_stack import EnvironmentStack
@@ -81,6 +83,7 @@ class RayStack(EnvironmentStack):
             manifest(self, "Viewers", cluster=cluster, chart=objects.viewers, after=before)
         if objects.observability:
             self._observe(objects.observability, cluster, after=namespace)
+        self._observe_with_aws(environment, cluster, storage)
         for wanted in environment.ray.clusters:
             ray_cluster = manifest(
                 self, f"RayCluster-{wanted.name}", cluster=cluster, chart=objects.clusters[wanted.name]
@@ -109,6 +112,18 @@ class RayStack(EnvironmentStack):
             chart=charts["programs"],
             after=policies,
         )
+
+    def _observe_with_aws(self, environment: Environment, cluster: eks.ICluster, storage: StorageStack) -> None:
+        wanted, name = environment.observability, naming.eks_cluster(environment)
+        if wanted.container_insights is None:
+            return
+        Insights(self, "ContainerInsights", cluster=cluster, cluster_name=name, settings=wanted.container_insights)
+        topic = AlertTopic(
+            self, "Alerts", display_name=f"Alerts of {name}", alerts=wanted.alerts, key=self.company_key
+        ).topic
+        file_system = storage.file_system.id if storage.file_system else ""
+        dimensions = {"ClusterName": name, "FileSystemId": file_system}
+        Alarms(self, "Alarms", environment=environment, topic=topic, dimensions=dimensions)
 
     def _image_build(
         self, environment: Environment, repository: ecr.IRepository | None, cluster: eks.ICluster

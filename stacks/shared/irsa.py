@@ -37,7 +37,8 @@ class IrsaRole(Construct):
         namespace: str,
         service_account: str,
         description: str,
-        statements: Sequence[iam.PolicyStatement],
+        statements: Sequence[iam.PolicyStatement] = (),
+        managed_policies: Sequence[str] = (),
     ) -> None:
         super().__init__(scope, id)
         self.role = iam.CfnRole(
@@ -45,11 +46,14 @@ class IrsaRole(Construct):
             "Role",
             description=description,
             assume_role_policy_document=_trust(cluster.open_id_connect_provider, namespace, service_account),
+            managed_policy_arns=list(managed_policies) or None,
             policies=[
                 iam.CfnRole.PolicyProperty(
                     policy_name="access", policy_document=iam.PolicyDocument(statements=list(statements))
                 )
-            ],
+            ]
+            if statements
+            else None,
         )
 
     @property

@@ -84,7 +84,7 @@ KINDS: Final = {
     "AWS::IAM::RolePolicy": Kind("policy"),
     "AWS::IAM::User": Kind("user"),
     "AWS::KMS::Alias": Kind("alias of a key"),
-    "AWS::CloudWatch::Alarm": Kind("alarm"),
+    "AWS::CloudWatch::Alarm": Kind("alarm", lost="Nobody is called when its limit is broken."),
     "AWS::CloudWatch::Dashboard": Kind("dashboard"),
     "AWS::Lambda::Function": Kind("function"),
     "AWS::Lambda::LayerVersion": Kind("layer of functions"),

@@ -10,7 +10,7 @@ import pytest
 from config import available, load, naming
 from config.facts import versions
 from config.labels import SYSTEM_NODE_LABEL
-from config.model import AddOn
+from config.model import AddOn, AddOnRole
 from k8s_charts.shared.names import submitters_group, viewers_group
 from tests.synth.support.synthesis import REPOSITORY, Assemblies, Assembly, synthesise
 
@@ -118,7 +118,12 @@ def test_the_vpc_cni_is_a_version_that_works_on_hyperpods_nodes(dev: Assembly) -
 @pytest.fixture(scope="module")
 def changed(dev: Assembly, tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     """Return dev with the optional settings of its EKS cluster."""
-    add_ons = (AddOn(name="vpc-cni", version="v1.21.1-eksbuild.1"), AddOn(name="metrics-server"))
+    policies = ("arn:aws:iam::aws:policy/CloudWatchAgentServerPolicy",)
+    add_ons = (
+        AddOn(name="vpc-cni", version="v1.21.1-eksbuild.1", configuration={"env": {"WARM_IP_TARGET": "5"}}),
+        AddOn(name="metrics-server"),
+        AddOn(name="amazon-cloudwatch-observability", role=AddOnRole(policies=policies)),
+    )
     eks = dev.environment.eks.model_copy(
         update={"version": "1.31", "endpoint_access": "private", "public_access_cidrs": (), "add_ons": add_ons}
     )
@@ -134,12 +139,33 @@ def test_a_private_endpoint_answers_nobody_outside(changed: Assembly) -> None:
 def test_an_add_ons_version_is_the_environments_and_further_ones_come_with_nodes(changed: Assembly) -> None:
     eks = changed.templates["eks"]
     add_ons = {a["Properties"]["AddonName"]: a for a in eks.all("AWS::EKS::Addon").values()}
-    assert sorted(add_ons) == ["coredns", "eks-pod-identity-agent", "kube-proxy", "metrics-server", "vpc-cni"]
+    further = {"amazon-cloudwatch-observability", "metrics-server"}
+    assert set(add_ons) == {"coredns", "eks-pod-identity-agent", "kube-proxy", "vpc-cni"} | further
     asked_for = {name: a["Properties"].get("AddonVersion") for name, a in add_ons.items()}
     assert {name: version for name, version in asked_for.items() if version} == {"vpc-cni": "v1.21.1-eksbuild.1"}
-    assert "enableNetworkPolicy" in add_ons["vpc-cni"]["Properties"]["ConfigurationValues"]
     [group] = eks.all("AWS::EKS::Nodegroup")
-    assert group in add_ons["metrics-server"]["DependsOn"]
+    assert all(group in add_ons[name]["DependsOn"] for name in further)
+
+
+def test_an_add_ons_configuration_joins_what_the_project_relies_on(changed: Assembly) -> None:
+    add_ons = {a["AddonName"]: a for a in changed.templates["eks"].properties("AWS::EKS::Addon")}
+    configuration = json.loads(add_ons["vpc-cni"]["ConfigurationValues"])
+    assert configuration == {"enableNetworkPolicy": "true", "env": {"WARM_IP_TARGET": "5"}}
+    assert "ConfigurationValues" not in add_ons["metrics-server"]
+
+
+def test_an_add_ons_role_is_for_its_service_account_only_and_has_the_policies_of_the_environment(
+    changed: Assembly,
+) -> None:
+    eks = changed.templates["eks"]
+    [add_on] = [a for a in eks.properties("AWS::EKS::Addon") if "ServiceAccountRoleArn" in a]
+    assert add_on["AddonName"] == "amazon-cloudwatch-observability"
+    role = eks.body["Resources"][add_on["ServiceAccountRoleArn"]["Fn::GetAtt"][0]]["Properties"]
+    assert role["ManagedPolicyArns"] == ["arn:aws:iam::aws:policy/CloudWatchAgentServerPolicy"]
+    assert "Policies" not in role
+    text, values = role["AssumeRolePolicyDocument"]["Fn::Sub"]
+    assert json.loads(text)["Statement"][0]["Condition"]["StringEquals"].keys() == {"${Issuer}:aud", "${Issuer}:sub"}
+    assert (values["Namespace"], values["ServiceAccount"]) == ("amazon-cloudwatch", "cloudwatch-agent")
 
 
 def test_control_plane_and_kubectl_have_the_environments_version(changed: Assembly, dev: Assembly) -> None:

@@ -122,6 +122,26 @@ def test_only_the_daemonsets_of_its_hardware_run_on_a_node(name: str, extra: set
     assert system_pods(kind) == len(everywhere | extra) + floating
 
 
+@pytest.mark.parametrize(
+    ("name", "agents"),
+    [
+        ("ml.m5.4xlarge", {"cloudwatch-agent", "fluent-bit"}),
+        ("ml.p5.48xlarge", {"cloudwatch-agent", "fluent-bit", "dcgm-exporter"}),
+        ("ml.trn1.32xlarge", {"cloudwatch-agent", "fluent-bit", "neuron-monitor"}),
+    ],
+)
+def test_a_worker_leaves_room_for_the_agents_of_container_insights(name: str, agents: set[str]) -> None:
+    """They have the highest priority, and would evict it."""
+    kind = catalogue()[name]
+    without, others = daemonsets_on(kind), daemonsets_on(kind, container_insights=True)
+    assert {each.name for each in others if each not in without} == agents
+    assert system_pods(kind, container_insights=True) == system_pods(kind) + len(agents) + 1
+    pod = whole_node_pod(kind, max(kind.threads_per_core), container_insights=True)
+    node = allocatable(kind, max(kind.threads_per_core))
+    assert pod.cpu_millis + sum(each.cpu_millis for each in others) <= node.cpu_millis
+    assert pod.memory_mib + sum(each.memory_mib for each in others) <= node.memory_mib
+
+
 def test_every_daemonset_says_where_its_requests_come_from() -> None:
     assert all(each.source for each in (*DAEMONSETS, *FLOATING_PODS))
 

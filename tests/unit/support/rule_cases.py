@@ -47,6 +47,8 @@ EXISTING_EKS: Final[Change] = EXISTING_VPC | {
         }
     }
 }
+READ_ONLY: Final = "arn:aws:iam::aws:policy/ReadOnlyAccess"
+NAMED: Final = {"service_account": "agent"}
 BY_PATTERN: Final[Change] = {
     "company": {"name_pattern": "acme-{environment}-{name}"},
     "hyperpod.cluster_name": "acme-dev-ml-cluster",
@@ -441,6 +443,10 @@ CASES: Final[dict[str, list[Case]]] = {
     "V44": [
         Case({"eks.add_ons": [{"name": "aws-fsx-csi-driver"}]}, {"eks.add_ons": [{"name": "metrics-server"}]}),
         Case({"eks.add_ons": [{"name": "vpc-cni"}, {"name": "vpc-cni"}]}, {"eks.add_ons": [{"name": "vpc-cni"}]}),
+        Case(
+            {"observability": {"container_insights": {}}},
+            {"eks.add_ons": [{"name": "amazon-cloudwatch-observability"}]},
+        ),
     ],
     "V45": [
         Case({"ray.namespace": "kube-system"}),
@@ -450,6 +456,10 @@ CASES: Final[dict[str, list[Case]]] = {
         *(
             Case({"ray.namespace": name})
             for name in ("kueue-system", "hyperpod-observability", "hyperpod-ray", "cert-manager", "amazon-cloudwatch")
+        ),
+        Case(
+            {"ray.namespace": "team-agent"},
+            {"eks.add_ons": [{"name": "agent", "namespace": "team-agent"}], "ray.namespace": "team"},
         ),
         Case({"ray.namespace": "kuberay"}),
         Case({"ray.namespace": "training", "kuberay.namespace": "training-volume"}),
@@ -735,6 +745,51 @@ CASES: Final[dict[str, list[Case]]] = {
             {"observability": {"in_cluster": {"storage_gib": 50}}},
         ),
         Case({"eks.system_nodes": {"volume_gib": 119}}, {"observability": {"in_cluster": {}}}),
+    ],
+    "V97": [
+        *(
+            Case({"eks.add_ons": [{"name": name, "configuration": broken}]}, {"eks.add_ons": [{"name": name} | kept]})
+            for name, broken, kept in (
+                ("coredns", {"replicaCount": "2"}, {"configuration": {"replicaCount": 2}}),
+                ("coredns", {"resources": {"limits": {"cpu": 1}}}, {"configuration": {"nodeSelector": {"a": "b"}}}),
+                ("vpc-cni", {"env": {"WARM_IP_TARGET": 5}}, {"configuration": {"env": {"WARM_IP_TARGET": "5"}}}),
+                ("vpc-cni", {"enableNetworkPolicy": "false"}, {"configuration": {"enableNetworkPolicy": "true"}}),
+            )
+        ),
+        Case(
+            {"eks.add_ons": [{"name": "metrics-server", "namespace": "metrics"}]},
+            {"eks.add_ons": [{"name": "agent", "namespace": "metrics", "configuration": {"any": ["thing"]}}]},
+        ),
+        Case(
+            {"eks.add_ons": [{"name": "agent", "role": {"policies": [READ_ONLY]} | NAMED}]},
+            {"eks.add_ons": [{"name": "agent", "namespace": "agents", "role": {"policies": [READ_ONLY]} | NAMED}]},
+        ),
+        Case(
+            {"eks.add_ons": [{"name": "metrics-server", "role": {"policies": [READ_ONLY]}}]},
+            {"eks.add_ons": [{"name": "aws-ebs-csi-driver", "role": {"policies": [READ_ONLY]}}]},
+        ),
+        Case(
+            {"eks.add_ons": [{"name": "vpc-cni", "role": {"policies": ["arn:aws:iam::444455556666:policy/Cni"]}}]},
+            {"eks.add_ons": [{"name": "vpc-cni", "role": {"policies": ["arn:aws:iam::111122223333:policy/Cni"]}}]},
+        ),
+    ],
+    "V98": [
+        Case({"eks.add_ons": [{"name": "coredns", "configuration": {"replicas": 2}}]}),
+        Case({"eks.add_ons": [{"name": "vpc-cni", "configuration": {"env": {"WARM_TARGET": "5"}}}]}),
+    ],
+    "V99": [
+        *(
+            Case(
+                {"observability": {"alerts": {key: [receiver]}}},
+                {"observability": {"alerts": {key: [receiver]}, "container_insights": {}}},
+            )
+            for key, receiver in (("emails", "ml@example.com"), ("https", "https://alerts.example.com"))
+        ),
+        Case(
+            {"observability.alerts": {"emails": ["ml@example.com", "ml@example.com"]}},
+            {"observability": {"container_insights": {}}},
+        ),
+        Case({"observability": {"alerts": {"emails": ["ml@example.com"]}}}),
     ],
     "V100": [
         Case({"image.pip": ["einops==0.8.1"]}, {"mlflow": "managed", "image.pip": ["sagemaker-mlflow==0.5.0"]}),

@@ -172,6 +172,11 @@ def _events(backend: Any) -> Iterator[Found]:
             yield Found("AWS::Events::Rule", rule.name, rule.arn)
 
 
+def _cloudwatch(backend: Any) -> Iterator[Found]:
+    for alarm in backend.alarms.values():
+        yield Found("AWS::CloudWatch::Alarm", alarm.name, alarm.alarm_arn)
+
+
 def _fsx(backend: Any) -> Iterator[Found]:
     for identifier, system in backend.file_systems.items():
         yield Found("AWS::FSx::FileSystem", identifier, system.resource_arn, "DELETING" if system.deleting else "")
@@ -213,6 +218,7 @@ PENDING_DELETION = "pending deletion"
 
 SOURCES: dict[str, Source] = {
     "cloudformation": _nothing,  # the engine stores its stacks
+    "cloudwatch": _cloudwatch,
     "ec2": _ec2,
     "ecr": _ecr,
     "eks": _eks,

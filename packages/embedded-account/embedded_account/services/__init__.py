@@ -15,6 +15,7 @@ SERVICES = (
     "fsx.api",
     "kms",
     "sns",
+    "cloudwatch",
     "events",
     "iam.models",
     "iam.oidc",

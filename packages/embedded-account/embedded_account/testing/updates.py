@@ -64,6 +64,45 @@ FILTER = {
 CLUSTER_ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 
 CASES: dict[str, Case] = {
+    "AWS::CloudWatch::Alarm": Case(
+        {
+            "AlarmName": "a",
+            "AlarmDescription": "a",
+            "ActionsEnabled": True,
+            "AlarmActions": ["$topic"],
+            "ComparisonOperator": "GreaterThanThreshold",
+            "Dimensions": [{"Name": "ClusterName", "Value": "a"}],
+            "EvaluationPeriods": 1,
+            "InsufficientDataActions": ["$topic"],
+            "MetricName": "a",
+            "Namespace": "a",
+            "OKActions": ["$topic"],
+            "Period": 60,
+            "Statistic": "Sum",
+            "Tags": tags("a"),
+            "Threshold": 1.0,
+            "TreatMissingData": "breaching",
+        },
+        {
+            "ActionsEnabled": False,
+            "AlarmActions": ["$other_topic"],
+            "AlarmDescription": "b",
+            "ComparisonOperator": "LessThanThreshold",
+            "Dimensions": [{"Name": "ClusterName", "Value": "b"}],
+            "EvaluationPeriods": 2,
+            "InsufficientDataActions": ["$other_topic"],
+            "MetricName": "b",
+            "Namespace": "b",
+            "OKActions": ["$other_topic"],
+            "Period": 300,
+            "Statistic": "Maximum",
+            "Tags": tags("b"),
+            "Threshold": 2.0,
+            "TreatMissingData": "notBreaching",
+        },
+        {"DatapointsToAlarm": 1},
+        defaults=frozenset({"ActionsEnabled"}),
+    ),
     "AWS::EC2::EIP": Case({"Domain": "vpc"}, {"Tags": tags("b")}),
     "AWS::EC2::FlowLog": Case(
         {

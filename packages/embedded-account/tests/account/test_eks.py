@@ -228,6 +228,25 @@ def test_addon_creates_and_deletes_its_stand_in(eks: Eks) -> None:
     assert eks.kubernetes.names("daemonsets") == []
 
 
+def test_cloudwatchs_addon_has_a_namespace_of_its_own_that_goes_with_it(eks: Eks) -> None:
+    eks.create(bootstrapSelfManagedAddons=False)
+    eks.api.create_addon(clusterName="c", addonName="amazon-cloudwatch-observability")
+
+    assert eks.kubernetes.names("daemonsets") == ["cloudwatch-agent", "fluent-bit"]
+    assert "/api/v1/namespaces/amazon-cloudwatch" in eks.kubernetes.objects
+    eks.api.delete_addon(clusterName="c", addonName="amazon-cloudwatch-observability")
+    assert eks.kubernetes.names("daemonsets") == []
+    assert "/api/v1/namespaces/amazon-cloudwatch" not in eks.kubernetes.objects
+
+
+def test_an_addons_role_must_be_one_that_its_service_account_can_assume(eks: Eks) -> None:
+    eks.create(bootstrapSelfManagedAddons=False)
+    role = make_role(eks.account, "agents", "ec2.amazonaws.com").attributes()["Arn"]
+    with pytest.raises(eks.api.exceptions.InvalidParameterException, match="amazon-cloudwatch:cloudwatch-agent"):
+        eks.api.create_addon(clusterName="c", addonName="amazon-cloudwatch-observability", serviceAccountRoleArn=role)
+    assert eks.api.list_addons(clusterName="c")["addons"] == []
+
+
 def test_addons_of_a_forgotten_cluster_are_not_those_of_a_new_one(eks: Eks) -> None:
     eks.create()
     eks.api.create_addon(clusterName="c", addonName="coredns")

@@ -131,8 +131,19 @@ def make_notifications(clients: Clients) -> Callable[[], None]:
     subscribed = sns.subscribe(TopicArn=topic, Protocol="email", Endpoint="a@example.org", ReturnSubscriptionArn=True)
     events.put_rule(Name="rule", EventPattern='{"source": ["aws.sagemaker"]}')
     queue = sqs.create_queue(QueueName="q")["QueueUrl"]
+    clients("cloudwatch").put_metric_alarm(
+        AlarmName="a",
+        ComparisonOperator="LessThanThreshold",
+        EvaluationPeriods=1,
+        MetricName="m",
+        Namespace="n",
+        Period=60,
+        Statistic="Sum",
+        Threshold=1,
+    )
 
     def delete() -> None:
+        clients("cloudwatch").delete_alarms(AlarmNames=["a"])
         sqs.delete_queue(QueueUrl=queue)
         events.delete_rule(Name="rule")
         sns.unsubscribe(SubscriptionArn=subscribed["SubscriptionArn"])
@@ -169,7 +180,13 @@ def make_notifications(clients: Clients) -> Callable[[], None]:
         ),
         (
             make_notifications,
-            {"AWS::Events::Rule", "AWS::SNS::Subscription", "AWS::SNS::Topic", "sqs:queue"},
+            {
+                "AWS::CloudWatch::Alarm",
+                "AWS::Events::Rule",
+                "AWS::SNS::Subscription",
+                "AWS::SNS::Topic",
+                "sqs:queue",
+            },
         ),
     ],
 )

@@ -169,3 +169,21 @@ def test_clusters_events_and_states_reach_eventbridge(account: Account, resource
     assert [detail["EventDetails"]["EventLevel"] for detail in details if "EventDetails" in detail] == ["Info", "Error"]
     assert all(detail.get("EventDetails", detail)["ClusterName"] == "ml" for detail in details)
     assert "hidden" not in str(details)
+
+
+ALARM = {
+    "ComparisonOperator": "GreaterThanOrEqualToThreshold",
+    "EvaluationPeriods": 1,
+    "MetricName": "failed",
+    "Namespace": "ContainerInsights",
+    "Period": 300,
+    "Statistic": "Maximum",
+    "Threshold": 1.0,
+}
+
+
+def test_an_alarm_on_a_topic_that_does_not_exist_is_refused(clients: Clients, resources: Resources, topic: str) -> None:
+    resources.create("AWS::CloudWatch::Alarm", {**ALARM, "AlarmActions": [topic]}, name="kept")
+    with RefusedWith(None, ":gone does not exist"):
+        resources.create("AWS::CloudWatch::Alarm", {**ALARM, "AlarmActions": [f"{topic}:gone"]}, name="refused")
+    assert [alarm["AlarmName"] for alarm in clients("cloudwatch").describe_alarms()["MetricAlarms"]] == ["kept"]

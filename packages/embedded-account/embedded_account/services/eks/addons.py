@@ -16,7 +16,7 @@ from embedded_account.context import Account
 from embedded_account.kubernetes.api import Api, ApiError, Object
 from embedded_account.services.eks.errors import in_use, invalid_parameter, not_found
 from embedded_account.services.eks.records import ClusterRecords
-from embedded_account.services.eks.stand_ins import STAND_INS
+from embedded_account.services.eks.stand_ins import SERVICE_ACCOUNTS, STAND_INS
 from embedded_account.services.iam.access import find_role
 
 DEFAULT_ADDONS: Final = ("vpc-cni", "kube-proxy", "coredns")
@@ -69,7 +69,7 @@ class Addons:
                 f"Addon {name} specified is not supported in {cluster.version} kubernetes version by this "
                 f"rehearsal; it has {', '.join(sorted(STAND_INS))}"
             )
-        configuration = self._check(request)
+        configuration = self._check(name, request)
         with self._lock:
             addons = self._addons.setdefault(cluster_name, {})
             if name in addons:
@@ -81,7 +81,7 @@ class Addons:
 
     def update(self, cluster_name: str, name: str, request: Mapping[str, Any]) -> dict[str, Any]:
         """Carry out an UpdateAddon request and return its Update."""
-        addon, configuration = self.get(cluster_name, name), self._check(request)
+        addon, configuration = self.get(cluster_name, name), self._check(name, request)
         for key in ("addonVersion", "serviceAccountRoleArn", "configurationValues"):
             if request.get(key):
                 addon[key] = request[key]
@@ -94,7 +94,7 @@ class Addons:
         addon = self.get(cluster_name, name)
         if not preserve:
             api = self._account.clusters.get(cluster_name).control_plane.api
-            for item in STAND_INS[name]({}):
+            for item in reversed(STAND_INS[name]({})):
                 _delete(api, item)
         del self._addons[cluster_name][name]
         return addon | {"status": "DELETING"}
@@ -105,13 +105,18 @@ class Addons:
         for item in STAND_INS[name](configuration or {}):
             api.patch(f"{_path(item)}?fieldManager=eks&force=true", item, _APPLY)
 
-    def _check(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def _check(self, name: str, request: Mapping[str, Any]) -> dict[str, Any]:
         """Raise EKS's error for an invalid request; return the parsed configuration values."""
         version, role = request.get("addonVersion"), request.get("serviceAccountRoleArn")
         if version and not _VERSION.fullmatch(version):
             raise invalid_parameter(f"Addon version specified is not supported: {version}")
-        if role and not find_role(self._account, role):
+        found = find_role(self._account, role) if role else None
+        if role and not found:
             raise invalid_parameter(f"The role {role} does not exist")
+        subject = SERVICE_ACCOUNTS.get(name)
+        if found and subject and subject not in json.dumps(_document(found.assume_role_policy_document)):
+            # EKS would accept it, and the add-on's pods would get no credentials.
+            raise invalid_parameter(f"The role {role} cannot be assumed by {subject}, the add-on's service account")
         resolve = request.get("resolveConflicts", "NONE")
         if resolve not in _RESOLVE_CONFLICTS:
             raise invalid_parameter(f"resolveConflicts {resolve} is invalid. Allowed: {', '.join(_RESOLVE_CONFLICTS)}")
@@ -123,6 +128,10 @@ class Addons:
         if not isinstance(configuration, dict):
             raise invalid_parameter("ConfigurationValue provided is not a JSON object")
         return configuration
+
+
+def _document(policy: Any) -> Any:
+    return json.loads(policy) if isinstance(policy, str) else policy
 
 
 def _record(account: Account, cluster_name: str, request: Mapping[str, Any], now: datetime) -> Addon:
@@ -146,6 +155,8 @@ def _path(item: Object) -> str:
     group = item["apiVersion"]
     root = f"/api/{group}" if "/" not in group else f"/apis/{group}"
     metadata = item["metadata"]
+    if item["kind"] == "Namespace":
+        return f"{root}/namespaces/{quote(metadata['name'])}"
     return f"{root}/namespaces/{metadata['namespace']}/{_PLURALS[item['kind']]}/{quote(metadata['name'])}"
 
 

@@ -75,6 +75,16 @@ def _node_monitoring_agent(_configuration: Mapping[str, Any]) -> list[Object]:
     return _daemon_set(name, {"app.kubernetes.io/name": name}, {name: {"cpu": "10m", "memory": "30Mi"}})
 
 
+def _cloudwatch_observability(_configuration: Mapping[str, Any]) -> list[Object]:
+    """Return the agents of every node and the operator, in a namespace of their own; those of accelerators are not."""
+    operator = "amazon-cloudwatch-observability-controller-manager"
+    agents = _daemon_set("cloudwatch-agent", {"app": "cloudwatch-agent"}, {"agent": {"cpu": "250m", "memory": "128Mi"}})
+    [_, logs] = _daemon_set("fluent-bit", {"k8s-app": "fluent-bit"}, {"logs": {"cpu": "400m", "memory": "250Mi"}})
+    logs["spec"]["template"]["spec"]["serviceAccountName"] = "cloudwatch-agent"
+    made = [*agents, logs, *_deployment(operator, {"control-plane": operator}, {"cpu": "100m", "memory": "64Mi"})]
+    return _in_own_namespace("amazon-cloudwatch", made)
+
+
 STAND_INS: Final[dict[str, Callable[[Mapping[str, Any]], list[Object]]]] = {
     "vpc-cni": _vpc_cni,
     "kube-proxy": _kube_proxy,
@@ -82,8 +92,29 @@ STAND_INS: Final[dict[str, Callable[[Mapping[str, Any]], list[Object]]]] = {
     "eks-pod-identity-agent": _pod_identity_agent,
     "eks-node-monitoring-agent": _node_monitoring_agent,
     "metrics-server": _metrics_server,
+    "amazon-cloudwatch-observability": _cloudwatch_observability,
 }
 """The function that builds an add-on's objects from its configuration values, by add-on."""
+
+
+SERVICE_ACCOUNTS: Final[dict[str, str]] = {
+    "amazon-cloudwatch-observability": "system:serviceaccount:amazon-cloudwatch:cloudwatch-agent",
+}
+"""Who assumes an add-on's role, by add-on (CloudWatch user guide, install-CloudWatch-Observability-EKS-addon)."""
+
+
+def _deployment(name: str, labels: Mapping[str, str], requests: Mapping[str, str]) -> list[Object]:
+    deployment = _object("apps/v1", "Deployment", name, labels)
+    template = _template(name, labels, {name: requests}, [])
+    deployment["spec"] = {"replicas": 1, "selector": {"matchLabels": dict(labels)}, "template": template}
+    return [_object("v1", "ServiceAccount", name, labels), deployment]
+
+
+def _in_own_namespace(namespace: str, made: list[Object]) -> list[Object]:
+    for item in made:
+        item["metadata"]["namespace"] = namespace
+    metadata = {"name": namespace, "labels": dict(STAND_IN)}
+    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, *made]
 
 
 def _daemon_set(name: str, labels: Mapping[str, str], containers: Mapping[str, Mapping[str, str]]) -> list[Object]:

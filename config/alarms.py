@@ -1,0 +1,112 @@
+"""CloudWatch's alarms of `observability.container_insights`: the metric, when it is wrong, and where the runbook is.
+
+Metrics and dimensions are those of tests/synth/stacks/cloudwatch_metrics.yaml, which names the source of each.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from config.model import Environment
+
+RUNBOOK: Final = "docs/operate/observe-aws.md"
+CONTAINER_INSIGHTS: Final = "ContainerInsights"
+FSX: Final = "AWS/FSx"
+_FREE_PART: Final = 0.1
+"""Lustre spreads files unevenly: writes fail before the last byte is used (FSx for Lustre user guide, performance)."""
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """An alarm that fires if `statistic` of the metric breaks the limit in each of `periods` of five minutes.
+
+    `of` names the dimension: the EKS cluster, or the file system.
+    """
+
+    name: str
+    summary: str
+    namespace: str
+    metric: str
+    of: Literal["ClusterName", "FileSystemId"]
+    statistic: Literal["Maximum", "Sum"]
+    periods: int
+    threshold: Callable[[Environment], float] = lambda _: 1
+    below: bool = False
+    applies: Callable[[Environment], bool] = lambda _: True
+
+    @property
+    def runbook(self) -> str:
+        """The heading of the page that says what to do."""
+        return f"{RUNBOOK}#{self.name.lower()}"
+
+
+def _has_efa(environment: Environment) -> bool:
+    return any(group.type.efa for group in environment.hyperpod.instance_groups)
+
+
+def _owns_file_system(environment: Environment) -> bool:
+    return not environment.fsx.existing and not environment.fsx.dynamic
+
+
+def _free_bytes(environment: Environment) -> float:
+    return environment.fsx.capacity_gib * 2**30 * _FREE_PART
+
+
+ALARMS: Final = (
+    Alarm(
+        "NodeNotReplaced",
+        "HyperPod has marked a node for replacement, and it is still there after half an hour.",
+        CONTAINER_INSIGHTS,
+        "hyperpod_node_health_status_unschedulable_pending_replacement",
+        "ClusterName",
+        "Maximum",
+        6,
+    ),
+    Alarm(
+        "NodeNotRebooted",
+        "HyperPod has marked a node for a reboot, and it still waits after half an hour.",
+        CONTAINER_INSIGHTS,
+        "hyperpod_node_health_status_unschedulable_pending_reboot",
+        "ClusterName",
+        "Maximum",
+        6,
+    ),
+    Alarm(
+        "NodeFailed",
+        "A node of the EKS cluster has had a failed condition for a quarter of an hour.",
+        CONTAINER_INSIGHTS,
+        "cluster_failed_node_count",
+        "ClusterName",
+        "Maximum",
+        3,
+    ),
+    Alarm(
+        "EfaDrops",
+        "EFA interfaces have dropped received packets for a quarter of an hour.",
+        CONTAINER_INSIGHTS,
+        "node_efa_rx_dropped",
+        "ClusterName",
+        "Maximum",
+        3,
+        applies=_has_efa,
+    ),
+    Alarm(
+        "FileSystemFull",
+        "Less than a tenth of the file system is free.",
+        FSX,
+        "FreeDataStorageCapacity",
+        "FileSystemId",
+        "Sum",
+        1,
+        threshold=_free_bytes,
+        below=True,
+        applies=_owns_file_system,
+    ),
+)
+
+
+def alarms_of(environment: Environment) -> tuple[Alarm, ...]:
+    """Return the alarms that the environment has."""
+    if not environment.container_insights:
+        return ()
+    return tuple(alarm for alarm in ALARMS if alarm.applies(environment))

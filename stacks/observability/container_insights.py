@@ -1,0 +1,119 @@
+"""CloudWatch Container Insights: the add-on with its role and log groups, and the alarms on its metrics."""
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from config import Environment
+from config.alarms import Alarm, alarms_of
+from config.facts.add_ons import CLOUDWATCH, known_add_ons
+from config.model import ContainerInsights
+from stacks.eks.add_ons import eks_add_on
+from stacks.shared.irsa import IrsaRole
+from stacks.shared.nag_suppressions import acknowledge, wildcard
+
+LOG_GROUPS: Final = ("application", "dataplane", "host", "performance")
+"""The agents' log groups below /aws/containerinsights/CLUSTER (CloudWatch user guide, Container-Insights-EKS-logs)."""
+_CONFIGURATION: Final = {
+    # Without a configuration the agent also collects traces (Application Signals), for which it has no right.
+    "agent": {"config": {"logs": {"metrics_collected": {"kubernetes": {"enhanced_container_insights": True}}}}}
+}
+_PERIOD_SECONDS: Final = 300
+
+
+class Insights(Construct):
+    """The add-on, after log groups that keep events for a stated time and a role that may write only to them."""
+
+    def __init__(
+        self, scope: Construct, id: str, *, cluster: eks.ICluster, cluster_name: str, settings: ContainerInsights
+    ) -> None:
+        super().__init__(scope, id)
+        groups = [
+            logs.CfnLogGroup(
+                self,
+                f"Log-{name}",
+                log_group_name=f"/aws/containerinsights/{cluster_name}/{name}",
+                retention_in_days=settings.log_retention_days,
+            )
+            for name in LOG_GROUPS
+        ]
+        for group in groups:
+            group.apply_removal_policy(RemovalPolicy.DESTROY)
+        add_on = eks_add_on(
+            self,
+            CLOUDWATCH,
+            cluster=cluster,
+            configuration=json.dumps(_CONFIGURATION),
+            role_arn=self._role(cluster, cluster_name).arn,
+        )
+        # The agents create a missing group, without a retention, and nobody would delete it.
+        add_on.node.add_dependency(*groups)
+
+    def _role(self, cluster: eks.ICluster, cluster_name: str) -> IrsaRole:
+        stack, known = Stack.of(self), known_add_ons()[CLOUDWATCH]
+        own = f"arn:aws:logs:{stack.region}:{stack.account}:log-group:/aws/containerinsights/{cluster_name}"
+        role = IrsaRole(
+            self,
+            "Role",
+            cluster=cluster,
+            namespace=known.namespace,
+            service_account=known.service_account,
+            description="CloudWatch agents: metrics and logs of this cluster",
+            statements=[
+                iam.PolicyStatement(
+                    actions=["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
+                    resources=[f"{own}/{name}:*" for name in LOG_GROUPS],
+                ),
+                iam.PolicyStatement(
+                    actions=["cloudwatch:PutMetricData"],
+                    resources=["*"],
+                    conditions={"StringEquals": {"cloudwatch:namespace": "ContainerInsights"}},
+                ),
+                iam.PolicyStatement(
+                    actions=["ec2:DescribeTags", "ec2:DescribeVolumes", "logs:DescribeLogGroups"], resources=["*"]
+                ),
+            ],
+        )
+        reason = "PutMetricData and Describe calls have no resource type; metrics are limited to their namespace"
+        acknowledge(role, reason, wildcard("*"))
+        reason = "The agents name their streams; the log groups limit them"
+        acknowledge(role, reason, *(wildcard(f"{own}/{name}:*") for name in LOG_GROUPS))
+        return role
+
+
+class Alarms(Construct):
+    """The alarms of `config.alarms`, each with its runbook in the description, sent to one topic."""
+
+    def __init__(
+        self, scope: Construct, id: str, *, environment: Environment, topic: sns.ITopic, dimensions: Mapping[str, str]
+    ) -> None:
+        super().__init__(scope, id)
+        for alarm in alarms_of(environment):
+            self._alarm(alarm, environment, topic, dimensions[alarm.of])
+
+    def _alarm(self, alarm: Alarm, environment: Environment, topic: sns.ITopic, of: str) -> None:
+        cloudwatch.CfnAlarm(
+            self,
+            alarm.name,
+            alarm_description=f"{alarm.summary} Runbook: {alarm.runbook}",
+            namespace=alarm.namespace,
+            metric_name=alarm.metric,
+            dimensions=[cloudwatch.CfnAlarm.DimensionProperty(name=alarm.of, value=of)],
+            statistic=alarm.statistic,
+            period=_PERIOD_SECONDS,
+            evaluation_periods=alarm.periods,
+            threshold=alarm.threshold(environment),
+            comparison_operator="LessThanThreshold" if alarm.below else "GreaterThanOrEqualToThreshold",
+            # A cluster without nodes, as after `ops scale`, has no metrics and no fault.
+            treat_missing_data="notBreaching",
+            alarm_actions=[topic.topic_arn],
+            ok_actions=[topic.topic_arn],
+        )
