@@ -12,7 +12,7 @@ from rehearsal.run.cdk import Cdk, changed_stacks, require_node
 from rehearsal.run.cluster import has, wait_for
 from rehearsal.run.project import Project
 from rehearsal.run.steps import Rehearsal, RehearsalError
-from rehearsal.slurm import programs, proof
+from rehearsal.slurm import jobs, programs, proof
 from rehearsal.slurm.cluster import SlurmCluster
 
 _ROLLED_BACK: Final = "the rehearsal rolls this update back"
@@ -76,6 +76,7 @@ class SlurmRehearsal(Rehearsal):
             try:
                 with SlurmCluster(self.directory / "slurm", proof.groups_of(self.environment), self.slurm) as cluster:
                     proof.prove(cluster, step.see)
+                    jobs.prove(cluster, self.slurm, step.see)
             except ProcessError as error:
                 raise RehearsalError(str(error)) from error
 

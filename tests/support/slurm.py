@@ -10,6 +10,7 @@ from embedded_account.machine.processes import ProcessError
 from rehearsal.slurm import programs
 from rehearsal.slurm.cluster import SlurmCluster
 from rehearsal.slurm.configuration import Group
+from tests.support.waiting import wait_until
 
 GROUPS: Final = (
     Group("controller-machine", 1, "controller"),
@@ -24,3 +25,11 @@ def slurm_cluster(directory: Path, groups: Sequence[Group] = GROUPS) -> SlurmClu
         return SlurmCluster(directory, groups, programs.ensure())
     except ProcessError as error:
         pytest.skip(str(error))
+
+
+def wait_until_saved(cluster: SlurmCluster, job: int) -> None:
+    """Wait until the controller has written a running job to its state: it does so within seconds, not at once."""
+    mark = f"saved-{job}"
+    cluster.run("scontrol", "update", f"JobId={job}", f"Comment={mark}")
+    state = cluster.directory / "state" / "job_state"
+    wait_until(lambda: state.exists() and mark.encode() in state.read_bytes(), "the controller saves its state")
