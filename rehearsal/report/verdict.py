@@ -35,6 +35,7 @@ SIMULATED_WITH_SLURM: Final = (
     *SIMULATED[:3],
     "nodes: their states, failures and replacements",
     "file systems: nothing is mounted; there are no GPUs, no EFA and no FSx",
+    "Slurm's jobs: stand-ins for torchrun and for `srun --auto-resume=1`, HyperPod's plugin; Slurm requeues",
     *SIMULATED[8:],
 )
 

@@ -16,7 +16,7 @@ from rehearsal.run.cdk import Cdk, changed_stacks, require_node
 from rehearsal.run.cluster import has, wait_for
 from rehearsal.run.project import Project
 from rehearsal.run.steps import Rehearsal, RehearsalError
-from rehearsal.slurm import programs, proof
+from rehearsal.slurm import jobs, programs, proof
 from rehearsal.slurm.cluster import SlurmCluster
 from rehearsal.slurm.scripted import DeployedScripts
 from rehearsal.slurm.scripts import PARAMETERS
@@ -129,6 +129,7 @@ class SlurmRehearsal(Rehearsal):
                         what = "munge and Slurm" if scripts.start_slurm else "munge; Slurm then starts as with HyperPod"
                         step.see(f"the deployed scripts started on {len(cluster.nodes)} nodes: {what}")
                     proof.prove(cluster, step.see)
+                    jobs.prove(cluster, self.slurm, step.see)
             except ProcessError as error:
                 raise RehearsalError(str(error)) from error
 

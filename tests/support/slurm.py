@@ -11,6 +11,7 @@ from rehearsal.slurm import programs
 from rehearsal.slurm.cluster import SlurmCluster
 from rehearsal.slurm.configuration import Group
 from rehearsal.slurm.scripted import DeployedScripts
+from tests.support.waiting import wait_until
 
 GROUPS: Final = (
     Group("controller-machine", 1, "controller"),
@@ -31,3 +32,11 @@ def slurm_cluster(
         return SlurmCluster(directory, groups, programs.ensure(), state=state, scripts=scripts)
     except ProcessError as error:
         pytest.skip(str(error))
+
+
+def wait_until_saved(cluster: SlurmCluster, job: int) -> None:
+    """Wait until the controller has written a running job to its state: it does so within seconds, not at once."""
+    mark = f"saved-{job}"
+    cluster.run("scontrol", "update", f"JobId={job}", f"Comment={mark}")
+    state = cluster.directory / "state" / "job_state"
+    wait_until(lambda: state.exists() and mark.encode() in state.read_bytes(), "the controller saves its state")

@@ -1,0 +1,73 @@
+"""Trainings of ray_jobs/slurm/ on real Slurm, without Ray: killed ones end with the weights of undisturbed ones."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from rehearsal.slurm.cluster import SlurmCluster
+from tests.jobs.support.slurm_jobs import KINDS, STEPS, Job, assert_equal, slurm, submit, undisturbed
+from tests.support.slurm import wait_until_saved
+
+KILLS = ("first node", "second node", "controller", "worker", "node and controller")
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("kind", KINDS)
+def test_job_of_a_lost_node_ends_like_an_undisturbed_one(tmp_path: Path, kind: str) -> None:
+    """The node of the batch script is lost between two checkpoints; Slurm requeues the job on its replacement."""
+    job = Job(tmp_path / "jobs", kind)
+    job.hold(12)
+    with slurm(job) as cluster, undisturbed(tmp_path / "undisturbed", kind) as (expected, process):
+        number = submit(cluster, job)
+        job.wait_until_held(12)
+        lost = cluster.compute[0]
+        cluster.kill(lost)
+        cluster.wait_for(number, "PENDING")
+        cluster.start(lost)
+        job.release()
+        assert cluster.wait_for(number, "COMPLETED", "FAILED") == "COMPLETED", job.output
+        assert process.wait() == 0, expected.output
+    assert "attempt 0002.01: resumes from step 10 (000000010@0001.01" in job.output
+    assert_equal(job.weights, expected.weights)
+
+
+@pytest.mark.long
+def test_five_random_kills_leave_the_result_of_an_undisturbed_training(tmp_path: Path, draw: random.Random) -> None:
+    kind = draw.choice(KINDS)
+    steps = sorted(draw.sample(range(1, STEPS), len(KILLS)))
+    kills = draw.sample(KILLS, len(KILLS))
+    print(kind, dict(zip(steps, kills, strict=True)))
+    job = Job(tmp_path / "jobs", kind)
+    job.hold(steps[0])
+    with slurm(job) as cluster, undisturbed(tmp_path / "undisturbed", kind) as (expected, process):
+        number = submit(cluster, job)
+        for step, following, kill in zip(steps, [*steps[1:], None], kills, strict=True):
+            job.wait_until_held(step)
+            wait_until_saved(cluster, number)
+            strike(cluster, kill)
+            if following is None:
+                job.release()
+            else:
+                job.hold(following)
+        assert cluster.wait_for(number, "COMPLETED", "FAILED") == "COMPLETED", job.output
+        assert process.wait() == 0, expected.output
+    assert "attempt 0005.01: resumes from step" in job.output
+    assert_equal(job.weights, expected.weights)
+
+
+def strike(cluster: SlurmCluster, kill: str) -> None:
+    """Kill a part of the cluster, and start it again once Slurm knows that it is lost."""
+    first, second = cluster.compute
+    if kill == "worker":
+        cluster.run("pkill", "-KILL", "-f", "python[0-9.]* -u train_", on=first)
+        return
+    lost = {"first node": first, "second node": second, "node and controller": second}.get(kill)
+    if lost:
+        cluster.kill(lost)
+    if "controller" in kill:
+        cluster.kill(cluster.controller)
+        cluster.start(cluster.controller)
+    if lost:
+        cluster.wait_for_node(lost, "down*")
+        cluster.start(lost)

@@ -1,0 +1,67 @@
+"""The batch scripts of ray_jobs/slurm/ on real Slurm. A stand-in for torchrun shows what the scripts themselves do.
+
+tests/jobs/test_slurm_jobs.py runs the trainings.
+"""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from rehearsal.slurm import jobs, programs
+from rehearsal.slurm.cluster import SlurmCluster
+from rehearsal.slurm.jobs import Jobs
+from tests.support.slurm import slurm_cluster, wait_until_saved
+from tests.support.waiting import wait_until
+
+NODES = ["ip-10-1-3-10", "ip-10-1-3-11"]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
+    with slurm_cluster(tmp_path_factory.mktemp("slurm") / "cluster") as started:
+        yield started
+
+
+def test_failing_training_is_requeued_a_bounded_number_of_times(cluster: SlurmCluster) -> None:
+    failing = Jobs(cluster, programs.ensure(), "exit 7")
+    number = failing.submit(MAX_FAILURES="1")
+    assert cluster.wait_for(number, "COMPLETED", "FAILED") == "FAILED"
+    assert sorted(set(re.findall(r"start (\d): node", failing.output))) == ["0", "1"]
+    assert failing.output.count("is requeued") == 1
+    assert "fix the cause" in failing.output
+
+
+def test_rehearsed_job_is_requeued_and_ends(cluster: SlurmCluster) -> None:
+    """`make rehearse ENV=slurm` says the same."""
+    seen: list[str] = []
+    jobs.prove(cluster, programs.ensure(), seen.append)
+    assert "failed, was requeued and ended" in seen[0]
+    assert "--auto-resume=1: a stand-in" in seen[1]
+
+
+def test_nodes_are_those_of_the_job_and_not_of_a_stale_variable(cluster: SlurmCluster) -> None:
+    """HyperPod leaves SLURM_JOB_NODELIST as it was when it replaces a node."""
+    copied = Jobs(cluster, programs.ensure(), "exit 0")
+    stale = ("env", "SLURM_JOB_NODELIST=ip-10-9-9-[8-9]")
+    activated = f". {copied.directory}/environment/bin/activate && exec {copied.directory}/torchrun.sh train.py"
+    said = cluster.run("srun", "--nodes=2", *stale, "bash", "-c", activated)
+    words = [line.split() for line in said.splitlines() if line.startswith("torchrun --")]
+    assert len(words) == 2
+    assert all({"--nnodes=2", "--master-addr=" + NODES[0], "train.py"} <= set(each) for each in words)
+    assert {word for each in words for word in each if "rank" in word} == {"--node-rank=0", "--node-rank=1"}
+    assert re.findall(r"node 0 of 2 is (\S+),", said) == NODES[:1]
+
+
+def test_training_continues_while_the_controller_is_replaced(cluster: SlurmCluster) -> None:
+    waiting = Jobs(cluster, programs.ensure(), "until [ -e go ]; do sleep 0.1; done")
+    number = waiting.submit()
+    cluster.wait_for(number, "RUNNING")
+    wait_until(lambda: waiting.output.count("torchrun --") == 2, "both nodes train")
+    wait_until_saved(cluster, number)
+    cluster.kill(cluster.controller)
+    cluster.start(cluster.controller)
+    cluster.wait_for(number, "RUNNING")
+    (waiting.directory / "go").touch()
+    assert cluster.wait_for(number, "COMPLETED", "FAILED") == "COMPLETED"
+    assert "start 1" not in waiting.output
