@@ -26,6 +26,7 @@ MODULES: Final = {
     "ray_resume.integrations.transformers": None,
     "ray_resume.integrations.accelerate": None,
     "ray_resume.integrations.deepspeed": None,
+    "ray_resume.integrations.torchrun": None,
 }
 """The modules, and the names of each; None: those in its `__all__`."""
 

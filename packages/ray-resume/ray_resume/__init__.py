@@ -5,7 +5,8 @@ The contract with the program or person that starts a job (usually the job super
     RUN_NAME      the run: the same for every attempt, and the name of its folder; default: the job's own
     RUN_ATTEMPT   1, 2, 3, …: the number of this attempt; default: one more than the newest attempt that began
     RUN_SERIES    whose count RUN_ATTEMPT is: another submitter of the run begins with 1 again, and is continued from
-                  the attempts in the storage; letters, digits and dashes. By hand, set neither of the two
+                  the attempts in the storage; letters, digits and dashes. By hand, set neither of the two. In a job of
+                  Slurm, both come from the job's number and SLURM_RESTART_COUNT
     RUN_STORAGE   where runs are kept: a path that every node sees (/fsx/ray/runs) or s3://bucket/prefix
     RUN_MEMORY_TIER
                   the address of the memory tier that keeps checkpoints in the memory of the nodes; default: none
@@ -51,6 +52,8 @@ A minimal job:
 
     run = ray_resume.Run.from_environment("my-run", "/fsx/ray/runs", every=100)
     ray_resume.main(run, train, {"steps": 1000}, ray_resume.workers(16, gpu=True))
+
+Without Ray, under torchrun: ray_resume.integrations.torchrun.main(run, train, {"steps": 1000})
 """
 
 from __future__ import annotations
@@ -59,6 +62,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from ray_resume.checkpoint_store import Keep
     from ray_resume.elastic.sizes import Elastic
     from ray_resume.output.keeper import keep_output
     from ray_resume.runs import InvalidInputError, Run, RunFailedError, first_use
@@ -69,6 +73,7 @@ __all__ = [
     "Checkpoints",
     "Elastic",
     "InvalidInputError",
+    "Keep",
     "Run",
     "RunFailedError",
     "first_use",
@@ -83,6 +88,7 @@ _MODULES: Final = {
     **dict.fromkeys(("fit", "main", "workers"), "training"),
     "Checkpoints": "worker",
     "Elastic": "elastic.sizes",
+    "Keep": "checkpoint_store",
     "keep_output": "output.keeper",
 }
 

@@ -18,12 +18,13 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
-
-from ray.train import CheckpointConfig
+from typing import TYPE_CHECKING, Any, Literal
 
 from ray_resume import data_order, extending
 from ray_resume.storage import RunStorage
+
+if TYPE_CHECKING:
+    from ray.train import CheckpointConfig
 
 MANIFEST = "manifest.json"
 _WRITER = re.compile(r"(?P<attempt>\d{4,})\.(?P<group>\d{2,})")
@@ -40,7 +41,7 @@ class RunInUseError(Exception):
 
 @dataclass(frozen=True, order=True)
 class Writer:
-    """A group of workers: the `group`-th that Ray Train started within the run's attempt."""
+    """A group of workers: the `group`-th that began within the run's attempt."""
 
     attempt: int
     group: int
@@ -73,6 +74,18 @@ class Saved:
     def parse(cls, name: str) -> Saved | None:
         found = _NAME.fullmatch(name)
         return found and cls(int(found["step"]), Writer(int(found["attempt"]), int(found["group"])))
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Which checkpoints of a run stay: the `num_to_keep` newest ones (None: all), or the best ones by a metric.
+
+    Its fields have the names of those of Ray Train's `CheckpointConfig`, which a run takes, too.
+    """
+
+    num_to_keep: int | None = None
+    checkpoint_score_attribute: str | None = None
+    checkpoint_score_order: Literal["max", "min"] = "max"
 
 
 class CheckpointStore:
@@ -194,6 +207,12 @@ class CheckpointStore:
         content = self.storage.read(f"{saved.folder}/{MANIFEST}")
         return None if content is None else json.loads(content)
 
+    def outcome(self) -> dict[str, Any]:
+        """Return the name of the newest checkpoint and its metrics, as in DONE.json."""
+        last = next(self.history(), None)
+        manifest = self.manifest(last) if last else None
+        return {"checkpoint": last and last.name, "metrics": manifest["metrics"] if manifest else {}}
+
     def is_whole(self, saved: Saved) -> bool:
         """Return whether all files in the manifest exist in their full size."""
         manifest = self.manifest(saved)
@@ -216,7 +235,7 @@ class CheckpointStore:
             origin = parents.get(writer)
             writer, last_step = (origin.writer, origin.step) if origin else (None, 0)
 
-    def prune(self, config: CheckpointConfig) -> None:
+    def prune(self, config: CheckpointConfig | Keep) -> None:
         """Remove what `config` does not keep; the newest checkpoint always stays."""
         history = list(self.history())
         keep = set(history[:1]) | set(_ranked(self, history, config)[: config.num_to_keep])
@@ -237,7 +256,7 @@ class CheckpointStore:
                 self.storage.remove(saved.folder)
 
 
-def _ranked(store: CheckpointStore, history: list[Saved], config: CheckpointConfig) -> list[Saved]:
+def _ranked(store: CheckpointStore, history: list[Saved], config: CheckpointConfig | Keep) -> list[Saved]:
     attribute = config.checkpoint_score_attribute
     if attribute is None:
         return history

@@ -17,13 +17,19 @@ def world_size() -> int:
     return dist.get_world_size() if dist.is_initialized() else 1
 
 
-def by_rank_0(call: Callable[[], Any], group: dist.ProcessGroup | None = None) -> Any:
-    """Run `call` at rank 0; return or raise the outcome at every worker. `group` is that of the training by default."""
+def by_rank_0(
+    call: Callable[[], Any], group: dist.ProcessGroup | None = None, *, errors: tuple[type[Exception], ...] = ()
+) -> Any:
+    """Run `call` at rank 0; return or raise the outcome at every worker. `group` is that of the training by default.
+
+    Raised at every worker are OSError, StaleAttemptError and `errors`.
+    """
     answer: list[Any] = [None, None]
+    told: tuple[type[Exception], ...] = (OSError, StaleAttemptError, *errors)
     if not dist.is_initialized() or dist.get_rank() == 0:
         try:
             answer = [call(), None]
-        except (OSError, StaleAttemptError) as error:
+        except told as error:
             answer = [None, error]
     if dist.is_initialized():
         dist.broadcast_object_list(answer, group=group)

@@ -8,15 +8,16 @@ import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from ray.train import CheckpointConfig
+from typing import TYPE_CHECKING, Any
 
 from ray_resume import warm_start
-from ray_resume.checkpoint_store import CheckpointStore, RunInUseError, as_json, now
+from ray_resume.checkpoint_store import CheckpointStore, Keep, RunInUseError, as_json, now
 from ray_resume.extending import DONE
 from ray_resume.storage import RunStorage, StorageError, check_writable, lasts, open_storage
 from ray_resume.watchdog import SIGN
+
+if TYPE_CHECKING:
+    from ray.train import CheckpointConfig
 
 _RUN_NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?")
 _SERIES = re.compile(r"[A-Za-z0-9-]{1,63}")
@@ -65,7 +66,7 @@ class Run:
     storage: str
     attempt: int
     every: int
-    keep: CheckpointConfig
+    keep: CheckpointConfig | Keep
     warm_from: str | None = None
     memory_every: int | None = None
     memory_tier: str | None = None
@@ -77,7 +78,7 @@ class Run:
         storage: str | None,
         *,
         every: int,
-        keep: CheckpointConfig | None = None,
+        keep: CheckpointConfig | Keep | None = None,
         warm_from: str | None = None,
         memory_every: int | None = None,
     ) -> Run:
@@ -112,7 +113,7 @@ class Run:
             raise InvalidInputError(f"a checkpoint every {every} steps is invalid. Allowed: 1 or more")
         if memory_every is not None and memory_every < 1:
             raise InvalidInputError(f"a checkpoint in memory every {memory_every} steps is invalid. Allowed: 1 or more")
-        attempt, series = os.environ.get("RUN_ATTEMPT", ""), os.environ.get("RUN_SERIES", "")
+        attempt, series = _counted()
         if series and not _SERIES.fullmatch(series):
             raise InvalidInputError(f"RUN_SERIES {series!r} is invalid. Allowed: letters, digits and dashes")
         if attempt and not re.fullmatch(r"[1-9]\d{0,5}", attempt):
@@ -124,7 +125,7 @@ class Run:
             else:
                 number = int(attempt or max((writer.attempt for writer in store.writers()), default=0) + 1)
         warm_from = warm_from and warm_start.folder_of(warm_from, storage)
-        keep = keep or CheckpointConfig(num_to_keep=2)
+        keep = keep or Keep(num_to_keep=2)
         memory_tier = os.environ.get("RUN_MEMORY_TIER") or None
         return cls(name, storage, number, every, keep, warm_from, memory_every, memory_tier)
 
@@ -163,3 +164,12 @@ class Run:
         """Mark the run as done."""
         storage.put(DONE, as_json({"attempt": self.attempt, "finished": now(), **outcome}))
         print(f"run {self.name} is done (attempt {self.attempt})", flush=True)
+
+
+def _counted() -> tuple[str, str]:
+    """Return RUN_ATTEMPT and RUN_SERIES; without them, Slurm's count of the job's starts."""
+    attempt, series = os.environ.get("RUN_ATTEMPT", ""), os.environ.get("RUN_SERIES", "")
+    job = os.environ.get("SLURM_JOB_ID", "")
+    if attempt or series or not job:
+        return attempt, series
+    return str(int(os.environ.get("SLURM_RESTART_COUNT") or 0) + 1), f"slurm-{job}"

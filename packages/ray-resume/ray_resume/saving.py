@@ -8,13 +8,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
-from ray.train import CheckpointConfig
 
-from ray_resume.checkpoint_store import CheckpointStore, Saved
+from ray_resume.checkpoint_store import CheckpointStore, Keep, Saved
 from ray_resume.collective import agree, by_rank_0
+
+if TYPE_CHECKING:
+    from ray.train import CheckpointConfig
 
 Rest = Callable[[dist.ProcessGroup | None], None]
 """Writes what was copied to memory, while the training continues.
@@ -35,7 +37,7 @@ class Save:
         metrics: Mapping[str, Any],
         *,
         order: int | None,
-        keep: CheckpointConfig,
+        keep: CheckpointConfig | Keep,
         rank: int,
     ) -> None:
         self.saved = saved

@@ -118,7 +118,8 @@ class _Directory:
     def put(self, name: str, content: bytes) -> None:
         path = self._root / name
         _make(path.parent)
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        # Nodes may give their processes the same number.
+        draft = path.with_name(f".{path.name}.{socket.gethostname()}-{os.getpid()}")
         try:
             with draft.open("wb") as file:
                 file.write(content)

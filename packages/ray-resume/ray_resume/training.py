@@ -150,9 +150,7 @@ def fit(
         last = next(store.history(), None)
         where = f"the last checkpoint is {last.name}" if last else "there is no checkpoint"
         raise RunFailedError(f"attempt {run.attempt} failed; {where}. {_cause(error)}") from error
-    last = next(store.history(), None)
-    manifest = store.manifest(last) if last else None
-    outcome = {"checkpoint": last and last.name, "metrics": manifest["metrics"] if manifest else {}}
+    outcome = store.outcome()
     if on_done:
         try:
             on_done(outcome)

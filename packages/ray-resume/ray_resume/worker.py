@@ -12,15 +12,13 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-import ray.train
 import torch.distributed as dist
 
 from ray_resume import warm_start
 from ray_resume.checkpoint_store import CheckpointStore, Saved, Writer
-from ray_resume.cluster_view import StepReports
 from ray_resume.collective import agree, by_rank_0, world_size
 from ray_resume.data_order import DataOrder
-from ray_resume.elastic.group import end_if_asked
+from ray_resume.launchers import launcher
 from ray_resume.node_memory.group import NodeMemory, new_namespace
 from ray_resume.node_memory.saves import MemorySave
 from ray_resume.requests.profiles import ProfileRequests, Recorder
@@ -45,7 +43,8 @@ class Checkpoints:
             StorageError: this worker's node does not see the run's folder.
         """
         self._run = run
-        self._rank = ray.train.get_context().get_world_rank()
+        self._launcher = launcher.current(run.name)
+        self._rank = self._launcher.rank
         self._store = CheckpointStore(open_storage(run.storage, run.name))
         sees = self._store.storage.read("run.json") is not None
         agree(None if sees else f"{run.storage} on this node is not the storage that the job sees", StorageError)
@@ -58,7 +57,6 @@ class Checkpoints:
             self._fetched.remove()
             self._fetched = None
         self._into_memory = False
-        self._steps = StepReports(run.name, str(self._writer))
         self._order: int | None = None
         self._restored = False
         self._last = False
@@ -67,7 +65,15 @@ class Checkpoints:
         profiles = ProfileRequests(self._store.storage)
         recorder = Recorder(profiles, rank=self._rank, world=world_size(), say=self._say_as_any)
         self._requested = Requested(SaveRequests(self._store), self._writer, self._rank, recorder)
-        self.meter = Meter(run.name, self._store, self._writer, rank=self._rank, world=world_size(), say=self._say)
+        self.meter = Meter(
+            run.name,
+            self._store,
+            self._writer,
+            rank=self._rank,
+            world=world_size(),
+            say=self._say,
+            exports=self._launcher.exports,
+        )
 
     def data_order(self, samples: int, batch: int, seed: int) -> DataOrder:
         """Return the run's order of samples; a run keeps the version of the order with which it began."""
@@ -114,7 +120,7 @@ class Checkpoints:
         that no step follows, so that a checkpoint is due: without it, the run's result is an earlier checkpoint.
         """
         if self._rank == 0:
-            self._steps.reached(step)
+            self._launcher.reached(str(self._writer), step)
         self._last = last
         regular = last or step % self._run.every == 0
         into_storage = self._requested.at(step, saves=regular) or regular
@@ -163,10 +169,10 @@ class Checkpoints:
                 self.wait()
             self._requested.wait(step, self._say)
         if not self._last and isinstance(save, Save):
-            end_if_asked(self.wait)
+            self._launcher.end_if_asked(self.wait)
 
     def wait(self) -> None:
-        """Wait until the checkpoint that is written in the background exists, and report it to Ray Train.
+        """Wait until the checkpoint that is written in the background exists, and report it as `save` does.
 
         Raises:
             OSError, StaleAttemptError: as `save`.
@@ -197,13 +203,13 @@ class Checkpoints:
         return dist.new_group(backend="gloo") if dist.is_initialized() else None
 
     def _ended(self, save: Save | MemorySave) -> None:
-        """Report a checkpoint in the storage to Ray Train; one in memory is nobody's business but this run's."""
+        """Report a checkpoint in the storage; one in memory is nobody's business but this run's."""
         if isinstance(save, MemorySave):
             self._memory.ended(save)
             return
         self._memory.committed()
         times = {"checkpoint_seconds": save.seconds, "checkpoint_blocked_seconds": save.blocked or save.seconds}
-        ray.train.report({**save.metrics, "step": save.saved.step, **times})
+        self._launcher.report({**save.metrics, "step": save.saved.step, **times})
 
     def _complete(self) -> None:
         """Wait as `wait`, after an error of the training, which must not be replaced by another."""

@@ -1,1 +1,1 @@
-"""Training frameworks whose own state is saved in a run's checkpoints; each module needs its framework."""
+"""Training frameworks whose own state is saved in a run's checkpoints, and torchrun; each needs its package."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from ray.util.metrics import Gauge
 
 from ray_resume.checkpoint_store import CheckpointStore, Writer, as_json
 from ray_resume.extending import ends
 from ray_resume.telemetry import goodput
+
+if TYPE_CHECKING:
+    from ray.util import metrics
 
 INTERVAL: Final = 30.0
 """Seconds between two lines."""
@@ -53,9 +56,17 @@ class Meter:
     """
 
     def __init__(
-        self, run: str, store: CheckpointStore, writer: Writer, *, rank: int, world: int, say: Callable[[str], None]
+        self,
+        run: str,
+        store: CheckpointStore,
+        writer: Writer,
+        *,
+        rank: int,
+        world: int,
+        say: Callable[[str], None],
+        exports: bool = True,
     ) -> None:
-        """Measure from now on; `say` prints a line under the run's name."""
+        """Measure from now on; `say` prints a line under the run's name. With `exports`, Ray exports the gauges."""
         self.interval = INTERVAL
         self._store = store
         self._writer = writer
@@ -64,7 +75,7 @@ class Meter:
         self._say = say
         self._groups: list[goodput.Group] = []
         self._ends: list[float] = []
-        self._gauges = _Gauges(run)
+        self._gauges = _Gauges(run) if exports else None
         self.ready(0)
 
     def ready(self, step: int) -> None:
@@ -135,7 +146,8 @@ class Meter:
         }
         parts = {part: past[part] for part in PARTS}
         self._say(line(found, parts))
-        self._gauges.set(found, parts)
+        if self._gauges:
+            self._gauges.set(found, parts)
 
     def _record(self) -> float | None:
         """Record the time up to now; return the run's goodput so far, None if the storage fails now."""
@@ -159,7 +171,7 @@ class _Gauges:
 
     def __init__(self, run: str) -> None:
         self._run = run
-        self._made: dict[str, Gauge] = {}
+        self._made: dict[str, metrics.Gauge] = {}
 
     def set(self, found: Mapping[str, float | None], parts: Mapping[str, float]) -> None:
         for name, value in found.items():
@@ -169,10 +181,15 @@ class _Gauges:
             gauge = self._gauge(_PART_GAUGE, "Seconds of the last interval, by part.", "part")
             gauge.set(seconds, {"run": self._run, "part": part})
 
-    def _gauge(self, name: str, text: str, *keys: str) -> Gauge:
+    def _gauge(self, name: str, text: str, *keys: str) -> metrics.Gauge:
         if name not in self._made:
             self._made[name] = Gauge(name, text, ("run", *keys))
         return self._made[name]
+
+
+def Gauge(name: str, text: str, keys: tuple[str, ...]) -> metrics.Gauge:
+    """Return a gauge of Ray, which trainings without Ray do not import."""
+    return importlib.import_module("ray.util.metrics").Gauge(name, text, keys)
 
 
 def line(found: Mapping[str, float | None], parts: Mapping[str, float]) -> str:
