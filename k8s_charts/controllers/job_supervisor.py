@@ -42,8 +42,9 @@ SUPERVISOR_RULES: Final = (
 # AWS documents the purpose of the submitters' EKS access policy, not its rules, so these rules do not depend on it.
 SUBMITTER_RULES: Final = (
     {"apiGroups": ["ray.io"], "resources": ["rayclusters"], "verbs": _READ},
-    # A RayJob's pods are in this namespace, whose Pod Security level and quota they meet, as those of a Job.
+    # The pods of a RayJob or PyTorchJob are in this namespace, and meet its Pod Security level and quota, as a Job's.
     {"apiGroups": ["ray.io"], "resources": ["rayjobs"], "verbs": [*_READ, "create", "delete"]},
+    {"apiGroups": ["kubeflow.org"], "resources": ["pytorchjobs"], "verbs": [*_READ, "create", "delete"]},
     {"apiGroups": ["batch"], "resources": ["cronjobs"], "verbs": ["get"]},
     {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": [*_READ, "create", "patch", "delete"]},
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": _READ},

@@ -22,6 +22,7 @@ _READ: Final = ["get", "list", "watch"]
 # Ray's dashboard runs what it receives.
 NAMESPACE_RULES: Final[Sequence[Rule]] = (
     {"apiGroups": ["ray.io"], "resources": ["rayclusters", "rayjobs"], "verbs": _READ},
+    {"apiGroups": ["kubeflow.org"], "resources": ["pytorchjobs"], "verbs": _READ},
     {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": _READ},
     {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": _READ},
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": _READ},

@@ -162,8 +162,8 @@ def ray_flows(ends: Ends) -> tuple[Flow, ...]:
     charts = "the dashboard embeds Grafana's panels of Prometheus' series"
     code = "submitting a job runs code: only pods with the submitters' label may"
     status = "KubeRay asks for a RayJob's status"
-    rayjobs = "pods of RayJobs"
-    inside = "KubeRay chooses the name of a RayJob's RayCluster, so no policy can name it"
+    rayjobs = "pods of RayJobs and PyTorchJobs"
+    inside = "operators choose the labels of these pods when they create them, so no policy can name a single job"
     return (
         *_names_and_https("all pods", _ALL, https),
         Flow("metrics", "Ray's pods", RAY_NODE, "in", (_MONITORING,), _SCRAPED, (METRICS_PORT,)),

@@ -70,7 +70,7 @@ MEMORY_TIER_VARIABLE: Final = "RUN_MEMORY_TIER"
 RAY_NODE: Final[Mapping[str, str]] = MappingProxyType({"ray.io/is-ray-node": "yes"})
 # A pod of Ray's namespace with this label may submit jobs to a head's port 8265.
 SUBMITTER_LABEL: Final = "ray-on-hyperpod/submitter"
-# Pods of RayJobs' RayClusters with this label may reach each other.
+# Pods of RayJobs and PyTorchJobs with this label may reach each other.
 RAYJOB_LABEL: Final = "ray-on-hyperpod/rayjob"
 
 # Labels of a run's Job: the run's name, and its RayCluster.

@@ -15,7 +15,7 @@ from ops.change.image_build import BuildError
 from ops.clients import REQUEST_TIMEOUT, Clients
 from ops.durations import elapsed
 from ops.errors import NoAnswerError, in_plain_words
-from ops.jobs.follow import lines_of
+from ops.jobs.operators.follow import lines_of
 from ops.readiness.item import State
 from ops.readiness.one_off_jobs import end_of_log, progress, pushed, variables
 from ops.readiness.simulated import said_of

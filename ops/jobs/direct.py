@@ -18,7 +18,7 @@ from kubernetes.stream.ws_client import ERROR_CHANNEL
 from rich.console import Console
 
 from ops.jobs.head_api import ENDED, Head, heads
-from ops.jobs.runs import Request, RunError
+from ops.jobs.run import Request, RunError
 from ops.readiness.simulated import said_of, said_of_pod
 
 _STOPPED: Final = 130

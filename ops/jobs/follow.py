@@ -1,14 +1,16 @@
 """Stream a run's output across its supervisor pods, with the supervisor's own messages in between."""
 
 import time
-from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import urllib3
 from kubernetes.client import ApiException
 from rich.console import Console
 
-from ops.jobs.runs import Run, Runs, as_submitter, pending_reason
+from ops.jobs.kind import Kind
+from ops.jobs.operators.follow import follow_first_worker, lines_of
+from ops.jobs.run import Run
+from ops.jobs.runs import Runs, as_submitter, pending_reason
 from ops.jobs.shown import Shown
 from ops.jobs.stored.elsewhere import Elsewhere
 
@@ -17,6 +19,8 @@ _LOOK: Final = 1.0
 
 def follow(runs: Runs, name: str, console: Console) -> int:
     """Show the output of a run until it ends; return its exit code. Raises RunError and UnreachableError."""
+    if runs.get(name).kind is Kind.PYTORCHJOB:
+        return follow_first_worker(runs, name, console)
     told = ""
     elsewhere = Elsewhere(runs, runs.get(name))
     shown = Shown(console, elsewhere)
@@ -59,16 +63,6 @@ def _show(runs: Runs, pod: str, shown: Shown) -> None:
             with as_submitter():
                 raise
     shown.end()
-
-
-def lines_of(pieces: Iterable[bytes]) -> Iterator[str]:
-    """Yield the lines of a text that arrives in pieces."""
-    rest = b""
-    for piece in pieces:
-        *whole, rest = (rest + piece).split(b"\n")
-        yield from (line.decode(errors="replace") for line in whole)
-    if rest:
-        yield rest.decode(errors="replace")
 
 
 def _exit_code(run: Run, pods: list[Any]) -> int:

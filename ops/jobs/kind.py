@@ -4,7 +4,8 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What carries a run out: the project's job supervisor, or KubeRay."""
+    """What carries a run out: the project's job supervisor, KubeRay, or Kubeflow's training operator."""
 
     SUPERVISED = "supervised"
     RAYJOB = "rayjob"
+    PYTORCHJOB = "pytorchjob"

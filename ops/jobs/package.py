@@ -57,7 +57,9 @@ class Entry:
     package: Package | None
 
 
-def entry(job: str | None, words: Sequence[str], folder: Path | None, exclude: Sequence[str]) -> Entry:
+def entry(
+    job: str | None, words: Sequence[str], folder: Path | None, exclude: Sequence[str], launcher: str = "python"
+) -> Entry:
     """Return what `ops job submit JOB -- WORDS` starts.
 
     Args:
@@ -65,6 +67,7 @@ def entry(job: str | None, words: Sequence[str], folder: Path | None, exclude: S
         words: The arguments of the file; without `job`, the whole command.
         folder: The working directory. Default: the file's folder; for a command, none.
         exclude: Patterns of names or paths in `folder` that are not uploaded.
+        launcher: The program that starts the file.
 
     Raises:
         EntryError: The file or the folder does not exist, or the package is too large.
@@ -79,7 +82,7 @@ def entry(job: str | None, words: Sequence[str], folder: Path | None, exclude: S
     inside = (folder or script.parent).resolve()
     if not script.is_relative_to(inside):
         raise EntryError(f"{job} is not in --working-dir {folder}. Fix: choose a --working-dir that contains it")
-    command = shlex.join(["python", script.relative_to(inside).as_posix(), *words])
+    command = shlex.join([launcher, script.relative_to(inside).as_posix(), *words])
     return Entry(command, script.stem, pack(inside, exclude, wanted=script))
 
 

@@ -1,11 +1,9 @@
-"""Create, list and stop runs: each is a supervisor's Job made from the ray stack's template, or a RayJob."""
+"""Create, list and stop runs: each is a supervisor's Job, made from the ray stack's template, or an operator's."""
 
 import base64
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
@@ -23,8 +21,9 @@ from k8s_charts.shared.names import (
 from ops.clients import REQUEST_TIMEOUT
 from ops.errors import in_plain_words
 from ops.jobs.kind import Kind
+from ops.jobs.operators.runs import OPERATED, Operators
 from ops.jobs.package import Package
-from ops.jobs.rayjob import NoWorkersError, OwnCluster, RayJobs, is_over, ray_job
+from ops.jobs.run import Request, Run, RunError
 
 _PACKAGE_MOUNT: Final = "/opt/ray-on-hyperpod-package"
 _ENTRY: Final = "ray-on-hyperpod/entrypoint"
@@ -39,53 +38,6 @@ as_submitter: Final = partial(in_plain_words, "access.submitters")
 """`in_plain_words` for requests that `access.submitters` allows."""
 
 
-class RunError(Exception):
-    """The request is refused; the message says why. Nothing was submitted."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """A run to create; `storage` is the job's RUN_STORAGE, `give_up_after` is in seconds.
-
-    A run with an `own_cluster` is a RayJob, which has neither `max_stalled` nor `give_up_after`.
-    """
-
-    name: str
-    cluster: str
-    command: str
-    storage: str
-    package: Package | None
-    max_attempts: int
-    max_stalled: int
-    give_up_after: float
-    own_cluster: OwnCluster | None = None
-
-
-@dataclass(frozen=True)
-class Run:
-    """An existing run; `state` is what its supervisor recorded last, empty before the supervisor starts.
-
-    The state of a RayJob is KubeRay's, in the supervisor's words.
-    """
-
-    name: str
-    cluster: str
-    command: str
-    created: Any
-    finished: bool
-    state: Mapping[str, Any]
-    series: str = ""
-    """Its RUN_SERIES: tells the attempts of this run from those of earlier ones of the same name."""
-    storage: str = ""
-    first_attempt: int = 1
-    kind: Kind = Kind.SUPERVISED
-
-    @property
-    def phase(self) -> str:
-        """The run's state in a word or two."""
-        return str(self.state.get("phase") or ("failed" if self.finished else "starting"))
-
-
 class Runs:
     """The runs of a namespace; every method raises ApiException."""
 
@@ -95,7 +47,7 @@ class Runs:
         self._batch = kubernetes.client.BatchV1Api(api)
         self.core = kubernetes.client.CoreV1Api(api)
         self._leases = kubernetes.client.CoordinationV1Api(api)
-        self._ray_jobs = RayJobs(api, namespace)
+        self._operators = Operators(api, namespace)
 
     def cluster(self, wanted: str | None) -> str:
         """Return the RayCluster `wanted`, or the only one if it is None.
@@ -117,46 +69,50 @@ class Runs:
         return wanted or names[0]
 
     def create(self, request: Request, *, again: bool) -> None:
-        """Create the run's Job or RayJob; `again` resumes an ended run of the same name. Raises RunError."""
+        """Create the run's object; `again` resumes an ended run of the same name. Raises RunError."""
         first = self._make_room(request.name, again=again)
-        try:
-            if request.own_cluster:
-                owner = self._create_ray_job(request, request.own_cluster)
-            else:
-                owner = self._create_job(request, first)
-        except ApiException as error:
-            if error.status == 409:
-                raise RunError(f"the run name {request.name} is in use. Fix: choose another with --name") from error
-            raise
+        made = self._send(request.kind, self._body(request, first))
         if request.package:
+            owner = {key: made[key] for key in ("apiVersion", "kind")}
+            owner |= {"name": request.name, "uid": made["metadata"]["uid"]}
             try:
                 self._bring(request.name, request.package, owner)
             except BaseException:
-                self.delete(request.name, Kind.RAYJOB if request.own_cluster else Kind.SUPERVISED)
+                self.delete(request.name, request.kind)
                 raise
 
-    def _create_job(self, request: Request, first_attempt: int) -> dict[str, str]:
-        """Create a supervisor's Job; return it as an owner reference."""
-        job = self._job(request, first_attempt)
-        made = self._batch.create_namespaced_job(self._namespace, job, _request_timeout=REQUEST_TIMEOUT)
-        return {"apiVersion": "batch/v1", "kind": "Job", "name": request.name, "uid": made.metadata.uid}
+    def preview(self, request: Request) -> dict[str, Any]:
+        """Return the object that `create` would create, once the API server has checked it. Raises RunError."""
+        body = self._body(request, first_attempt=1)
+        self._send(request.kind, body, dry_run=True)
+        return body
 
-    def _create_ray_job(self, request: Request, own: OwnCluster) -> dict[str, str]:
-        """Create a RayJob; return it as an owner reference. Raises RunError."""
-        custom = kubernetes.client.CustomObjectsApi(self._api)
-        cluster = custom.get_namespaced_custom_object(
-            "ray.io", "v1", self._namespace, "rayclusters", request.cluster, _request_timeout=REQUEST_TIMEOUT
-        )
-        submitter = self._template(RAYJOB_SUBMITTER, "template for RayJobs' submitters")["template"]
-        _complete(submitter["spec"], request)
+    def _body(self, request: Request, first_attempt: int) -> dict[str, Any]:
+        """Return the object of a run. Raises RunError."""
+        if request.kind is Kind.SUPERVISED:
+            return self._job(request, first_attempt)
+        package = (_package_path(request.package), _config_map(request.name)) if request.package else None
+        return self._operators.body(request, package, self._submitter)
+
+    def _submitter(self, request: Request) -> dict[str, Any]:
+        """Return the template of the pod that submits a RayJob's job. Raises RunError."""
+        template: dict[str, Any] = self._template(RAYJOB_SUBMITTER, "template for RayJobs' submitters")["template"]
+        _complete(template["spec"], request)
+        return template
+
+    def _send(self, kind: Kind, body: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
+        """Create an object; return it. With `dry_run`, the API server only checks it. Raises RunError."""
         try:
-            body = ray_job(
-                request.name, request.command, own, attempts=request.max_attempts, cluster=cluster, submitter=submitter
-            )
-        except NoWorkersError as error:
-            raise RunError(f"RayCluster {request.cluster} has no workers to copy. Fix: --workers N") from error
-        uid = self._ray_jobs.create(body)["metadata"]["uid"]
-        return {"apiVersion": body["apiVersion"], "kind": body["kind"], "name": request.name, "uid": uid}
+            if kind in OPERATED:
+                return self._operators.create(kind, body, dry_run=dry_run)
+            further = {"dry_run": "All"} if dry_run else {}
+            job = self._batch.create_namespaced_job(self._namespace, body, _request_timeout=REQUEST_TIMEOUT, **further)
+            return {**body, "metadata": {"uid": job.metadata.uid}}
+        except ApiException as error:
+            if error.status == 409:
+                name = body["metadata"]["name"]
+                raise RunError(f"the run name {name} is in use. Fix: choose another with --name") from error
+            raise
 
     def get(self, name: str) -> Run:
         """Return a run. Raises RunError if no run has this name."""
@@ -173,12 +129,9 @@ class Runs:
             if error.status != 404:
                 raise
             job = None
-        if job is None or (job.metadata.labels or {}).get(RUN_LABEL) != name:
-            found = self._ray_jobs.get(name)
-            if found and found["metadata"].get("labels", {}).get(RUN_LABEL) == name:
-                return self._run_of(found)
-            return None
-        return _run(job, self._state(name))
+        if job is not None and (job.metadata.labels or {}).get(RUN_LABEL) == name:
+            return _run(job, self._state(name))
+        return self._operators.find(name)
 
     def all(self) -> list[Run]:
         """Return the runs, oldest first."""
@@ -188,7 +141,7 @@ class Runs:
         leases = self._leases.list_namespaced_lease(self._namespace, _request_timeout=REQUEST_TIMEOUT).items
         states = {lease.metadata.name: _state_of(lease) for lease in leases}
         supervised = [_run(job, states.get(job.metadata.name, {})) for job in jobs]
-        return sorted([*supervised, *map(self._run_of, self._ray_jobs.all())], key=lambda run: run.created)
+        return sorted([*supervised, *self._operators.all()], key=lambda run: run.created)
 
     def pending(self) -> dict[str, str]:
         """Map each run whose supervisor's pod has no place or has not started to the reason."""
@@ -200,6 +153,17 @@ class Runs:
         ).items
         return {pod.metadata.labels.get(_JOB_LABEL, ""): pending_reason(pod) for pod in pods}
 
+    def first_worker(self, name: str) -> Any | None:
+        """Return the pod of a PyTorchJob that prints its output; None while there is none."""
+        return self._operators.first_worker(name)
+
+    def on_ray(self, name: str) -> Run:
+        """Return a run that has not ended, and whose head can be asked. Raises RunError."""
+        run = self.running(name)
+        if run.kind is Kind.PYTORCHJOB:
+            raise RunError(f"the run {name} is a PyTorchJob, which has no Ray head to ask. Allowed: runs on Ray")
+        return run
+
     def running(self, name: str) -> Run:
         """Return a run that has not ended. Raises RunError."""
         run = self.get(name)
@@ -208,18 +172,18 @@ class Runs:
         return run
 
     def stop(self, name: str) -> None:
-        """Request the stop of a run; its supervisor stops the job on Ray. Delete a RayJob. Raises RunError."""
+        """Request the stop of a run; its supervisor stops the job on Ray. Delete an operator's. Raises RunError."""
         run = self.running(name)
-        if run.kind is Kind.RAYJOB:
-            self._ray_jobs.delete(name)
+        if run.kind in OPERATED:
+            self._operators.delete(run.kind, name)
             return
         body = {"metadata": {"annotations": {RUN_STOP: "requested"}}}
         self._batch.patch_namespaced_job(name, self._namespace, body, _request_timeout=REQUEST_TIMEOUT)
 
     def delete(self, name: str, kind: Kind = Kind.SUPERVISED) -> None:
-        """Delete a run's Job or RayJob and the objects that it owns."""
-        if kind is Kind.RAYJOB:
-            self._ray_jobs.delete(name)
+        """Delete a run's object and the objects that it owns."""
+        if kind in OPERATED:
+            self._operators.delete(kind, name)
             return
         self._batch.delete_namespaced_job(
             name, self._namespace, propagation_policy="Background", _request_timeout=REQUEST_TIMEOUT
@@ -262,17 +226,9 @@ class Runs:
         if not again:
             raise RunError(f"the run {name} has ended ({run.phase}). Fix: --again resumes it, or choose another --name")
         self.delete(name, run.kind)
-        if run.kind is Kind.RAYJOB:
-            self._wait_until_gone(name)
+        if run.kind in OPERATED:
+            self._operators.wait_until_gone(run)
         return int(run.state.get("attempt", 0)) + 1
-
-    def _wait_until_gone(self, name: str) -> None:
-        """Wait for KubeRay, which removes its finalizer, and for the garbage collector. Raises RunError."""
-        deadline = time.monotonic() + _CONFLICT_SECONDS
-        while self._ray_jobs.get(name):
-            if time.monotonic() > deadline:
-                raise RunError(f"the earlier RayJob {name} is still being deleted. Fix: rerun this command")
-            time.sleep(0.5)
 
     def _template(self, name: str, what: str) -> dict[str, Any]:
         """Return the spec of the Job of a suspended CronJob. Raises RunError if there is no such CronJob."""
@@ -317,18 +273,6 @@ class Runs:
                     raise
             time.sleep(0.5)
 
-    def _run_of(self, made: Mapping[str, Any]) -> Run:
-        metadata = made["metadata"]
-        return Run(
-            name=metadata["name"],
-            cluster=metadata["labels"].get(RUN_CLUSTER_LABEL, ""),
-            command=made["spec"]["entrypoint"],
-            created=datetime.fromisoformat(metadata["creationTimestamp"]),
-            finished=is_over(made),
-            state=self._ray_jobs.state(made),
-            kind=Kind.RAYJOB,
-        )
-
     def _state(self, name: str) -> Mapping[str, Any]:
         try:
             return _state_of(
@@ -362,7 +306,7 @@ def _complete(pod: dict[str, Any], request: Request, *further: str) -> None:
         *further,
     ]
     if request.package:
-        container["args"].append(f"--package={_PACKAGE_MOUNT}/{request.package.name}")
+        container["args"].append(f"--package={_package_path(request.package)}")
         container["volumeMounts"].append({"name": "package", "mountPath": _PACKAGE_MOUNT, "readOnly": True})
         pod["volumes"].append({"name": "package", "configMap": {"name": _config_map(request.name)}})
 
@@ -392,6 +336,10 @@ def _state_of(lease: Any) -> Mapping[str, Any]:
     text = (lease.metadata.annotations or {}).get(RUN_STATE)
     state: Mapping[str, Any] = json.loads(text) if text else {}
     return state
+
+
+def _package_path(package: Package) -> str:
+    return f"{_PACKAGE_MOUNT}/{package.name}"
 
 
 def _config_map(run: str) -> str:

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ops.durations import elapsed
-from ops.jobs.runs import Run
+from ops.jobs.run import Run
 
 Row = dict[str, Any]
 """A run as data for programs. A figure that the run did not print is None."""

@@ -11,9 +11,10 @@ from config import Environment
 from k8s_charts.shared.names import RAY_DIRECTORY
 from ops.errors import NoAnswerError
 from ops.jobs import direct
-from ops.jobs.follow import lines_of
+from ops.jobs.operators.follow import lines_of
 from ops.jobs.package import entry
-from ops.jobs.runs import Request, Runs, as_submitter
+from ops.jobs.run import Request
+from ops.jobs.runs import Runs, as_submitter
 
 MARK: Final = "smoke: "
 """What the line with the result begins with, in `ray_jobs/smoke.py`."""

@@ -12,7 +12,7 @@ from kubernetes.client import ApiException
 
 from ops.clients import REQUEST_TIMEOUT
 from ops.errors import NoAnswerError, as_viewer
-from ops.jobs.follow import lines_of
+from ops.jobs.operators.follow import lines_of
 from ops.readiness.simulated import said_of
 from ops.watch.logs import NoLogsError, Pods, Say
 

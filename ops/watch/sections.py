@@ -114,7 +114,7 @@ def pending_pods(environment: Environment, clients: Clients) -> list[dict[str, s
 
 
 def jobs(environment: Environment, clients: Clients) -> list[dict[str, Any]]:
-    """Return supervised runs that have not ended, RayJobs, and what else the heads run; or why a head is silent."""
+    """Return runs that have not ended, of every kind, and what else the heads run; or why a head is silent."""
     namespace = environment.ray.namespace
     runs = [run for run in Runs(clients.kubernetes, namespace).all() if not run.finished]
     found = [{"name": run.name, "ray_cluster": run.cluster, "state": run.phase} for run in runs]
@@ -133,7 +133,7 @@ def _others(clients: Clients, namespace: str, cluster: str, *, supervised: list[
         return
     for name in names:
         # The attempts of a run have its name and their number.
-        if not any(name.startswith(f"job {run}-") for run in supervised):
+        if not any(name.startswith(f"job {run}-") or name == f"PyTorchJob {run}" for run in supervised):
             yield {"name": name, "ray_cluster": cluster, "state": "running"}
 
 

@@ -21,19 +21,20 @@ from ops.options import Cluster, Watch
 from ops.output import Format, Output, emit, require_terminal
 
 if TYPE_CHECKING:
-    from ops.jobs.rayjob import OwnCluster
-    from ops.jobs.runs import Request, Run, Runs
+    from ops.jobs.run import OwnCluster, OwnPods, Request, Run
+    from ops.jobs.runs import Runs
 
 job_app = typer.Typer(no_args_is_help=True, help="Jobs on a RayCluster.")
 app.add_typer(job_app, name="job")
 
 _WORDS: Final = "ops.job.words"
+_OPERATED: Final = "rayjob or pytorchjob"
 # A Job's pods have its name and a suffix of six characters; a label value has at most 63.
 _LONGEST: Final = 52
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _ATTEMPTS: Final = 100
-# KubeRay cannot tell a failure of the infrastructure from one of the code, and makes a RayCluster for each attempt.
-_ATTEMPTS_OF_RAYJOB: Final = 4
+# Operators cannot tell a failure of the infrastructure from one of the code.
+_ATTEMPTS_OF_OPERATOR: Final = 4
 
 RunName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the run.")]
 Direct = Annotated[bool, typer.Option("--direct", help="The job was submitted with --direct: ask Ray's own API.")]
@@ -78,12 +79,16 @@ def submit(
         typer.Option(
             min=1,
             metavar="N",
-            help="With --as rayjob: workers of each group. Default: as many as the RayCluster has.",
+            help="With --as rayjob: workers of each group; with --as pytorchjob: pods. Default: as many as the "
+            "RayCluster has.",
         ),
     ] = None,
     queue: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="With --as rayjob: let Kueue's LocalQueue NAME start it. Default: at once."),
+        typer.Option(
+            metavar="NAME",
+            help="With --as rayjob or pytorchjob: let Kueue's LocalQueue NAME start it. Default: at once.",
+        ),
     ] = None,
     min_workers: Annotated[
         int | None,
@@ -103,7 +108,9 @@ def submit(
     max_attempts: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help="Maximum number of attempts, whatever the reason. Default: 100; 4 of a RayJob."
+            min=1,
+            metavar="N",
+            help="Maximum number of attempts, whatever the reason. Default: 100; 4 of a RayJob or PyTorchJob.",
         ),
     ] = None,
     max_stalled: Annotated[
@@ -119,6 +126,9 @@ def submit(
     ] = Duration(4 * 3600),
     again: Annotated[bool, typer.Option("--again", help="Resume an ended run of this name.")] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Return at once; do not show the output.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Let the cluster check the run's object, and print it; create nothing.")
+    ] = False,
     direct: Annotated[
         bool, typer.Option("--direct", help="No supervisor: submit to Ray's API through a port-forward.")
     ] = False,
@@ -134,6 +144,9 @@ def submit(
 
     With `--as rayjob`, KubeRay makes a RayCluster for this job alone, and
     makes another one after each failure (docs/explain/rayjobs.md).
+
+    With `--as pytorchjob`, Kubeflow's operator starts JOB with torchrun, and
+    HyperPod resumes it after a lost node (docs/operate/pytorchjobs.md).
 
     With `--min-workers` and `--max-workers`, a job that uses the library
     ray_resume continues with fewer workers after the loss of a node, and
@@ -151,23 +164,25 @@ def submit(
     - `ops job submit --env dev --working-dir . -- python -m trainer.main`
     - `ops job submit pytorch_ddp --env dev --min-workers 2 --max-workers 4`
     - `ops job submit pytorch_ddp --env dev --as rayjob --workers 2`
+    - `ops job submit train.py --env dev --as pytorchjob --dry-run`
     """
+    from ops.jobs.operators.rayjob import LONGEST_NAME  # noqa: PLC0415
     from ops.jobs.package import EntryError, entry  # noqa: PLC0415
-    from ops.jobs.rayjob import LONGEST_NAME  # noqa: PLC0415
-    from ops.jobs.runs import Request  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
+    from ops.jobs.run import Request  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
     from ops.jobs.workers import with_range  # noqa: PLC0415
 
     environment = load(env)
     if direct and in_head:
         fail("--direct and --in-head exclude each other. Fix: give one of them")
-    own = _own_cluster(context, as_, workers, queue)
+    own, pods = _of_operator(context, as_, workers, queue)
+    launcher = "torchrun" if pods else "python"
     try:
-        wanted = entry(job, context.meta.get(_WORDS, []), working_dir, exclude or [])
+        wanted = entry(job, context.meta.get(_WORDS, []), working_dir, exclude or [], launcher)
         patience = wait_for_workers.seconds if wait_for_workers else None
         command = with_range(wanted.command, min_workers, max_workers, patience)
     except EntryError as error:
         fail(str(error))
-    longest = LONGEST_NAME if own else _LONGEST
+    longest = _LONGEST if as_ is Kind.SUPERVISED else LONGEST_NAME
     run = name or _named(wanted.title, longest)
     if not _NAME.fullmatch(run) or len(run) > longest:
         fail(
@@ -181,11 +196,15 @@ def submit(
             command=command,
             storage=storage or _storage(environment),
             package=wanted.package,
-            max_attempts=max_attempts or (_ATTEMPTS_OF_RAYJOB if own else _ATTEMPTS),
+            max_attempts=max_attempts or (_ATTEMPTS if as_ is Kind.SUPERVISED else _ATTEMPTS_OF_OPERATOR),
             max_stalled=max_stalled,
             give_up_after=give_up_after.seconds,
             own_cluster=own,
+            own_pods=pods,
         )
+        if dry_run:
+            emit(runs.preview(request), None, Format.YAML)
+            return
         code = _submit_as(runs, request, environment, again=again, detach=detach, direct=direct, in_head=in_head)
     raise typer.Exit(code)
 
@@ -340,7 +359,7 @@ def checkpoint(
 
     environment = load(env)
     with _talking(environment, f"`ops job logs {name} --env {env}` shows when it has saved", direct) as runs:
-        head = _head(runs, environment, cluster if direct else runs.running(name).cluster)
+        head = _head(runs, environment, cluster if direct else runs.on_ray(name).cluster)
         said = answer(ask(job_of(head, name), seconds=timeout.seconds))
     say(said)
 
@@ -379,7 +398,7 @@ def profile(
 
     environment = load(env)
     with _talking(environment, f"`ops job logs {name} --env {env}` shows when it has recorded", direct) as runs:
-        head = _head(runs, environment, cluster if direct else runs.running(name).cluster)
+        head = _head(runs, environment, cluster if direct else runs.on_ray(name).cluster)
         found = profile_of(job_of(head, name), worker=worker, seconds=seconds)
     for line in found.sentences():
         say(line)
@@ -387,7 +406,7 @@ def profile(
 
 @job_app.command()
 def stop(name: RunName, env: EnvName, cluster: Cluster = None, direct: Direct = False) -> None:
-    """Stop a run and its job on Ray; its checkpoints stay. A RayJob is deleted.
+    """Stop a run; its checkpoints stay. A RayJob or PyTorchJob is deleted.
 
     A job that uses the library ray_resume saves first if it can within a
     minute. With `--direct`, it has three seconds.
@@ -427,7 +446,8 @@ def _submit_as(
     from ops.jobs import direct as job_direct  # noqa: PLC0415
     from ops.jobs import follow  # noqa: PLC0415
 
-    say(f"{request.name}: {request.command} on RayCluster {request.cluster} of {environment.name}")
+    like = "pods like those of " if request.own_pods else ""
+    say(f"{request.name}: {request.command} on {like}RayCluster {request.cluster} of {environment.name}")
     if in_head:
         pod = job_direct.head_of(runs.core, environment.ray.namespace, request.cluster)
         return job_direct.submit_in_head(runs.core, environment.ray.namespace, pod, request)
@@ -459,7 +479,8 @@ def _talking(environment: Environment, again: str = "", direct: bool = False) ->
     from ops.jobs.checkpoint import CheckpointError  # noqa: PLC0415
     from ops.jobs.head_api import HeadUnreachableError, RayApiError  # noqa: PLC0415
     from ops.jobs.profile import ProfileError  # noqa: PLC0415
-    from ops.jobs.runs import RunError, Runs, as_submitter  # noqa: PLC0415
+    from ops.jobs.run import RunError  # noqa: PLC0415
+    from ops.jobs.runs import Runs, as_submitter  # noqa: PLC0415
     from ops.jobs.stored.kept import KeptOutputError  # noqa: PLC0415
 
     try:
@@ -474,22 +495,35 @@ def _talking(environment: Environment, again: str = "", direct: bool = False) ->
         fail(f"detached; the job keeps running: {again}{more}" if again else "interrupted", code=130)
 
 
-def _own_cluster(context: typer.Context, kind: Kind, workers: int | None, queue: str | None) -> "OwnCluster | None":
-    """Return the RayCluster of a RayJob; None for a supervised run. End the command if the options do not fit."""
-    from ops.jobs.rayjob import OwnCluster  # noqa: PLC0415
+def _of_operator(
+    context: typer.Context, kind: Kind, workers: int | None, queue: str | None
+) -> "tuple[OwnCluster | None, OwnPods | None]":
+    """Return what a RayJob or a PyTorchJob has of its own. End the command if the options do not fit."""
+    from ops.jobs.run import OwnCluster, OwnPods  # noqa: PLC0415
 
     sources = {name: context.get_parameter_source(name) for name in context.params}
     given = {name for name, source in sources.items() if source and source.name == "COMMANDLINE"}
+
+    def first(*names: str) -> str:
+        """Return the first of these options that was given; empty if none was."""
+        return next((f"--{name.replace('_', '-')}" for name in sorted(given & set(names))), "")
+
+    if "dry_run" in given and (wrong := first("again", "direct", "in_head")):
+        fail(f"--dry-run excludes {wrong}. Fix: give one of them")
     if kind is Kind.SUPERVISED:
-        if wrong := sorted(given & {"workers", "queue"}):
-            fail(f"--{wrong[0]} is invalid without --as rayjob. Fix: leave it out, or add --as rayjob")
-        return None
-    if given & {"direct", "in_head"}:
-        fail("--as rayjob excludes --direct and --in-head. Fix: give one of them")
-    if wrong := sorted(given & {"max_stalled", "give_up_after"}):
-        option = wrong[0].replace("_", "-")
-        fail(f"--{option} is invalid with --as rayjob: KubeRay does not know why a job failed. Allowed: --max-attempts")
-    return OwnCluster(workers, queue)
+        if wrong := first("workers", "queue"):
+            fail(f"{wrong} is invalid without --as {_OPERATED}. Fix: leave it out, or add --as {_OPERATED}")
+        return None, None
+    if first("direct", "in_head"):
+        fail(f"--as {kind} excludes --direct and --in-head. Fix: give one of them")
+    if wrong := first("max_stalled", "give_up_after"):
+        why = "its operator does not know why a job failed"
+        fail(f"{wrong} is invalid with --as {kind}: {why}. Allowed: --max-attempts")
+    if kind is Kind.RAYJOB:
+        return OwnCluster(workers, queue), None
+    if wrong := first("min_workers", "max_workers", "wait_for_workers"):
+        fail(f"{wrong} is invalid with --as {kind}: torchrun starts all workers or none. Allowed: --workers")
+    return None, OwnPods(workers, queue)
 
 
 def _named(title: str, longest: int) -> str:

@@ -87,7 +87,8 @@ def smoke(
 def _verdicts(environment: Environment, clusters: list[str], timeout: float, say: Any) -> "list[Verdict]":
     from ops.clients import connect  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
     from ops.errors import UnreachableError  # noqa: PLC0415
-    from ops.jobs.runs import RunError, Runs, as_submitter  # noqa: PLC0415
+    from ops.jobs.run import RunError  # noqa: PLC0415
+    from ops.jobs.runs import Runs, as_submitter  # noqa: PLC0415
     from ops.smoke.expected import expected  # noqa: PLC0415
     from ops.smoke.run import SmokeError, run  # noqa: PLC0415
     from ops.smoke.verdict import judge  # noqa: PLC0415

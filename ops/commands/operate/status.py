@@ -113,7 +113,8 @@ def dashboard(
     from ops.clients import connect  # noqa: PLC0415
     from ops.errors import UnreachableError  # noqa: PLC0415
     from ops.jobs.direct import head_of, refuse_simulated  # noqa: PLC0415
-    from ops.jobs.runs import RunError, Runs, as_submitter  # noqa: PLC0415
+    from ops.jobs.run import RunError  # noqa: PLC0415
+    from ops.jobs.runs import Runs, as_submitter  # noqa: PLC0415
     from ops.watch.dashboard import Dashboard  # noqa: PLC0415
 
     environment = load(env)

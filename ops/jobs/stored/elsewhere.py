@@ -12,7 +12,8 @@ from rich.console import Console
 from ops.jobs.direct import head_of
 from ops.jobs.head_api import ENDED, Head, HeadUnreachableError, RayApiError, heads
 from ops.jobs.kind import Kind
-from ops.jobs.runs import Run, RunError, Runs
+from ops.jobs.run import Run, RunError
+from ops.jobs.runs import Runs
 from ops.jobs.shown import Shown
 from ops.jobs.stored import kept
 from ops.jobs.stored.kept import KeptOutput, KeptOutputError

@@ -23,9 +23,10 @@ from k8s_charts.shared.names import (
     submitters_group,
 )
 from ops.errors import UnreachableError
+from ops.jobs.operators.rayjob import LONGEST_NAME
 from ops.jobs.package import Package
-from ops.jobs.rayjob import LONGEST_NAME, OwnCluster
-from ops.jobs.runs import Request, RunError, Runs, as_submitter
+from ops.jobs.run import OwnCluster, Request, RunError
+from ops.jobs.runs import Runs, as_submitter
 from tests.rehearsal.kubernetes.cluster import install_objects, ray_cluster
 from tests.support.impersonation import api_as
 from tests.support.waiting import KUBECTL_PATIENCE, wait_until

@@ -10,7 +10,7 @@ from embedded_account.kubernetes.nodes import Nodes
 from embedded_account.testing.cluster import Kubectl, pod
 from ops.jobs import direct
 from ops.jobs.head_api import Head, HeadUnreachableError
-from ops.jobs.runs import Request, RunError
+from ops.jobs.run import Request, RunError
 from tests.support.waiting import KUBECTL_PATIENCE
 
 pytestmark = pytest.mark.product

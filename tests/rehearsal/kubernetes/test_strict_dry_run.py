@@ -17,7 +17,8 @@ from embedded_account.kubernetes.building.binaries import Binaries, kuberay_modu
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.testing.cluster import Kubectl, Object
 from k8s_charts.shared.names import RAYJOB_SUBMITTER
-from ops.jobs.rayjob import OwnCluster, ray_job
+from ops.jobs.operators.rayjob import ray_job
+from ops.jobs.run import OwnCluster
 from ops.render.manifests import render
 from rehearsal import stand_ins
 from tests.rehearsal.kubernetes.cluster import install_definitions, wait_until_served

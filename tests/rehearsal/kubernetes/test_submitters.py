@@ -33,7 +33,8 @@ from ops.jobs import direct, follow
 from ops.jobs.checkpoint import answer, ask, job_of
 from ops.jobs.head_api import Head, HeadUnreachableError
 from ops.jobs.package import Package
-from ops.jobs.runs import Request, RunError, Runs, as_submitter
+from ops.jobs.run import Request, RunError
+from ops.jobs.runs import Runs, as_submitter
 from ops.smoke import run as smoke_run
 from ops.smoke.run import SmokeError
 from tests.rehearsal.kubernetes.cluster import install_objects, ray_cluster

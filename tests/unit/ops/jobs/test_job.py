@@ -21,7 +21,7 @@ from ops.__main__ import app
 from ops.jobs import direct, follow
 from ops.jobs import package as job_package
 from ops.jobs.package import LIBRARY, EntryError, Package, entry, pack
-from ops.jobs.runs import Request
+from ops.jobs.run import Request
 from ops.watch import live
 from tests.support.waiting import PATIENCE
 from tests.unit.support.documented_data import assert_same_shape, documented

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from ops.jobs.rayjob import LONGEST_NAME, NoWorkersError, OwnCluster, ray_job, state
+from ops.jobs.operators.rayjob import LONGEST_NAME, NoWorkersError, ray_job, state
+from ops.jobs.run import OwnCluster
 from tests.unit.ops.jobs.test_job import CONFIG_MAPS, JOBS, LEASES, RAY_CLUSTERS, ops, refused
 from tests.unit.support.documented_data import assert_same_shape, documented
 from tests.unit.support.fake_apis import Apis

@@ -13,7 +13,8 @@ from typer.testing import CliRunner, Result
 import config
 from ops.__main__ import app
 from ops.jobs.package import JOBS
-from ops.jobs.runs import Run, Runs
+from ops.jobs.run import Run
+from ops.jobs.runs import Runs
 from ops.smoke.expected import Expected, Worker, expected
 from ops.smoke.run import MARK, _wait
 from ops.smoke.verdict import judge

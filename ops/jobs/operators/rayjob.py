@@ -7,22 +7,20 @@ security settings. The label on them lets them reach each other (`k8s_charts/sha
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import kubernetes
-from kubernetes.client import ApiException
 
 from k8s_charts.shared.names import RAYJOB_LABEL, RUN_CLUSTER_LABEL, RUN_LABEL
-from ops.clients import REQUEST_TIMEOUT
-from ops.readiness.workloads import hindrance
+from ops.jobs.operators.objects import Objects
+from ops.jobs.run import OwnCluster
 
 LONGEST_NAME: Final = 46
 """KubeRay names the RayCluster `<RayJob>-raycluster-<5 characters>`, and labels of its pods have this name."""
 
 # Kueue's label of a job: the LocalQueue that decides when it starts (Kueue docs: "Run A RayJob").
-_QUEUE: Final = "kueue.x-k8s.io/queue-name"
-_API: Final = ("ray.io", "v1")
+QUEUE: Final = "kueue.x-k8s.io/queue-name"
+_GROUP: Final = "ray.io"
 _PLURAL: Final = "rayjobs"
 # How often KubeRay tries another submitter pod; one ends early only if its node is lost or Ray refuses the job.
 _SUBMITTERS: Final = 6
@@ -43,18 +41,6 @@ class NoWorkersError(Exception):
     """The RayCluster to copy has no workers."""
 
 
-@dataclass(frozen=True)
-class OwnCluster:
-    """How a RayJob's RayCluster differs from the one that it copies.
-
-    `workers` is the number of each group's workers, None: as many. Kueue's LocalQueue `queue` starts the RayJob, None:
-    it starts at once.
-    """
-
-    workers: int | None = None
-    queue: str | None = None
-
-
 def ray_job(
     name: str,
     command: str,
@@ -70,9 +56,9 @@ def ray_job(
     """
     labels = {RUN_LABEL: name, RUN_CLUSTER_LABEL: cluster["metadata"]["name"]}
     return {
-        "apiVersion": "/".join(_API),
+        "apiVersion": f"{_GROUP}/v1",
         "kind": "RayJob",
-        "metadata": {"name": name, "labels": labels | ({_QUEUE: own.queue} if own.queue else {})},
+        "metadata": {"name": name, "labels": labels | ({QUEUE: own.queue} if own.queue else {})},
         "spec": {
             "entrypoint": command,
             "submissionMode": "K8sJobMode",
@@ -124,13 +110,18 @@ def state(made: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def command_of(made: Mapping[str, Any]) -> str:
+    """Return the command of a RayJob."""
+    return str(made["spec"]["entrypoint"])
+
+
 def is_over(made: Mapping[str, Any]) -> bool:
     """Return whether a RayJob has ended for good: one that KubeRay retries is `Retrying`."""
     return made.get("status", {}).get("jobDeploymentStatus") in _OVER
 
 
 def _reason(made: Mapping[str, Any], phase: str) -> str:
-    queue = made["metadata"].get("labels", {}).get(_QUEUE)
+    queue = made["metadata"].get("labels", {}).get(QUEUE)
     if phase == "suspended" and queue:
         return f"waits for queue {queue}"
     status = made.get("status", {})
@@ -138,69 +129,16 @@ def _reason(made: Mapping[str, Any], phase: str) -> str:
     return lines[-1] if lines else ""
 
 
-class RayJobs:
+class RayJobs(Objects):
     """The RayJobs of a namespace that `ops job submit` created; every method raises ApiException."""
 
     def __init__(self, api: kubernetes.client.ApiClient, namespace: str) -> None:
-        self._custom = kubernetes.client.CustomObjectsApi(api)
-        self._core = kubernetes.client.CoreV1Api(api)
-        self._namespace = namespace
-
-    def create(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Create a RayJob; return it."""
-        made: dict[str, Any] = self._custom.create_namespaced_custom_object(
-            *_API, self._namespace, _PLURAL, body, _request_timeout=REQUEST_TIMEOUT
-        )
-        return made
-
-    def get(self, name: str) -> dict[str, Any] | None:
-        """Return a RayJob; None if there is none of this name."""
-        try:
-            found: dict[str, Any] = self._custom.get_namespaced_custom_object(
-                *_API, self._namespace, _PLURAL, name, _request_timeout=REQUEST_TIMEOUT
-            )
-        except ApiException as error:
-            if error.status == 404:
-                return None
-            raise
-        return found
-
-    def all(self) -> list[dict[str, Any]]:
-        """Return all RayJobs; none where KubeRay's kinds are not installed."""
-        try:
-            listed = self._custom.list_namespaced_custom_object(
-                *_API, self._namespace, _PLURAL, label_selector=RUN_LABEL, _request_timeout=REQUEST_TIMEOUT
-            )
-        except ApiException as error:
-            if error.status == 404:
-                return []
-            raise
-        found: list[dict[str, Any]] = listed["items"]
-        return found
-
-    def delete(self, name: str) -> None:
-        """Delete a RayJob; it is gone after its RayCluster and its submitter, so that its name is free."""
-        self._custom.delete_namespaced_custom_object(
-            *_API,
-            self._namespace,
-            _PLURAL,
-            name,
-            propagation_policy="Foreground",
-            _request_timeout=REQUEST_TIMEOUT,
-        )
+        super().__init__(api, namespace, _GROUP, _PLURAL)
 
     def state(self, made: Mapping[str, Any]) -> dict[str, Any]:
         """Return a RayJob's state (see the function `state`), also with what the pods of its RayCluster wait for."""
         found = state(made)
         cluster = made.get("status", {}).get("rayClusterName")
         if found["phase"] == _WAITS and cluster:
-            found["reason"] = self._pods_wait_for(cluster)
+            found["reason"] = self._pods_wait_for(f"ray.io/cluster={cluster}")
         return found
-
-    def _pods_wait_for(self, cluster: str) -> str:
-        pods = self._core.list_namespaced_pod(
-            self._namespace, label_selector=f"ray.io/cluster={cluster}", _request_timeout=REQUEST_TIMEOUT
-        ).items
-        pending = [pod for pod in pods if pod.status.phase == "Pending"]
-        reasons = [reason for pod in pending if (reason := hindrance(pod))]
-        return f"{len(pending)} of {len(pods)} pods wait: {reasons[0]}" if reasons else ""

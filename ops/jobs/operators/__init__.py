@@ -1,0 +1,1 @@
+"""Runs that an operator carries out: KubeRay's RayJobs and Kubeflow's PyTorchJobs."""

@@ -1,0 +1,119 @@
+"""Create, find and delete the runs that operators carry out."""
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import kubernetes
+from kubernetes.client import ApiException
+
+from k8s_charts.shared.names import RUN_CLUSTER_LABEL, RUN_LABEL
+from ops.clients import REQUEST_TIMEOUT
+from ops.jobs.kind import Kind
+from ops.jobs.operators import pytorchjob, rayjob
+from ops.jobs.operators.pytorchjob import NotResumedError, PyTorchJobs, Script
+from ops.jobs.operators.rayjob import NoWorkersError, RayJobs
+from ops.jobs.run import OwnCluster, Request, Run, RunError
+
+_MODULES: Final = {Kind.RAYJOB: rayjob, Kind.PYTORCHJOB: pytorchjob}
+OPERATED: Final = frozenset(_MODULES)
+"""The kinds of runs that an operator carries out."""
+_GONE_SECONDS: Final = 30
+
+
+class Operators:
+    """The RayJobs and PyTorchJobs of a namespace; every method raises ApiException."""
+
+    def __init__(self, api: kubernetes.client.ApiClient, namespace: str) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._pytorch_jobs = PyTorchJobs(api, namespace)
+        self._of: Mapping[Kind, RayJobs | PyTorchJobs] = {
+            Kind.RAYJOB: RayJobs(api, namespace),
+            Kind.PYTORCHJOB: self._pytorch_jobs,
+        }
+
+    def body(
+        self, request: Request, package: tuple[str, str] | None, submitter: Callable[[Request], Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """Return the object of a run.
+
+        `package` is the path of its package and its ConfigMap; `submitter` returns a RayJob's. Raises RunError.
+        """
+        cluster = self._ray_cluster(request.cluster)
+        try:
+            if request.own_pods:
+                pytorchjob.require_resumed(self._namespace, request.max_attempts)
+                script = Script(request.command, request.storage, package)
+                return pytorchjob.pytorch_job(
+                    request.name, script, request.own_pods, attempts=request.max_attempts, cluster=cluster
+                )
+            return rayjob.ray_job(
+                request.name,
+                request.command,
+                request.own_cluster or OwnCluster(),
+                attempts=request.max_attempts,
+                cluster=cluster,
+                submitter=submitter(request),
+            )
+        except NoWorkersError as error:
+            raise RunError(f"RayCluster {request.cluster} has no workers to copy. Fix: --workers N") from error
+        except NotResumedError as error:
+            raise RunError(str(error)) from error
+
+    def create(self, kind: Kind, body: Mapping[str, Any], *, dry_run: bool) -> dict[str, Any]:
+        """Create an object; return it. With `dry_run`, the API server only checks it. Raises RunError."""
+        try:
+            return {**body, **self._of[kind].create(body, dry_run=dry_run)}
+        except ApiException as error:
+            if error.status == 404:
+                raise RunError(f"the cluster has no {body['kind']}s. Fix: deploy the platform stack") from error
+            raise
+
+    def find(self, name: str) -> Run | None:
+        """Return a run; None if no run has this name."""
+        for kind, objects in self._of.items():
+            found = objects.get(name)
+            if found and found["metadata"].get("labels", {}).get(RUN_LABEL) == name:
+                return self._run(kind, found)
+        return None
+
+    def all(self) -> list[Run]:
+        """Return the runs."""
+        return [self._run(kind, made) for kind, objects in self._of.items() for made in objects.all()]
+
+    def delete(self, kind: Kind, name: str) -> None:
+        """Delete a run's object and the objects that it owns."""
+        self._of[kind].delete(name)
+
+    def wait_until_gone(self, run: Run) -> None:
+        """Wait for the operator, which may have a finalizer, and for the garbage collector. Raises RunError."""
+        deadline = time.monotonic() + _GONE_SECONDS
+        while self._of[run.kind].get(run.name):
+            if time.monotonic() > deadline:
+                raise RunError(f"the earlier {run.kind} {run.name} is still being deleted. Fix: rerun this command")
+            time.sleep(0.5)
+
+    def first_worker(self, name: str) -> Any | None:
+        """Return the pod of a PyTorchJob that prints its output; None while there is none."""
+        return self._pytorch_jobs.first_worker(name)
+
+    def _ray_cluster(self, name: str) -> dict[str, Any]:
+        custom = kubernetes.client.CustomObjectsApi(self._api)
+        found: dict[str, Any] = custom.get_namespaced_custom_object(
+            "ray.io", "v1", self._namespace, "rayclusters", name, _request_timeout=REQUEST_TIMEOUT
+        )
+        return found
+
+    def _run(self, kind: Kind, made: Mapping[str, Any]) -> Run:
+        metadata, module = made["metadata"], _MODULES[kind]
+        return Run(
+            name=metadata["name"],
+            cluster=metadata["labels"].get(RUN_CLUSTER_LABEL, ""),
+            command=module.command_of(made),
+            created=datetime.fromisoformat(metadata["creationTimestamp"]),
+            finished=module.is_over(made),
+            state=self._of[kind].state(made),
+            kind=kind,
+        )
