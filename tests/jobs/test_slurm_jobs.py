@@ -53,6 +53,8 @@ def test_five_random_kills_leave_the_result_of_an_undisturbed_training(tmp_path:
         assert cluster.wait_for(number, "COMPLETED", "FAILED") == "COMPLETED", job.output
         assert process.wait() == 0, expected.output
     assert "attempt 0005.01: resumes from step" in job.output
+    failures = (job.directory / f"failures-{number}").read_text().splitlines()
+    assert len(failures) == 1, "only the killed worker counts as a failure, not the lost nodes"
     assert_equal(job.weights, expected.weights)
 
 

@@ -14,6 +14,7 @@ from rehearsal.slurm.jobs import Jobs
 from tests.support.slurm import slurm_cluster, wait_until_saved
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.product
 NODES = ["ip-10-1-3-10", "ip-10-1-3-11"]
 
 
