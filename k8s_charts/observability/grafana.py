@@ -9,9 +9,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from k8s_charts.controllers.code import CONTAINER_SECURITY, digest
-from k8s_charts.observability.parts import Part, Settings, config_map, deployment, service
+from k8s_charts.observability.parts import RBAC, Part, Settings, config_map, deployment, service
 from k8s_charts.shared.flows import GRAFANA_PODS
-from k8s_charts.shared.names import GRAFANA_PORT, GRAFANA_SERVICE, PROMETHEUS_PORT, PROMETHEUS_SERVICE
+from k8s_charts.shared.names import (
+    GRAFANA_PORT,
+    GRAFANA_SERVICE,
+    PROMETHEUS_PORT,
+    PROMETHEUS_SERVICE,
+    submitters_group,
+)
 
 DATA_SOURCE: Final = "prometheus"
 
@@ -43,6 +49,21 @@ def grafana(settings: Settings) -> Iterator[Part]:
     yield config_map(f"{_NAME}-dashboards", boards)
     yield deployment(_NAME, GRAFANA_PODS, _pod(settings), digest({**provisioning, **boards}))
     yield service(GRAFANA_SERVICE, GRAFANA_PODS, 80, GRAFANA_PORT)
+    yield from _port_forward(settings)
+
+
+def _port_forward(settings: Settings) -> Iterator[Part]:
+    """Yield the right of submitters to open Grafana by a port-forward, as they open Ray's dashboard."""
+    name = f"{_NAME}-port-forward"
+    rules = [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]},
+        # A WebSocket begins with a GET; from Kubernetes 1.35 on the API server also requires `create`.
+        {"apiGroups": [""], "resources": ["pods/portforward"], "verbs": ["get", "create"]},
+    ]
+    yield Part(f"{RBAC}/v1", "Role", name, {"rules": rules})
+    group = {"apiGroup": RBAC, "kind": "Group", "name": submitters_group(settings.ray_namespace)}
+    reference = {"apiGroup": RBAC, "kind": "Role", "name": name}
+    yield Part(f"{RBAC}/v1", "RoleBinding", name, {"roleRef": reference, "subjects": [group]})
 
 
 def _provisioning() -> dict[str, str]:

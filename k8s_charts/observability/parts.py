@@ -8,7 +8,7 @@ from k8s_charts.controllers.code import POD_SECURITY
 from k8s_charts.helm.release import on_system_nodes
 from k8s_charts.shared.names import PROMETHEUS_NAMESPACE
 
-_RBAC: Final = "rbac.authorization.k8s.io"
+RBAC: Final = "rbac.authorization.k8s.io"
 # A probe of `ops isolation-check` has the labels that the policies name, and must not become a Service's endpoint.
 _SERVES: Final = {"ray-on-hyperpod/serves": "true"}
 
@@ -73,9 +73,9 @@ def role(name: str, namespace: str | None, rules: list[dict[str, Any]]) -> Itera
     """Yield a Role in `namespace` (None: a ClusterRole) and its binding to the service account `name`."""
     kind = "Role" if namespace else "ClusterRole"
     own = name if namespace else f"{PROMETHEUS_NAMESPACE}-{name}"
-    yield Part(f"{_RBAC}/v1", kind, own, {"rules": rules}, namespace)
+    yield Part(f"{RBAC}/v1", kind, own, {"rules": rules}, namespace)
     binding = {
-        "roleRef": {"apiGroup": _RBAC, "kind": kind, "name": own},
+        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": own},
         "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": PROMETHEUS_NAMESPACE}],
     }
-    yield Part(f"{_RBAC}/v1", f"{kind}Binding", own, binding, namespace)
+    yield Part(f"{RBAC}/v1", f"{kind}Binding", own, binding, namespace)

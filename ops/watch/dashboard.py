@@ -1,16 +1,19 @@
-"""Serve Ray's dashboard on this machine: each connection goes through a port-forward to the present head."""
+"""Serve pages of a pod on this machine: each connection goes through a port-forward to the pod that runs then."""
 
 import select
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from typing import Any, Final, Self
 
 import kubernetes
 
-from k8s_charts.shared.names import DASHBOARD_PORT
+from k8s_charts.shared.flows import GRAFANA_PODS
+from k8s_charts.shared.names import DASHBOARD_PORT, GRAFANA_PORT, PROMETHEUS_NAMESPACE
+from ops.clients import REQUEST_TIMEOUT
 from ops.errors import UnreachableError, in_plain_words
 from ops.jobs.head_api import heads
 from ops.port_forward import open_port_forward
@@ -26,18 +29,48 @@ _UNAVAILABLE: Final = (
 )
 
 
-class Dashboard:
-    """The dashboard of one RayCluster on a port of the loopback address, as long as the `with` block lasts.
+@dataclass(frozen=True)
+class Source:
+    """Pods that serve pages at `port`: `find` returns those that run, and `missing` says that there is none."""
 
-    A head that is replaced needs no new address: the next connection goes to the new head. Without a head, a browser
+    title: str
+    namespace: str
+    find: Callable[[], list[str]]
+    port: int
+    missing: str
+
+
+def ray_dashboard(core: kubernetes.client.CoreV1Api, namespace: str, cluster: str) -> Source:
+    """Return the dashboard of a RayCluster."""
+    missing = f"RayCluster {cluster} has no running head. Fix: see `ops status`"
+    return Source("head", namespace, lambda: heads(core, namespace, cluster), DASHBOARD_PORT, missing)
+
+
+def grafana(core: kubernetes.client.CoreV1Api) -> Source:
+    """Return the Grafana of `observability.in_cluster`."""
+    selector = ",".join(f"{key}={value}" for key, value in GRAFANA_PODS.items())
+
+    def find() -> list[str]:
+        pods = core.list_namespaced_pod(
+            PROMETHEUS_NAMESPACE, label_selector=selector, _request_timeout=REQUEST_TIMEOUT
+        ).items
+        return [str(pod.metadata.name) for pod in pods if pod.status.phase == "Running"]
+
+    missing = f"Grafana does not run. Fix: kubectl get pods -n {PROMETHEUS_NAMESPACE}"
+    return Source("Grafana", PROMETHEUS_NAMESPACE, find, GRAFANA_PORT, missing)
+
+
+class Dashboard:
+    """The pages of a source on a port of the loopback address, as long as the `with` block lasts.
+
+    A pod that is replaced needs no new address: the next connection goes to the new pod. Without a pod, a browser
     gets an answer that says so.
     """
 
-    def __init__(self, core: kubernetes.client.CoreV1Api, namespace: str, cluster: str, say: Say, port: int) -> None:
+    def __init__(self, core: kubernetes.client.CoreV1Api, source: Source, say: Say, port: int) -> None:
         """Raise OSError if the port is in use; port 0 means any free one."""
         self._core = core
-        self._namespace = namespace
-        self._cluster = cluster
+        self._source = source
         self._say = say
         self._pod = ""
         # The client replaces a method of its own while it opens a port-forward.
@@ -76,47 +109,71 @@ class Dashboard:
         self._server.shutdown()
 
     def _carry(self, browser: socket.socket) -> None:
-        """Carry one connection to the head and back, until one side ends it."""
+        """Carry one connection to the pod and back, until one side ends it."""
         try:
             with self._forwarded() as forward:
-                head = forward.socket(DASHBOARD_PORT)
-                answered = _exchange(browser, head)
-                if not answered and (reason := forward.error(DASHBOARD_PORT)):
+                pod = forward.socket(self._source.port)
+                answered = _exchange(browser, pod)
+                if not answered and (reason := forward.error(self._source.port)):
                     _refuse(browser, said_of(reason) or reason)
         except (UnreachableError, LookupError) as error:
             _refuse(browser, str(error))
         except OSError:
-            # The browser or the head has closed the connection.
+            # The browser or the pod has closed the connection.
             return
 
     @contextmanager
     def _forwarded(self) -> Iterator[Any]:
-        """Yield a port-forward to the running head. Raises LookupError if there is none, and UnreachableError."""
+        """Yield a port-forward to the running pod. Raises LookupError if there is none, and UnreachableError."""
+        source = self._source
         with self._opening, in_plain_words():
-            found = heads(self._core, self._namespace, self._cluster)
+            found = source.find()
             if not found:
-                raise LookupError(f"RayCluster {self._cluster} has no running head. Fix: see `ops status`")
-            forward = open_port_forward(self._core, self._namespace, found[0], DASHBOARD_PORT)
+                raise LookupError(source.missing)
+            forward = open_port_forward(self._core, source.namespace, found[0], source.port)
             if found[0] != self._pod:
                 self._pod = found[0]
-                self._say(f"connected to head {self._namespace}/{self._pod}")
+                self._say(f"connected to {source.title} {source.namespace}/{self._pod}")
         try:
             yield forward
         finally:
             forward.close()
 
 
-def _exchange(browser: socket.socket, head: Any) -> bool:
-    """Copy bytes both ways until one side ends; return whether the head has sent any."""
+@contextmanager
+def with_grafana(core: kubernetes.client.CoreV1Api, say: Say, port: int = GRAFANA_PORT) -> Iterator[None]:
+    """Serve Grafana during the block, at the port where pages of Ray's dashboard look for their charts.
+
+    Another program at the port is no error: it may be a port-forward to Grafana, and the dashboard works without.
+    """
+    try:
+        served = Dashboard(core, grafana(core), say, port)
+    except OSError as error:
+        say(f"port {port} is not free ({error.strerror}): the dashboard shows the charts of what serves there")
+        yield
+        return
+    with served:
+        thread = threading.Thread(target=served.serve, name="grafana", daemon=True)
+        thread.start()
+        say(f"{served.address}  Grafana, whose charts the dashboard shows")
+        try:
+            yield
+        finally:
+            served.stop()
+            thread.join()
+
+
+def _exchange(browser: socket.socket, pod: Any) -> bool:
+    """Copy bytes both ways until one side ends; return whether the pod has sent any."""
     answered = False
     while True:
-        ready, _, _ = select.select([browser, head], [], [])
+        ready, _, _ = select.select([browser, pod], [], [])
         for source in ready:
             data = source.recv(_CHUNK)
             if not data:
                 return answered
             if source is browser:
-                head.sendall(data)
+                pod.sendall(data)
             else:
                 answered = True
                 browser.sendall(data)

@@ -1,5 +1,6 @@
 """Commands that watch an environment: status, dashboard, what it costs."""
 
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -97,7 +98,8 @@ def dashboard(
     """Serve Ray's dashboard on this machine, through a port-forward to the head, until Ctrl-C.
 
     Only this machine can connect. When the head is replaced, reload the page:
-    the address stays.
+    the address stays. With `observability.in_cluster`, Grafana is served too, at
+    port 3000, where the dashboard looks for its charts.
 
     Exit codes:
     - 1: refused, such as no running head
@@ -115,7 +117,7 @@ def dashboard(
     from ops.jobs.direct import head_of, refuse_simulated  # noqa: PLC0415
     from ops.jobs.run import RunError  # noqa: PLC0415
     from ops.jobs.runs import Runs, as_submitter  # noqa: PLC0415
-    from ops.watch.dashboard import Dashboard  # noqa: PLC0415
+    from ops.watch.dashboard import Dashboard, ray_dashboard, with_grafana  # noqa: PLC0415
 
     environment = load(env)
     namespace = environment.ray.namespace
@@ -125,7 +127,8 @@ def dashboard(
             core = kubernetes.client.CoreV1Api(clients.kubernetes)
             head_of(core, namespace, name)
             refuse_simulated(core, namespace, name)
-            with Dashboard(core, namespace, name, say, port) as served:
+            charts = with_grafana(core, say) if environment.observability.in_cluster else nullcontext()
+            with charts, Dashboard(core, ray_dashboard(core, namespace, name), say, port) as served:
                 say(f"{served.address}  (Ctrl-C closes it)")
                 served.serve()
     except RunError as error:

@@ -87,23 +87,22 @@ def test_pods_run_on_system_nodes_without_root_and_write_only_to_their_volumes()
             assert container["resources"]["limits"]["memory"]
 
 
-def test_prometheus_may_read_pods_and_leases_of_two_namespaces_and_the_nodes_and_nothing_else() -> None:
+def test_prometheus_reads_pods_leases_and_nodes_and_submitters_open_grafana_and_nothing_else() -> None:
     rules = {
         name: [(resource, *rule["verbs"]) for rule in item["rules"] for resource in rule["resources"]]
         for kind in ("Role", "ClusterRole")
         for name, item in of_kind(kind).items()
     }
     assert rules == {
+        "grafana-port-forward": [("pods", "get", "list"), ("pods/portforward", "get", "create")],
         "ray/prometheus": [("pods", "get", "list", "watch"), ("leases", "list", "watch")],
         "kuberay/prometheus": [("pods", "get", "list", "watch")],
         "prometheus-system-prometheus": [("nodes", "list", "watch")],
     }
-    subjects = [
-        subject
-        for kind in ("RoleBinding", "ClusterRoleBinding")
-        for item in of_kind(kind).values()
-        for subject in item["subjects"]
-    ]
+    bindings = of_kind("RoleBinding") | of_kind("ClusterRoleBinding")
+    [people] = bindings.pop("grafana-port-forward")["subjects"]
+    assert (people["kind"], people["name"]) == ("Group", "ray-submitters")
+    subjects = [subject for item in bindings.values() for subject in item["subjects"]]
     account = {"kind": "ServiceAccount", "name": "prometheus", "namespace": PROMETHEUS_NAMESPACE}
     assert subjects == [account] * 3
     assert not pods()["grafana"]["automountServiceAccountToken"]
