@@ -736,4 +736,7 @@ CASES: Final[dict[str, list[Case]]] = {
         ),
         Case({"eks.system_nodes": {"volume_gib": 119}}, {"observability": {"in_cluster": {}}}),
     ],
+    "V96": [
+        Case({"slurm.managed_policy": True}, SLURM),
+    ],
 }
