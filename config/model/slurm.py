@@ -27,6 +27,11 @@ class Slurm(Model):
         "`provisioning_parameters`: the lifecycle scripts, from a file that a deployment generates. "
         "It cannot change later.",
     )
+    managed_policy: bool = Field(
+        default=False,
+        description="Give the nodes' role AWS's AmazonSageMakerClusterInstanceRolePolicy instead of this project's "
+        "narrower statements about logs, metrics, sessions and the lifecycle bucket.",
+    )
 
 
 class SlurmNode(Model):

@@ -131,6 +131,7 @@ RULES: Final[tuple[Rule, ...]] = (
     slurm.keys_of_kubernetes,
     slurm.one_configuration,
     slurm.no_minimum_without_continuous_provisioning,
+    slurm.managed_policy_reads_more,
 )
 _OF_EKS_ONLY: Final = frozenset(
     {

@@ -218,7 +218,10 @@ class SlurmCluster:
         done = self._attempt(made.argv, node.name, environment)
         code, output = made.judged(done.returncode, done.stdout + done.stderr)
         if code:
-            raise ProcessError(f"{node.name}: {' '.join(output.splitlines()[-_LOG_LINES:])}")
+            last = "\n".join(output.splitlines()[-_LOG_LINES:])
+            raise ProcessError(
+                f"lifecycle scripts failed on {node.name}. Fix: correct what their last lines name:\n{last}"
+            )
 
     def _write_configuration(self) -> None:
         login = bool(self._scripts and self._scripts.start_slurm)

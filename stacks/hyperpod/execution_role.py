@@ -13,6 +13,7 @@ from constructs import Construct
 
 from stacks.shared.company_key import may_use
 from stacks.shared.nag_suppressions import acknowledge, imported, wildcard
+from stacks.shared.nag_suppressions import managed_policy as managed
 
 LOGS_AND_METRICS: Final = "/aws/sagemaker/Clusters"
 INTERFACE_ACTIONS: Final = (
@@ -52,6 +53,7 @@ DESCRIBE_ACTIONS_WITHOUT_PODS: Final = (
     "ec2:DescribeVpcs",
 )
 PULL_ACTIONS: Final = ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
+MANAGED_POLICY: Final = "AmazonSageMakerClusterInstanceRolePolicy"
 SESSION_ACTIONS: Final = (
     "ssmmessages:CreateControlChannel",
     "ssmmessages:CreateDataChannel",
@@ -81,6 +83,9 @@ class ExecutionRole(Construct):
     | `kms:CreateGrant`, `kms:DescribeKey` | the company's key, through SageMaker | volumes (smcluster-cmk) |
     | `kms:Decrypt` | the company's key, through S3 | lifecycle scripts, data bucket |
 
+    With `managed_policy`, AWS's policy replaces the rows of logs, metrics, sessions and the lifecycle bucket; it covers
+    buckets that begin with `sagemaker-`, so the data bucket keeps its row.
+
     Nodes of Slurm (without `eks_cluster`) have no pods: they get no rights for images, Pod Identity and the VPC CNI,
     and read the `data_bucket`.
     """
@@ -99,6 +104,7 @@ class ExecutionRole(Construct):
         lifecycle_bucket: s3.IBucket,
         data_bucket: s3.IBucket | None = None,
         key: kms.IKey | None = None,
+        managed_policy: bool = False,
     ) -> None:
         super().__init__(scope, id)
         self.role = iam.Role(
@@ -109,9 +115,16 @@ class ExecutionRole(Construct):
         )
         for_pods = eks_cluster is not None
         self._allow_network(subnets, security_group, for_pods=for_pods)
-        self._allow_images_and_sessions(for_pods=for_pods)
-        self._allow_logs(cluster_name)
-        self._allow_to_read(lifecycle_bucket, "The bucket holds lifecycle scripts and nothing else")
+        if for_pods:
+            self._allow_images()
+        if managed_policy:
+            self.role.add_managed_policy(iam.ManagedPolicy.from_aws_managed_policy_name(MANAGED_POLICY))
+            reason = "The environment asks for AWS's policy instead of narrower statements (slurm.managed_policy)"
+            acknowledge(self, reason, managed(MANAGED_POLICY))
+        else:
+            self._allow_sessions()
+            self._allow_logs(cluster_name)
+            self._allow_to_read(lifecycle_bucket, "The bucket holds lifecycle scripts and nothing else")
         if data_bucket:
             self._allow_to_read(data_bucket, "Jobs read all data of the environment, and nodes mount the whole bucket")
         if eks_cluster:
@@ -141,23 +154,22 @@ class ExecutionRole(Construct):
             self._allow(["sagemaker:AttachClusterNodeNetworkInterface"], clusters)
             acknowledge(self, "SageMaker chooses the cluster's id only after the role exists", wildcard(clusters))
         self._allow(DESCRIBE_ACTIONS if for_pods else DESCRIBE_ACTIONS_WITHOUT_PODS, "*")
+        acknowledge(self, "These actions have no resource type; PutMetricData has one namespace", wildcard("*"))
         acknowledge(
             self, "Pods create and delete interfaces; subnets and security group limit them", wildcard(interfaces)
         )
         acknowledge(self, "HyperPod's instances belong to an account of the service", wildcard(instances))
 
-    def _allow_images_and_sessions(self, *, for_pods: bool) -> None:
+    def _allow_images(self) -> None:
         repositories = "arn:aws:ecr:*:*:repository/*"
-        if for_pods:
-            self._allow(["ecr:GetAuthorizationToken"], "*")
-            self._allow(PULL_ACTIONS, repositories)
-        self._allow(SESSION_ACTIONS, "*")
-        acknowledge(self, "These actions have no resource type; PutMetricData has one namespace", wildcard("*"))
-        if not for_pods:
-            return
+        self._allow(["ecr:GetAuthorizationToken"], "*")
+        self._allow(PULL_ACTIONS, repositories)
         acknowledge(
             self, "EKS's and HyperPod's images are in accounts of AWS, another in each region", wildcard(repositories)
         )
+
+    def _allow_sessions(self) -> None:
+        self._allow(SESSION_ACTIONS, "*")
 
     def _allow_logs(self, cluster_name: str) -> None:
         stack = Stack.of(self)

@@ -56,6 +56,7 @@ class HyperPodStack(EnvironmentStack):
             lifecycle_bucket=storage.lifecycle_bucket,
             data_bucket=None if eks else storage.data_bucket,
             key=self.company_key,
+            managed_policy=environment.slurm is not None and environment.slurm.managed_policy,
         )
         file_system = None if eks else _file_system(environment, storage)
         scripts = LifecycleScripts(

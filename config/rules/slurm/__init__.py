@@ -1,1 +1,1 @@
-"""Rules about clusters that Slurm orchestrates: V87 to V92."""
+"""Rules about clusters that Slurm orchestrates: V87 to V92, V96."""

@@ -7,7 +7,7 @@ from typing import Final
 from config.model import PARTS_OF_EKS, Environment, InstanceGroup
 from config.rules.lifecycle_scripts import folder_of
 from config.rules.parts import groups
-from config.rules.rule import Violation, error
+from config.rules.rule import Violation, error, warning
 
 PROVISIONING_PARAMETERS: Final = "provisioning_parameters.json"
 _OF_GROUPS: Final = {
@@ -170,6 +170,21 @@ def no_minimum_without_continuous_provisioning(environment: Environment) -> Iter
         if group.min_count is not None:
             reason = "continuous provisioning needs slurm.configuration: api"
             yield Violation(f"{key}.min_count", reason, "groups without min_count", "remove min_count")
+
+
+@warning("V96")
+def managed_policy_reads_more(environment: Environment) -> Iterator[Violation]:
+    """Warn of nodes that AWS's managed policy lets read all buckets of the account that begin with `sagemaker-`.
+
+    Why: those of other environments hold lifecycle scripts, which run as root, and SageMaker's own hold people's data.
+    The policy also lets nodes write logs of other clusters.
+    Source: AWS managed policy reference, AmazonSageMakerClusterInstanceRolePolicy.
+    Example: slurm.managed_policy: true
+    """
+    if environment.slurm and environment.slurm.managed_policy:
+        reason = "nodes can read each bucket of the account whose name begins with sagemaker-"
+        fix = "remove the key, or keep other data in buckets with other names"
+        yield Violation("slurm.managed_policy", reason, "false", fix)
 
 
 def _by_scripts(environment: Environment) -> bool:

@@ -15,7 +15,7 @@ from config.model import Slurm
 from k8s_charts.storage.volumes import FileSystemAddress
 from stacks.hyperpod.lifecycle_scripts import LifecycleScripts
 from stacks.hyperpod.slurm import provisioning_parameters, topology
-from tests.synth.support.synthesis import Assemblies, Assembly
+from tests.synth.support.synthesis import Assemblies, Assembly, synthesise
 
 ADDRESS = FileSystemAddress("fs-0123456789abcdef0", "fs-0.fsx.us-west-2.amazonaws.com", "abcdefgh")
 
@@ -123,3 +123,25 @@ def test_a_changed_file_of_parameters_is_uploaded_to_a_prefix_of_its_own(by_scri
 def test_the_example_is_the_one_that_new_environments_copy() -> None:
     assert (EXAMPLES / "slurm.yaml").is_file()
     assert Path(config.file_of("slurm")) == EXAMPLES / "slurm.yaml"
+
+
+def test_managed_policy_replaces_the_statements_that_it_covers_and_no_others(slurm: Assembly, tmp_path: Path) -> None:
+    """AWS's policy reads buckets that begin with `sagemaker-`: the lifecycle bucket, not the data bucket."""
+    asked = slurm.environment.model_copy(update={"slurm": Slurm(managed_policy=True)})
+    template = synthesise(asked, tmp_path, validated=True).templates["hyperpod"]
+    [role] = [
+        each
+        for each in template.properties("AWS::IAM::Role")
+        if "ManagedPolicyArns" in each and "Nodes of" in str(each)
+    ]
+    assert "AmazonSageMakerClusterInstanceRolePolicy" in json.dumps(role["ManagedPolicyArns"])
+    statements = [
+        json.dumps(statement)
+        for policy in template.properties("AWS::IAM::Policy")
+        if "ExecutionRole" in json.dumps(policy["Roles"])
+        for statement in policy["PolicyDocument"]["Statement"]
+    ]
+    assert not [each for each in statements if "logs:" in each or "ssmmessages:" in each or "cloudwatch:" in each]
+    assert [each for each in statements if "ec2:CreateNetworkInterface" in each]
+    assert len([each for each in statements if "s3:GetObject" in each]) == 1
+    assert naming.lifecycle_bucket(asked).startswith("sagemaker-")

@@ -746,6 +746,9 @@ CASES: Final[dict[str, list[Case]]] = {
         ),
         Case({"eks.system_nodes": {"volume_gib": 119}}, {"observability": {"in_cluster": {}}}),
     ],
+    "V96": [
+        Case({"slurm.managed_policy": True}, SLURM),
+    ],
     "V97": [
         *(
             Case({"eks.add_ons": [{"name": name, "configuration": broken}]}, {"eks.add_ons": [{"name": name} | kept]})

@@ -151,6 +151,7 @@ def interface_needs(partition: str, region: str, account: str, resources: Iterab
 
 def script_needs(partition: str, bucket: str, key: str, account: str) -> Iterator[Need]:
     """Return what a node requires to download its lifecycle scripts."""
-    context: dict[str, Any] = {"aws:ResourceAccount": account, "s3:prefix": key.rpartition("/")[0]}
+    own = {"aws:ResourceAccount": account, "aws:PrincipalAccount": account}
+    context: dict[str, Any] = {**own, "s3:prefix": key.rpartition("/")[0]}
     yield Need("s3:ListBucket", f"arn:{partition}:s3:::{bucket}", context)
     yield Need("s3:GetObject", f"arn:{partition}:s3:::{bucket}/{key}", context)

@@ -153,7 +153,7 @@ def _condition_holds(operator: str, keys: Mapping[str, Any], context: Context, s
         raise UnsupportedPolicyError(f"condition operator {operator} is not supported ({known} are): {dict(statement)}")
     present = {key.lower(): value for key, value in context.items()}
     for key, wanted in keys.items():
-        patterns = [str(pattern) for pattern in _as_list(wanted)]
+        patterns = [_expanded(str(pattern), present) for pattern in _as_list(wanted)]
         _refuse_variables(patterns, statement)
         value = present.get(key.lower())
         if plain == _NULL:
@@ -167,6 +167,11 @@ def _condition_holds(operator: str, keys: Mapping[str, Any], context: Context, s
         if not holds:
             return False
     return True
+
+
+def _expanded(pattern: str, present: Mapping[str, Any]) -> str:
+    """Replace the policy variables whose keys the request has: `${aws:PrincipalAccount}`."""
+    return _VARIABLE.sub(lambda found: str(present.get(found[1].lower(), found[0])), pattern)
 
 
 def _refuse_variables(patterns: Iterable[str], statement: Policy) -> None:
@@ -194,6 +199,7 @@ def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
+_VARIABLE = re.compile(r"\$\{([^}]+)\}")
 _IF_EXISTS = "IfExists"
 _OPERATORS: Mapping[str, Callable[[str, str], bool]] = {
     "StringEquals": lambda pattern, value: pattern == value,

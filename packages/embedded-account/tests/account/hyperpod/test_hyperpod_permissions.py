@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from moto.iam.aws_managed_policies import aws_managed_policies_data
 
 from embedded_account.hyperpod.bench import ACCOUNT_ID, REGION, HyperPodBench
 from embedded_account.hyperpod.permissions.required import REQUIRED
@@ -311,3 +312,23 @@ def test_scripts_of_an_encrypted_bucket_need_the_right_to_decrypt(bench: HyperPo
     bench.advance(minutes=60)
     nodes = bench.client("sagemaker").list_cluster_nodes(**NAME)["ClusterNodeSummaries"]
     assert {node["InstanceStatus"]["Status"] for node in nodes} == {"Running"}
+
+
+def test_aws_managed_policy_lets_nodes_download_scripts_of_buckets_with_its_prefix_only(bench: HyperPodBench) -> None:
+    """The policy's condition has the variable ${aws:PrincipalAccount}."""
+    managed = json.loads(aws_managed_policies_data)["AmazonSageMakerClusterInstanceRolePolicy"]["Document"]
+    role = bench.role("managed", policy(allow("ec2:*")), managed, service="sagemaker.amazonaws.com")
+    s3, sagemaker = bench.client("s3"), bench.client("sagemaker")
+    s3.create_bucket(Bucket="scripts", CreateBucketConfiguration={"LocationConstraint": REGION})
+    s3.put_object(Bucket="scripts", Key="eks/on_create.sh", Body=b"")
+    other = {"LifeCycleConfig": {"SourceS3Uri": "s3://scripts/eks", "OnCreate": "on_create.sh"}}
+    groups = [
+        bench.group("covered", "ml.m5.2xlarge", 1, ExecutionRole=role),
+        bench.group("other", "ml.m5.2xlarge", 1, ExecutionRole=role, **other),
+    ]
+    sagemaker.create_cluster(**bench.request(InstanceGroups=groups))
+    bench.advance(minutes=22)
+    listed = sagemaker.list_cluster_nodes(**NAME)["ClusterNodeSummaries"]
+    states = {node["InstanceGroupName"]: node["InstanceStatus"] for node in listed}
+    assert states["covered"]["Status"] == "Running"
+    assert "is not authorized to perform: s3:ListBucket on resource: arn:aws:s3:::scripts" in states["other"]["Message"]
