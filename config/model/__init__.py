@@ -10,7 +10,7 @@ from config.model.environment import PARTS_OF_EKS, AbsentPartError, Environment,
 from config.model.fsx import Checkpoints, DataRepository, ExistingFileSystem, Fsx
 from config.model.hyperpod import HyperPod, InstanceGroup, Taint, TieredStorage
 from config.model.network import ExistingSubnet, ExistingVpc, Network
-from config.model.observability import Alerts, ContainerInsights, InCluster, Observability
+from config.model.observability import Alerts, ContainerInsights, HyperPodObservability, InCluster, Observability
 from config.model.ray import (
     Autoscaling,
     AwsRay,
@@ -47,6 +47,7 @@ __all__ = [
     "ExistingVpc",
     "Fsx",
     "HyperPod",
+    "HyperPodObservability",
     "Image",
     "InCluster",
     "InstanceGroup",

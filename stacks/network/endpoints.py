@@ -1,5 +1,6 @@
 """Interface endpoints of a closed network, for every AWS API that its nodes, pods and functions call."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from aws_cdk import Stack, Tags
@@ -29,6 +30,9 @@ Nothing in the VPC calls autoscaling, elasticloadbalancing, kms or states: AWS s
 and the HyperPod cluster's waiter from outside the VPC.
 """
 
+PROMETHEUS_ENDPOINT: Final = "aps-workspaces"
+"""With `observability.hyperpod`: the add-on's collector writes its metrics."""
+
 SIGNED_BY_OWN_ROLES: Final = frozenset({"ec2", "eks", "fsx", "lambda", "logs", "monitoring", "sagemaker.api"})
 """Endpoints that only roles of the account call, with signed requests: their policy admits no other account.
 
@@ -41,18 +45,27 @@ class VpcEndpoints(Construct):
     """One endpoint per service, with private DNS and a network interface in each zone's node subnet.
 
     Their security group accepts TLS from the whole VPC: kubectl functions, system nodes and HyperPod nodes are in
-    different groups, and a node that cannot reach an endpoint never joins the cluster.
+    different groups, and a node that cannot reach an endpoint never joins the cluster. Only the account's roles may use
+    `further` endpoints.
     """
 
     def __init__(
-        self, scope: Construct, id: str, *, vpc: ec2.IVpc, vpc_cidr: str, subnets: list[ec2.ISubnet], region: str
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        vpc: ec2.IVpc,
+        vpc_cidr: str,
+        subnets: list[ec2.ISubnet],
+        region: str,
+        further: Sequence[str] = (),
     ) -> None:
         super().__init__(scope, id)
         group = ec2.SecurityGroup(
             self, "SecurityGroup", vpc=vpc, description="Interface endpoints of AWS APIs", allow_all_outbound=False
         )
         group.add_ingress_rule(ec2.Peer.ipv4(vpc_cidr), ec2.Port.tcp(443), "TLS from the VPC")
-        for service in INTERFACE_ENDPOINTS:
+        for service in (*INTERFACE_ENDPOINTS, *further):
             endpoint = ec2.CfnVPCEndpoint(
                 self,
                 service,
@@ -62,7 +75,7 @@ class VpcEndpoints(Construct):
                 private_dns_enabled=True,
                 subnet_ids=[subnet.subnet_id for subnet in subnets],
                 security_group_ids=[group.security_group_id],
-                policy_document=self._own_roles() if service in SIGNED_BY_OWN_ROLES else None,
+                policy_document=self._own_roles() if service in {*SIGNED_BY_OWN_ROLES, *further} else None,
             )
             Tags.of(endpoint).add("Name", endpoint.node.path)
 

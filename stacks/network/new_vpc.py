@@ -4,6 +4,7 @@ HyperPod's capacity is bound to a zone id, while a zone name means a different z
 supports names only (and looks them up), so this VPC consists of CloudFormation (L1) resources.
 """
 
+from collections.abc import Sequence
 from ipaddress import IPv4Network
 from typing import Final
 
@@ -26,7 +27,16 @@ class NewVpc(Vpc):
     interface endpoints. A VPC of Slurm nodes (not `for_eks`) has neither the /28 nor the tags of EKS's controllers.
     """
 
-    def __init__(self, scope: Construct, id: str, *, network: Network, region: str, for_eks: bool = True) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        network: Network,
+        region: str,
+        for_eks: bool = True,
+        further_endpoints: Sequence[str] = (),
+    ) -> None:
         super().__init__(scope, id)
         self._for_eks = for_eks
         resource = ec2.CfnVPC(
@@ -67,6 +77,7 @@ class NewVpc(Vpc):
                 vpc_cidr=str(network.vpc_cidr),
                 subnets=self.node_subnets,
                 region=region,
+                further=further_endpoints,
             )
 
     def _subnet(self, name: str, block: IPv4Network, zone_id: str, *, role: str | None) -> ec2.CfnSubnet:

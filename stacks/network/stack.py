@@ -4,6 +4,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct, IDependable
 
 from config import Environment
+from stacks.network.endpoints import PROMETHEUS_ENDPOINT
 from stacks.network.existing_vpc import ExistingVpc
 from stacks.network.flow_logs import FlowLogs
 from stacks.network.new_vpc import NewVpc
@@ -31,7 +32,12 @@ class NetworkStack(EnvironmentStack):
             self.vpc = ExistingVpc(self, "Vpc", settings=network.existing)
         else:
             self.vpc = NewVpc(
-                self, "Vpc", network=network, region=environment.region, for_eks=environment.slurm is None
+                self,
+                "Vpc",
+                network=network,
+                region=environment.region,
+                for_eks=environment.slurm is None,
+                further_endpoints=(PROMETHEUS_ENDPOINT,) if environment.hyperpod_observability else (),
             )
             FlowLogs(self, "FlowLogs", vpc=self.vpc.vpc)
         shared = SharedSecurityGroup(self, "SharedSecurityGroup", vpc=self.vpc.vpc, for_eks=environment.slurm is None)

@@ -37,6 +37,7 @@ KINDS: Final = {
     "AWS::EC2::Volume": Kind("volume", Holds.DATA, "Its blocks are lost."),
     "AWS::DynamoDB::Table": Kind("table", Holds.DATA, "Its items are lost."),
     "AWS::SecretsManager::Secret": Kind("secret", Holds.DATA, "Its value is lost."),
+    "AWS::APS::Workspace": Kind("Prometheus workspace", Holds.DATA, "Its metrics are lost."),
     "AWS::EKS::Cluster": Kind("EKS cluster", Holds.CLUSTER, "Everything that runs in it is lost."),
     "AWS::SageMaker::Cluster": Kind("HyperPod cluster", Holds.CLUSTER, "All nodes are deleted."),
     "AWS::EC2::VPC": Kind("VPC", Holds.CLUSTER, "Clusters and file system depend on it."),
