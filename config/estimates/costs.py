@@ -141,6 +141,8 @@ def unpriced(environment: Environment) -> list[str]:
         named.append("interface endpoints")
     if environment.container_insights:
         named.append("Container Insights' observations")
+    if environment.hyperpod_observability:
+        named.append("samples in the Prometheus workspace")
     return [*named, "KMS keys", "traffic", "logs", "images", "objects in buckets"]
 
 

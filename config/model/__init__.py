@@ -11,7 +11,7 @@ from config.model.fsx import Checkpoints, DataRepository, ExistingFileSystem, Fs
 from config.model.hyperpod import HyperPod, InstanceGroup, Taint, TieredStorage
 from config.model.mlflow import MANAGED, Mlflow, port_of
 from config.model.network import ExistingSubnet, ExistingVpc, Network
-from config.model.observability import Alerts, ContainerInsights, InCluster, Observability
+from config.model.observability import Alerts, ContainerInsights, HyperPodObservability, InCluster, Observability
 from config.model.ray import (
     Autoscaling,
     AwsRay,
@@ -49,6 +49,7 @@ __all__ = [
     "ExistingVpc",
     "Fsx",
     "HyperPod",
+    "HyperPodObservability",
     "Image",
     "InCluster",
     "InstanceGroup",

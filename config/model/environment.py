@@ -95,6 +95,11 @@ class Environment(Model):
         """Whether the nodes run the DaemonSets of Container Insights."""
         return self.slurm is None and self.observability.container_insights is not None
 
+    @property
+    def hyperpod_observability(self) -> bool:
+        """Whether HyperPod's observability add-on is installed."""
+        return self.slurm is None and self.observability.hyperpod is not None
+
     def instance_group(self, name: str) -> InstanceGroup:
         """Return the instance group of that name; a rule guarantees that Ray's references exist."""
         return next(group for group in self.hyperpod.instance_groups if group.name == name)

@@ -37,6 +37,10 @@ class ContainerInsights(Model):
     )
 
 
+class HyperPodObservability(Model):
+    """The add-on amazon-sagemaker-hyperpod-observability, which writes to a workspace of Amazon Managed Prometheus."""
+
+
 class Alerts(Model):
     """Who receives the alarms; the topic exists with `container_insights`."""
 
@@ -56,5 +60,9 @@ class Observability(Model):
     )
     container_insights: ContainerInsights | None = Field(
         default=None, description="Send metrics and logs to CloudWatch, with alarms; `{}` takes the defaults."
+    )
+    hyperpod: HyperPodObservability | None = Field(
+        default=None,
+        description="Install HyperPod's observability add-on with a Prometheus workspace; `{}` enables it.",
     )
     alerts: Alerts = Field(default=Alerts(), description="Who receives the alarms of `container_insights`.")

@@ -135,7 +135,7 @@ def _allowed(annotation: Any) -> Allowed:
         values = tuple(map(str, get_args(bare)))
         return Allowed(", ".join(values), f"one of {', '.join(values)}", values=values)
     if model := bare if isinstance(bare, type) and issubclass(bare, BaseModel) else None:
-        return Allowed(f"a mapping with {', '.join(model.model_fields)}", "a mapping of these keys")
+        return Allowed(f"a mapping with {', '.join(model.model_fields) or 'no keys'}", "a mapping of these keys")
     if get_origin(bare) is tuple:
         return Allowed(f"a list, each item {_allowed(get_args(bare)[0]).text}", "a list in brackets, or with hyphens")
     if get_origin(bare) is dict:

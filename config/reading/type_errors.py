@@ -70,7 +70,7 @@ def _unknown_key(place: Place) -> tuple[str, str, str, str]:
         fix += f"; or did you mean {guess!r}?" if guess else ""
     else:
         fix = f"did you mean {guess!r}?" if guess else "remove it"
-    return f"key {name!r}", "the key is unknown here", ", ".join(here), fix
+    return f"key {name!r}", "the key is unknown here", ", ".join(here) or "no keys: {}", fix
 
 
 def _refusal(error: ErrorDetails, value: Any, allowed: Allowed) -> tuple[str, str, str]:

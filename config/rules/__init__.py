@@ -92,7 +92,7 @@ RULES: Final[tuple[Rule, ...]] = (
     fsx.room_for_checkpoints,
     fsx.time_for_checkpoints,
     eks.metrics_fit_the_system_nodes,
-    observability.alerts_have_a_sender,
+    observability.parts_have_what_they_need,
     image.one_image,
     image.ray_version,
     image.pip_requirements,

@@ -7,7 +7,7 @@ from typing import Final
 
 from config import naming
 from config.facts import versions
-from config.facts.add_ons import CLOUDWATCH
+from config.facts.add_ons import CLOUDWATCH, HYPERPOD
 from config.model import Environment
 from config.rules.parts import described_twice, groups, repeated, same_names
 from config.rules.rule import Violation, error
@@ -167,6 +167,8 @@ def add_ons(environment: Environment) -> Iterator[Violation]:
     refused = dict(_REFUSED_ADD_ONS)
     if environment.container_insights:
         refused[CLOUDWATCH] = "observability.container_insights installs it already"
+    if environment.hyperpod_observability:
+        refused[HYPERPOD] = "observability.hyperpod installs it already"
     for n, name in enumerate(names):
         if name in refused:
             yield Violation(f"eks.add_ons.{n}.name", refused[name], "other add-ons", "delete the item")

@@ -38,7 +38,11 @@ _WITHOUT_A_STANDING_PRICE: Final = frozenset(
         "Custom::S3AutoDeleteObjects",
     }
 )
-_NAMES: Final = {"AWS::KMS::Key": "KMS key", "AWS::EC2::EIP": "public IPv4 address"}
+_NAMES: Final = {
+    "AWS::APS::Workspace": "samples in the Prometheus workspace",
+    "AWS::EC2::EIP": "public IPv4 address",
+    "AWS::KMS::Key": "KMS key",
+}
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Interface endpoints of a closed network, for every AWS API that its nodes, pods and functions call."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from aws_cdk import Stack, Tags
@@ -30,7 +31,9 @@ and the HyperPod cluster's waiter from outside the VPC.
 """
 
 TRACKING_SERVICE: Final = "sagemaker.experiments"
-"""SageMaker's MLflow, to which jobs log with signed requests. Its endpoint exists only with `mlflow: managed`."""
+"""With `mlflow: managed`: jobs log to SageMaker's MLflow with signed requests."""
+PROMETHEUS_ENDPOINT: Final = "aps-workspaces"
+"""With `observability.hyperpod`: the add-on's collector writes its metrics."""
 
 SIGNED_BY_OWN_ROLES: Final = frozenset({"ec2", "eks", "fsx", "lambda", "logs", "monitoring", "sagemaker.api"})
 """Endpoints that only roles of the account call, with signed requests: their policy admits no other account.
@@ -44,7 +47,8 @@ class VpcEndpoints(Construct):
     """One endpoint per service, with private DNS and a network interface in each zone's node subnet.
 
     Their security group accepts TLS from the whole VPC: kubectl functions, system nodes and HyperPod nodes are in
-    different groups, and a node that cannot reach an endpoint never joins the cluster.
+    different groups, and a node that cannot reach an endpoint never joins the cluster. Only the account's roles may use
+    `further` endpoints.
     """
 
     def __init__(
@@ -56,15 +60,15 @@ class VpcEndpoints(Construct):
         vpc_cidr: str,
         subnets: list[ec2.ISubnet],
         region: str,
-        tracking: bool = False,
+        further: Sequence[str] = (),
     ) -> None:
         super().__init__(scope, id)
         group = ec2.SecurityGroup(
             self, "SecurityGroup", vpc=vpc, description="Interface endpoints of AWS APIs", allow_all_outbound=False
         )
         group.add_ingress_rule(ec2.Peer.ipv4(vpc_cidr), ec2.Port.tcp(443), "TLS from the VPC")
-        names = {service: f"com.amazonaws.{region}.{service}" for service in INTERFACE_ENDPOINTS}
-        if tracking:
+        names = {service: f"com.amazonaws.{region}.{service}" for service in (*INTERFACE_ENDPOINTS, *further)}
+        if TRACKING_SERVICE in names:
             # AWS PrivateLink guide, "AWS services that integrate": not below com.amazonaws.
             names[TRACKING_SERVICE] = f"aws.sagemaker.{region}.experiments"
         for service, name in names.items():
@@ -77,7 +81,7 @@ class VpcEndpoints(Construct):
                 private_dns_enabled=True,
                 subnet_ids=[subnet.subnet_id for subnet in subnets],
                 security_group_ids=[group.security_group_id],
-                policy_document=self._own_roles() if service in {*SIGNED_BY_OWN_ROLES, TRACKING_SERVICE} else None,
+                policy_document=self._own_roles() if service in {*SIGNED_BY_OWN_ROLES, *further} else None,
             )
             Tags.of(endpoint).add("Name", endpoint.node.path)
 

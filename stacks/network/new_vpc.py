@@ -4,6 +4,7 @@ HyperPod's capacity is bound to a zone id, while a zone name means a different z
 supports names only (and looks them up), so this VPC consists of CloudFormation (L1) resources.
 """
 
+from collections.abc import Sequence
 from ipaddress import IPv4Network
 from typing import Final
 
@@ -35,7 +36,7 @@ class NewVpc(Vpc):
         network: Network,
         region: str,
         for_eks: bool = True,
-        tracking: bool = False,
+        further_endpoints: Sequence[str] = (),
     ) -> None:
         super().__init__(scope, id)
         self._for_eks = for_eks
@@ -77,7 +78,7 @@ class NewVpc(Vpc):
                 vpc_cidr=str(network.vpc_cidr),
                 subnets=self.node_subnets,
                 region=region,
-                tracking=tracking,
+                further=further_endpoints,
             )
 
     def _subnet(self, name: str, block: IPv4Network, zone_id: str, *, role: str | None) -> ec2.CfnSubnet:

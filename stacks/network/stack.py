@@ -5,6 +5,7 @@ from constructs import Construct, IDependable
 
 from config import Environment
 from config.model import MANAGED
+from stacks.network.endpoints import PROMETHEUS_ENDPOINT, TRACKING_SERVICE
 from stacks.network.existing_vpc import ExistingVpc
 from stacks.network.flow_logs import FlowLogs
 from stacks.network.new_vpc import NewVpc
@@ -37,9 +38,18 @@ class NetworkStack(EnvironmentStack):
                 network=network,
                 region=environment.region,
                 for_eks=environment.slurm is None,
-                tracking=environment.slurm is None and environment.mlflow == MANAGED,
+                further_endpoints=_further_endpoints(environment),
             )
             FlowLogs(self, "FlowLogs", vpc=self.vpc.vpc)
         shared = SharedSecurityGroup(self, "SharedSecurityGroup", vpc=self.vpc.vpc, for_eks=environment.slurm is None)
         self.security_group = shared.security_group
         self.security_group_rules = shared.rules
+
+
+def _further_endpoints(environment: Environment) -> list[str]:
+    """Return the interface endpoints that only some closed environments need."""
+    needed = {
+        TRACKING_SERVICE: environment.slurm is None and environment.mlflow == MANAGED,
+        PROMETHEUS_ENDPOINT: bool(environment.hyperpod_observability),
+    }
+    return [service for service, is_needed in needed.items() if is_needed]

@@ -22,6 +22,7 @@ from k8s_charts.shared.chart import ProjectChart
 from stacks.eks.stack import EksStack
 from stacks.observability.alert_topic import AlertTopic
 from stacks.observability.container_insights import Alarms, Insights
+from stacks.observability.hyperpod_add_on import HyperPodAddOn
 from stacks.ray.file_system_guard import FileSystemGuard
 from stacks.ray.roles import image_builder_role, ray_role
 from stacks.shared.environment_stack import EnvironmentStack
@@ -115,6 +116,9 @@ class RayStack(EnvironmentStack):
 
     def _observe_with_aws(self, environment: Environment, cluster: eks.ICluster, storage: StorageStack) -> None:
         wanted, name = environment.observability, naming.eks_cluster(environment)
+        if wanted.hyperpod:
+            alias = naming.named(environment, "metrics")
+            HyperPodAddOn(self, "HyperPodObservability", cluster=cluster, alias=alias, key=self.company_key)
         if wanted.container_insights is None:
             return
         Insights(self, "ContainerInsights", cluster=cluster, cluster_name=name, settings=wanted.container_insights)

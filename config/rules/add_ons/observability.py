@@ -1,20 +1,34 @@
 """Rules about what AWS's own services observe an environment with."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from config.model import Environment
-from config.rules.parts import same_names
+from config.rules.parts import by_name, same_names
 from config.rules.rule import Violation, error
+
+_LEAST_VCPUS: Final = 16
+"""Those of a 4xlarge."""
 
 
 @error("V99")
-def alerts_have_a_sender(environment: Environment) -> Iterator[Violation]:
-    """Require `container_insights` beside `alerts`, and each receiver once.
+def parts_have_what_they_need(environment: Environment) -> Iterator[Violation]:
+    """Require `container_insights` beside `alerts`, each receiver once, and a 4xlarge node for `hyperpod`.
 
-    Why: only its alarms publish to the topic. SNS makes one subscription of two equal ones, and a deployment fails.
-    Source: this project, docs/operate/observe-aws.md; SNS API reference, Subscribe.
+    Why: only its alarms publish. Two equal subscriptions are one. The add-on's pods stay pending on smaller nodes.
+    Source: SNS API reference, Subscribe; SageMaker AI developer guide, hyperpod-observability-addon-setup.
     Example: observability: {alerts: {emails: [ml-platform@example.com]}}
     """
+    yield from _alerts(environment)
+    if environment.hyperpod_observability:
+        known = by_name(environment).values()
+        if known and not any(group.count and group.type.vcpus >= _LEAST_VCPUS for group in known):
+            reason = "no HyperPod node has room for the add-on's pods"
+            allowed = f"a group with nodes of at least {_LEAST_VCPUS} vCPUs"
+            yield Violation("observability.hyperpod", reason, allowed, "choose a larger type, or remove the key")
+
+
+def _alerts(environment: Environment) -> Iterator[Violation]:
     wanted = environment.observability.alerts
     for key, receivers in (("emails", wanted.emails), ("https", wanted.https)):
         path = f"observability.alerts.{key}"

@@ -42,6 +42,7 @@ KINDS: Final = {
         Holds.DATA,
         "Its experiments, runs and metrics are lost; artifacts stay in the bucket.",
     ),
+    "AWS::APS::Workspace": Kind("Prometheus workspace", Holds.DATA, "Its metrics are lost."),
     "AWS::EKS::Cluster": Kind("EKS cluster", Holds.CLUSTER, "Everything that runs in it is lost."),
     "AWS::SageMaker::Cluster": Kind("HyperPod cluster", Holds.CLUSTER, "All nodes are deleted."),
     "AWS::EC2::VPC": Kind("VPC", Holds.CLUSTER, "Clusters and file system depend on it."),

@@ -49,6 +49,7 @@ EXISTING_EKS: Final[Change] = EXISTING_VPC | {
 }
 READ_ONLY: Final = "arn:aws:iam::aws:policy/ReadOnlyAccess"
 NAMED: Final = {"service_account": "agent"}
+WITHOUT_CHECKS: Final[Change] = {f"{NODES}.deep_health_checks": []}
 BY_PATTERN: Final[Change] = {
     "company": {"name_pattern": "acme-{environment}-{name}"},
     "hyperpod.cluster_name": "acme-dev-ml-cluster",
@@ -447,6 +448,10 @@ CASES: Final[dict[str, list[Case]]] = {
             {"observability": {"container_insights": {}}},
             {"eks.add_ons": [{"name": "amazon-cloudwatch-observability"}]},
         ),
+        Case(
+            {"observability": {"hyperpod": {}}},
+            {"eks.add_ons": [{"name": "amazon-sagemaker-hyperpod-observability"}]},
+        ),
     ],
     "V45": [
         Case({"ray.namespace": "kube-system"}),
@@ -793,6 +798,10 @@ CASES: Final[dict[str, list[Case]]] = {
             {"observability": {"container_insights": {}}},
         ),
         Case({"observability": {"alerts": {"emails": ["ml@example.com"]}}}),
+        Case(
+            {f"{NODES}.instance_type": "ml.g5.2xlarge"},
+            {"observability": {"hyperpod": {}}, f"{NODES}.instance_type": "ml.g5.4xlarge", **WITHOUT_CHECKS},
+        ),
     ],
     "V100": [
         Case({"image.pip": ["einops==0.8.1"]}, {"mlflow": "managed", "image.pip": ["sagemaker-mlflow==0.5.0"]}),

@@ -177,6 +177,11 @@ def _cloudwatch(backend: Any) -> Iterator[Found]:
         yield Found("AWS::CloudWatch::Alarm", alarm.name, alarm.alarm_arn)
 
 
+def _aps(backend: Any) -> Iterator[Found]:
+    for workspace in backend.workspaces.values():
+        yield Found("AWS::APS::Workspace", workspace.arn, workspace.arn)
+
+
 def _fsx(backend: Any) -> Iterator[Found]:
     for identifier, system in backend.file_systems.items():
         yield Found("AWS::FSx::FileSystem", identifier, system.resource_arn, "DELETING" if system.deleting else "")
@@ -217,6 +222,7 @@ def _nothing(_backend: Any) -> Iterator[Found]:
 PENDING_DELETION = "pending deletion"
 
 SOURCES: dict[str, Source] = {
+    "amp": _aps,
     "cloudformation": _nothing,  # the engine stores its stacks
     "cloudwatch": _cloudwatch,
     "ec2": _ec2,

@@ -16,6 +16,7 @@ SERVICES = (
     "kms",
     "sns",
     "cloudwatch",
+    "aps",
     "events",
     "iam.models",
     "iam.oidc",

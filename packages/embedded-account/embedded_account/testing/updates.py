@@ -64,6 +64,11 @@ FILTER = {
 CLUSTER_ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 
 CASES: dict[str, Case] = {
+    "AWS::APS::Workspace": Case(
+        {"Alias": "a", "Tags": tags("a")},
+        {"Alias": "b", "Tags": tags("b")},
+        {"KmsKeyArn": "$key"},
+    ),
     "AWS::CloudWatch::Alarm": Case(
         {
             "AlarmName": "a",

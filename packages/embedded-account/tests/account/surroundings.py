@@ -136,7 +136,9 @@ def state(account: Account, clients: Clients, kind: str) -> dict[str, Any]:
 
     from embedded_account.services.eks.service import service_of
 
-    service = {"events": "events", "stepfunctions": "stepfunctions"}.get(name := kind.split("::")[1].lower(), name)
+    service = {"events": "events", "stepfunctions": "stepfunctions", "aps": "amp"}.get(
+        name := kind.split("::")[1].lower(), name
+    )
     kept: dict[str, Any] = {}
     if service == "fsx":
         kept["fsx"] = clients("fsx").describe_file_systems()["FileSystems"]

@@ -247,6 +247,30 @@ def test_an_addons_role_must_be_one_that_its_service_account_can_assume(eks: Eks
     assert eks.api.list_addons(clusterName="c")["addons"] == []
 
 
+def test_hyperpods_observability_addon_needs_a_workspace_that_exists(eks: Eks, clients: Clients) -> None:
+    eks.create(bootstrapSelfManagedAddons=False)
+    made = clients("amp").create_workspace(alias="a")
+    endpoint = f"https://aps-workspaces.us-west-2.amazonaws.com/workspaces/{made['workspaceId']}"
+    right = {"ampWorkspace": {"arn": made["arn"], "prometheusEndpoint": endpoint}}
+    wrong: tuple[tuple[dict[str, Any], str], ...] = (
+        ({}, "ampWorkspace.arn"),
+        ({"ampWorkspace": right["ampWorkspace"] | {"arn": "arn:aws:aps:us-west-2:1:workspace/ws-0"}}, "does not exist"),
+        ({"ampWorkspace": right["ampWorkspace"] | {"prometheusEndpoint": f"{endpoint}0"}}, "prometheusEndpoint"),
+        (right | {"workspace": {}}, "unknown keys: workspace"),
+        (right | {"metricsProvider": {"nodeMetrics": {"level": "ALL"}}}, "nodeMetrics.level"),
+    )
+    for values, reason in wrong:
+        request = {"addonName": "amazon-sagemaker-hyperpod-observability", "configurationValues": json.dumps(values)}
+        with pytest.raises(eks.api.exceptions.InvalidParameterException, match=reason):
+            eks.api.create_addon(clusterName="c", **request)
+    eks.api.create_addon(
+        clusterName="c",
+        addonName="amazon-sagemaker-hyperpod-observability",
+        configurationValues=json.dumps(right),
+    )
+    assert eks.kubernetes.names("deployments") == ["hyperpod-observability-controller-manager"]
+
+
 def test_addons_of_a_forgotten_cluster_are_not_those_of_a_new_one(eks: Eks) -> None:
     eks.create()
     eks.api.create_addon(clusterName="c", addonName="coredns")

@@ -14,9 +14,10 @@ from urllib.parse import quote
 
 from embedded_account.context import Account
 from embedded_account.kubernetes.api import Api, ApiError, Object
+from embedded_account.services.eks.add_ons.configurations import check_configuration
+from embedded_account.services.eks.add_ons.stand_ins import SERVICE_ACCOUNTS, STAND_INS
 from embedded_account.services.eks.errors import in_use, invalid_parameter, not_found
 from embedded_account.services.eks.records import ClusterRecords
-from embedded_account.services.eks.stand_ins import SERVICE_ACCOUNTS, STAND_INS
 from embedded_account.services.iam.access import find_role
 
 DEFAULT_ADDONS: Final = ("vpc-cni", "kube-proxy", "coredns")
@@ -127,6 +128,7 @@ class Addons:
             raise invalid_parameter(f"ConfigurationValue provided is not valid JSON: {error}") from error
         if not isinstance(configuration, dict):
             raise invalid_parameter("ConfigurationValue provided is not a JSON object")
+        check_configuration(self._account, name, configuration)
         return configuration
 
 

@@ -17,8 +17,8 @@ from moto.sts.models import sts_backends
 from embedded_account.context import Account
 from embedded_account.services.eks.access.entries import AccessEntry
 from embedded_account.services.eks.access.policies import ARN_PREFIX, POLICY_NAMES
+from embedded_account.services.eks.add_ons.stand_ins import STAND_INS
 from embedded_account.services.eks.service import EksService
-from embedded_account.services.eks.stand_ins import STAND_INS
 from embedded_account.services.iam.access import backend_of
 
 _CLUSTER = "{0}/clusters/(?P<name>[^/]+)"

@@ -85,6 +85,17 @@ def _cloudwatch_observability(_configuration: Mapping[str, Any]) -> list[Object]
     return _in_own_namespace("amazon-cloudwatch", made)
 
 
+def _hyperpod_observability(_configuration: Mapping[str, Any]) -> list[Object]:
+    """Return the add-on's operator, which makes the collectors; without their own pods."""
+    operator = "hyperpod-observability-controller-manager"
+    collector = "hyperpod-observability-operator-otel-collector"
+    made = [
+        _object("v1", "ServiceAccount", collector, {"app": collector}),
+        *_deployment(operator, {"control-plane": operator}, {"cpu": "100m", "memory": "128Mi"}),
+    ]
+    return _in_own_namespace("hyperpod-observability", made)
+
+
 STAND_INS: Final[dict[str, Callable[[Mapping[str, Any]], list[Object]]]] = {
     "vpc-cni": _vpc_cni,
     "kube-proxy": _kube_proxy,
@@ -93,14 +104,21 @@ STAND_INS: Final[dict[str, Callable[[Mapping[str, Any]], list[Object]]]] = {
     "eks-node-monitoring-agent": _node_monitoring_agent,
     "metrics-server": _metrics_server,
     "amazon-cloudwatch-observability": _cloudwatch_observability,
+    "amazon-sagemaker-hyperpod-observability": _hyperpod_observability,
 }
 """The function that builds an add-on's objects from its configuration values, by add-on."""
 
 
 SERVICE_ACCOUNTS: Final[dict[str, str]] = {
     "amazon-cloudwatch-observability": "system:serviceaccount:amazon-cloudwatch:cloudwatch-agent",
+    "amazon-sagemaker-hyperpod-observability": "system:serviceaccount:hyperpod-observability:"
+    "hyperpod-observability-operator-otel-collector",
 }
-"""Who assumes an add-on's role, by add-on (CloudWatch user guide, install-CloudWatch-Observability-EKS-addon)."""
+"""Who assumes an add-on's role, by add-on.
+
+Sources: CloudWatch user guide, install-CloudWatch-Observability-EKS-addon; SageMaker AI developer guide,
+hyperpod-observability-addon-troubleshooting.
+"""
 
 
 def _deployment(name: str, labels: Mapping[str, str], requests: Mapping[str, str]) -> list[Object]:
