@@ -4,7 +4,6 @@ With the same number of workers on CPUs all four do. A kill is a SIGKILL of a wo
 """
 
 import os
-import random
 import signal
 import sys
 from pathlib import Path
@@ -67,19 +66,22 @@ def alone(rank: int, framework: str, storage: Path, attempt: int, kills: tuple[i
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("framework", TRAININGS)
-def test_killed_worker_of_a_framework_resumes_bit_by_bit(tmp_path: Path, framework: str, draw: random.Random) -> None:
+def test_killed_worker_of_a_framework_resumes_bit_by_bit(tmp_path: Path, framework: str) -> None:
     """One worker without Ray, because the workers of a framework take long to start."""
     killed, undisturbed = tmp_path / "killed", tmp_path / "undisturbed"
     for storage in (killed, undisturbed):
         (storage / "job").mkdir(parents=True)
         (storage / "job" / "run.json").write_text("{}")
-    step = draw.choice(list(KILLS))
-    with pytest.raises(ProcessExitedException) as ended:
-        together(1, alone, tmp_path / "first", framework, killed, 1, (step,))
-    assert ended.value.signal_name == signal.SIGKILL.name
-    together(1, alone, tmp_path / "second", framework, killed, 2, ())
-    assert '@0001.01"' in (killed / "job" / "attempts" / "0002.01.json").read_text(), "it must resume"
-    together(1, alone, tmp_path / "third", framework, undisturbed, 1, ())
+    for attempt, step in enumerate(KILLS, start=1):
+        with pytest.raises(ProcessExitedException) as ended:
+            together(1, alone, tmp_path / f"killed before {step}", framework, killed, attempt, (step,))
+        assert ended.value.signal_name == signal.SIGKILL.name
+    last = 1 + len(KILLS)
+    together(1, alone, tmp_path / "last", framework, killed, last, ())
+    for attempt, origin in enumerate(KILLS.values(), start=2):
+        began = (killed / "job" / "attempts" / f"{attempt:04}.01.json").read_text()
+        assert f'"{origin:09}@{attempt - 1:04}.01"' in began
+    together(1, alone, tmp_path / "undisturbed alone", framework, undisturbed, 1, ())
     assert_equal(killed, undisturbed)
 
 

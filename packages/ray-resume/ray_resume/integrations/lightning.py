@@ -73,9 +73,18 @@ class Resume(pl.callbacks.Checkpoint):  # type: ignore[misc]  # Lightning is in 
             trainer.fit(*arguments, **words, ckpt_path=directory and directory / _FILE)
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:  # noqa: ARG002
-        # The iterator of an epoch draws from the generators when the epoch begins.
+        # The iterator of an epoch draws from the generators when it is created, which may be before the epoch begins.
         if not self._within_epoch:
-            self._drawing.resume()
+            self._drawing.restore()
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:  # noqa: ARG002
+        if self._within_epoch:
+            return
+        # Lightning first ends the epoch of the checkpoint, and then creates the next epoch's iterator a second time. Its
+        # loop creates it only if it is not restarting.
+        if not trainer.fit_loop.epoch_loop.restarting:
+            self._drawing.restore()
+        self._drawing.forget()
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:  # noqa: ARG002
         self._reading.close()

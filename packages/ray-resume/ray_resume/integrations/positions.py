@@ -40,8 +40,16 @@ class Drawing:
     def __init__(self, state: dict[str, Any] | None = None) -> None:
         self._state = state
 
-    def resume(self) -> None:
-        """Restore the generators; do nothing when they have been restored."""
+    def restore(self) -> None:
+        """Restore the generators; do nothing after `forget`."""
         if self._state:
             generators.restore(self._state)
-            self._state = None
+
+    def forget(self) -> None:
+        """Leave the generators as they are from now on."""
+        self._state = None
+
+    def resume(self) -> None:
+        """Restore the generators; do nothing when they have been restored."""
+        self.restore()
+        self.forget()
