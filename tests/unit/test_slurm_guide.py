@@ -33,9 +33,10 @@ def named(pattern: str) -> list[str]:
 
 
 def test_each_script_that_a_row_names_exists() -> None:
-    scripts = named(r"[a-z_0-9]+\.sh|users\.txt")
-    assert len(scripts) >= 5
-    assert [name for name in scripts if not (REPOSITORY / "lifecycle_scripts/slurm" / name).is_file()] == []
+    scripts = named(r"[a-z_0-9]+\.(sh|sbatch)|users\.txt")
+    assert len(scripts) >= 8
+    folders = [REPOSITORY / "lifecycle_scripts/slurm", REPOSITORY / "ray_jobs/slurm"]
+    assert [name for name in scripts if not any((folder / name).is_file() for folder in folders)] == []
 
 
 def test_each_command_that_a_row_names_exists() -> None:
