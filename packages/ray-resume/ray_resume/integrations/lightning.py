@@ -80,8 +80,8 @@ class Resume(pl.callbacks.Checkpoint):  # type: ignore[misc]  # Lightning is in 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:  # noqa: ARG002
         if self._within_epoch:
             return
-        # Lightning first ends the epoch of the checkpoint, and then creates the next epoch's iterator a second time. Its
-        # loop creates it only if it is not restarting.
+        # Lightning first ends the epoch of the checkpoint, and then creates the next epoch's iterator again. Its loop
+        # does so only if it is not restarting.
         if not trainer.fit_loop.epoch_loop.restarting:
             self._drawing.restore()
         self._drawing.forget()
