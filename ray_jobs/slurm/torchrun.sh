@@ -6,11 +6,16 @@ set -euo pipefail
 # The job's nodes as they are now: SLURM_JOB_NODELIST is stale after HyperPod has replaced one of them.
 nodes=$(scontrol show job "$SLURM_JOB_ID" | sed -n 's/^ *NodeList=//p')
 mapfile -t hosts < <(scontrol show hostnames "$nodes")
-for rank in "${!hosts[@]}"; do
-  if [ "${hosts[rank]}" = "$SLURMD_NODENAME" ]; then
-    break
+rank=""
+for index in "${!hosts[@]}"; do
+  if [ "${hosts[index]}" = "$SLURMD_NODENAME" ]; then
+    rank=$index
   fi
 done
+if [ -z "$rank" ]; then
+  echo "torchrun.sh: $SLURMD_NODENAME is none of the job's nodes ($nodes). Fix: scontrol requeue $SLURM_JOB_ID" >&2
+  exit 1
+fi
 
 gpus=$( (nvidia-smi --list-gpus 2>/dev/null || true) | wc -l)
 workers=$((gpus > 0 ? gpus : 1))

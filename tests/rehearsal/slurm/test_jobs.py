@@ -54,6 +54,14 @@ def test_nodes_are_those_of_the_job_and_not_of_a_stale_variable(cluster: SlurmCl
     assert re.findall(r"node 0 of 2 is (\S+),", said) == NODES[:1]
 
 
+def test_node_that_is_none_of_the_jobs_starts_nothing(cluster: SlurmCluster) -> None:
+    copied = Jobs(cluster, programs.ensure(), "exit 0")
+    started = f". {copied.directory}/environment/bin/activate && {copied.directory}/torchrun.sh train.py 2>&1 || true"
+    said = cluster.run("srun", "--nodes=1", "env", "SLURMD_NODENAME=ip-10-9-9-9", "bash", "-c", started)
+    assert "ip-10-9-9-9 is none of the job's nodes" in said
+    assert "torchrun --" not in said
+
+
 def test_training_continues_while_the_controller_is_replaced(cluster: SlurmCluster) -> None:
     waiting = Jobs(cluster, programs.ensure(), "until [ -e go ]; do sleep 0.1; done")
     number = waiting.submit()
