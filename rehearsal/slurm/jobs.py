@@ -6,6 +6,7 @@ from typing import Final
 
 from embedded_account.machine.processes import ProcessError
 from rehearsal.paths import REPOSITORY
+from rehearsal.slurm import stand_ins
 from rehearsal.slurm.cluster import SlurmCluster
 from rehearsal.slurm.configuration import Group
 from rehearsal.slurm.programs import Programs
@@ -42,15 +43,10 @@ class Jobs:
         self._environment = self.directory / "environment"
         self._asked = self.directory / "auto-resume"
         programs_of_jobs = self._environment / "bin"
-        programs_of_jobs.mkdir(parents=True)
+        srun = _SRUN.format(srun=programs.root / "usr/bin/srun", asked=self._asked)
+        started = f'#!/bin/bash\necho "torchrun $*"\n{torchrun}\n'
+        stand_ins.write_programs(programs_of_jobs, {"srun": srun, "torchrun": started})
         (programs_of_jobs / "activate").write_text(f"PATH={programs_of_jobs}:$PATH\n")
-        stand_ins = {
-            "srun": _SRUN.format(srun=programs.root / "usr/bin/srun", asked=self._asked),
-            "torchrun": f'#!/bin/bash\necho "torchrun $*"\n{torchrun}\n',
-        }
-        for name, text in stand_ins.items():
-            (programs_of_jobs / name).write_text(text)
-            (programs_of_jobs / name).chmod(0o755)
 
     def submit(self, *words: str, **variables: str) -> int:
         """Submit train_ddp.sbatch with more words before it, and these variables; return the job's number."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from rehearsal.slurm import stand_ins
 from rehearsal.slurm.configuration import Node
 from rehearsal.slurm.programs import Programs
 from rehearsal.slurm.scripts import PARAMETERS, Inputs, NodeFolder, folder_of
@@ -55,12 +56,11 @@ def folder(
     )
     made = NodeFolder(directory / "scripted" / node.name, inputs, file_systems, bodies={})
     made.write()
-    units = made.directory / "units"
-    units.mkdir()
-    for name, body in _UNITS.items():
-        text = body.replace("@MUNGE@", " ".join(munge)).replace("@DROP_IN@", _CONF_SERVER)
-        (units / name).write_text(f"#!/bin/bash\n{text}\n")
-        (units / name).chmod(0o755)
+    units = {
+        name: body.replace("@MUNGE@", " ".join(munge)).replace("@DROP_IN@", _CONF_SERVER)
+        for name, body in _UNITS.items()
+    }
+    stand_ins.write_programs(made.directory / "units", {name: f"#!/bin/bash\n{body}\n" for name, body in units.items()})
     return made
 
 

@@ -4,7 +4,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -170,19 +170,17 @@ class NodeFolder:
             yield rf"useradd --uid {uid} --gid {uid} --home-dir {home} --no-create-home --shell /bin/bash {name}"
             yield rf"usermod --home {home} {name}"
             yield rf"chown -R {uid}:{uid} {home}(\.new-\S+|/\.ssh)"
-        if self._inputs.daemon:
-            yield rf"mount {point}"
-        yield from (re.escape(line) for line in self._units())
+        yield from map(re.escape, self._wanted())
 
-    def _units(self) -> Sequence[str]:
-        return [f"systemctl enable --now {unit}" for unit in ("munge", self._inputs.daemon) if unit]
+    def _wanted(self) -> list[str]:
+        """Return what the scripts must ask on this node, in any order."""
+        wanted = ["systemctl enable --now munge"]
+        if daemon := self._inputs.daemon:
+            wanted += [f"systemctl enable --now {daemon}", f"mount {_option(self._inputs.files, 'MOUNT_POINT')}"]
+        return wanted
 
     def _missing(self) -> list[str]:
-        wanted = [
-            *self._units(),
-            *([f"mount {_option(self._inputs.files, 'MOUNT_POINT')}"] * bool(self._inputs.daemon)),
-        ]
-        return [line for line in wanted if line not in self.asked]
+        return [line for line in self._wanted() if line not in self.asked]
 
 
 def folder_of(file_systems: Path, source: str) -> Path:

@@ -70,9 +70,14 @@ exit "${UV_FAILS:-0}"
 
 def write(folder: Path, bodies: Mapping[str, str]) -> None:
     """Put a stand-in for each program into a folder, and those for Python and uv."""
-    folder.mkdir(parents=True, exist_ok=True)
     texts = {name: recording(name, body) for name, body in bodies.items()}
-    for name, text in {**texts, "python3": PYTHON, "uv": UV}.items():
+    write_programs(folder, {**texts, "python3": PYTHON, "uv": UV})
+
+
+def write_programs(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write a program for each name, into a folder that need not exist."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
 
