@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from config.facts.add_ons import known_add_ons
 from config.facts.versions import VPC_CNI
 from config.model import AddOn, AddOnRole
 from stacks.shared.irsa import IrsaRole
@@ -55,6 +57,22 @@ def eks_add_on(
         resolve_conflicts="OVERWRITE",
         configuration_values=configuration,
         service_account_role_arn=role_arn,
+    )
+
+
+def add_on_role(
+    scope: Construct, add_on: str, *, cluster: eks.ICluster, description: str, statements: list[iam.PolicyStatement]
+) -> IrsaRole:
+    """Return a role for the service account of an add-on that `config.facts.add_ons` knows."""
+    known = known_add_ons()[add_on]
+    return IrsaRole(
+        scope,
+        "Role",
+        cluster=cluster,
+        namespace=known.namespace,
+        service_account=known.service_account,
+        description=description,
+        statements=statements,
     )
 
 

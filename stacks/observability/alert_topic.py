@@ -1,7 +1,5 @@
 """The topic that receives alarms, and its subscriptions."""
 
-from typing import Final
-
 from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -10,8 +8,6 @@ from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
 from config.model import Alerts
-
-_CLOUDWATCH: Final = "cloudwatch.amazonaws.com"
 
 
 class AlertTopic(Construct):
@@ -31,15 +27,7 @@ class AlertTopic(Construct):
             # Not SNS's AWS managed key: its policy does not admit CloudWatch and cannot be changed.
             master_key=key or self._own_key(display_name),
         )
-        self.topic.add_to_resource_policy(
-            iam.PolicyStatement(
-                sid="Alarms",
-                principals=[iam.ServicePrincipal(_CLOUDWATCH)],
-                actions=["sns:Publish"],
-                resources=[self.topic.topic_arn],
-                conditions={"StringEquals": {"aws:SourceAccount": Stack.of(self).account}},
-            )
-        )
+        self.topic.add_to_resource_policy(self._alarms_may("sns:Publish", resource=self.topic.topic_arn))
         for email in alerts.emails:
             self.topic.add_subscription(subscriptions.EmailSubscription(email))
         for url in alerts.https:
@@ -53,13 +41,14 @@ class AlertTopic(Construct):
             enable_key_rotation=True,
             removal_policy=RemovalPolicy.DESTROY,
         )
-        key.add_to_resource_policy(
-            iam.PolicyStatement(
-                sid="Alarms",
-                principals=[iam.ServicePrincipal(_CLOUDWATCH)],
-                actions=["kms:Decrypt", "kms:GenerateDataKey*"],
-                resources=["*"],
-                conditions={"StringEquals": {"aws:SourceAccount": Stack.of(self).account}},
-            )
-        )
+        key.add_to_resource_policy(self._alarms_may("kms:Decrypt", "kms:GenerateDataKey*", resource="*"))
         return key
+
+    def _alarms_may(self, *actions: str, resource: str) -> iam.PolicyStatement:
+        return iam.PolicyStatement(
+            sid="Alarms",
+            principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
+            actions=list(actions),
+            resources=[resource],
+            conditions={"StringEquals": {"aws:SourceAccount": Stack.of(self).account}},
+        )

@@ -14,9 +14,9 @@ from constructs import Construct
 
 from config import Environment
 from config.alarms import Alarm, alarms_of
-from config.facts.add_ons import CLOUDWATCH, known_add_ons
+from config.facts.add_ons import CLOUDWATCH
 from config.model import ContainerInsights
-from stacks.eks.add_ons import eks_add_on
+from stacks.eks.add_ons import add_on_role, eks_add_on
 from stacks.shared.irsa import IrsaRole
 from stacks.shared.nag_suppressions import acknowledge, wildcard
 
@@ -58,14 +58,12 @@ class Insights(Construct):
         add_on.node.add_dependency(*groups)
 
     def _role(self, cluster: eks.ICluster, cluster_name: str) -> IrsaRole:
-        stack, known = Stack.of(self), known_add_ons()[CLOUDWATCH]
+        stack = Stack.of(self)
         own = f"arn:aws:logs:{stack.region}:{stack.account}:log-group:/aws/containerinsights/{cluster_name}"
-        role = IrsaRole(
+        role = add_on_role(
             self,
-            "Role",
+            CLOUDWATCH,
             cluster=cluster,
-            namespace=known.namespace,
-            service_account=known.service_account,
             description="CloudWatch agents: metrics and logs of this cluster",
             statements=[
                 iam.PolicyStatement(

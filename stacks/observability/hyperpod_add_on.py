@@ -9,10 +9,9 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from config.facts.add_ons import HYPERPOD, known_add_ons
-from stacks.eks.add_ons import eks_add_on
+from config.facts.add_ons import HYPERPOD
+from stacks.eks.add_ons import add_on_role, eks_add_on
 from stacks.shared.company_key import may_use
-from stacks.shared.irsa import IrsaRole
 
 _METRICS: Final = {
     "trainingMetrics": "BASIC",
@@ -36,14 +35,11 @@ class HyperPodAddOn(Construct):
     ) -> None:
         super().__init__(scope, id)
         workspace = aps.CfnWorkspace(self, "Workspace", alias=alias, kms_key_arn=key.key_arn if key else None)
-        known = known_add_ons()[HYPERPOD]
         write = iam.PolicyStatement(actions=["aps:RemoteWrite"], resources=[workspace.attr_arn])
-        role = IrsaRole(
+        role = add_on_role(
             self,
-            "Role",
+            HYPERPOD,
             cluster=cluster,
-            namespace=known.namespace,
-            service_account=known.service_account,
             description="Collector of HyperPod's observability add-on: writes to its workspace",
             statements=[write, *([may_use(key, "aps", "kms:Decrypt", "kms:GenerateDataKey")] if key else [])],
         )
