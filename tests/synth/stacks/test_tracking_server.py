@@ -1,4 +1,4 @@
-"""Promises of `mlflow: managed`, on a closed network: the server, who may use what of it, and its price."""
+"""Promises of `mlflow: managed`, on a closed network: the server, the roles that can use it, and its price."""
 
 import pytest
 
