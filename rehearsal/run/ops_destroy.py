@@ -3,6 +3,7 @@
 import random
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,8 @@ _SPREAD: Final = 30.0
 """Seconds over which a few kills are spread, so that one destroy meets them all: it takes about as long."""
 _LATEST: Final = 6.0
 """The latest kill of many, in seconds: by then `ops destroy` has started the CDK CLI."""
+_WITHIN: Final = 0.8
+"""The part of a whole run in which a kill is safe to come before the end of the next whole run."""
 
 
 def moments(count: int, seed: int) -> list[float]:
@@ -34,27 +37,32 @@ def destroy(
 ) -> Sequence[float]:
     """Run `ops destroy` to its end after runs that are killed; return the kills that its end came before.
 
+    The returned kills come earlier than the given ones: no machine and no environment takes a fixed time to be
+    destroyed, so that a kill that came too late is brought within the time that this run took.
+
     A killed run leaves its `cdk destroy` behind, as on a user's machine, and the next one runs beside it. `--force`,
     because nobody can ask the simulated Ray for its jobs.
     """
     argv = [sys.executable, "-m", "ops", "destroy", "--env", environment, "--yes", "--force", "--app", "cdk.out"]
     env = {**variables, "NODE_OPTIONS": f"--require={CDK_PRELOAD}"}
     left = list(kills)
-    while left and _is_killed(argv, project, env, logs / f"ops-destroy-killed-{len(left)}.log", left[0]):
+    took = None
+    while left and not (took := _end(argv, project, env, logs / f"ops-destroy-killed-{len(left)}.log", left[0])):
         del left[0]
     run(argv, cwd=project, env=env, log=logs / "ops-destroy.log", echo=echo)
-    return left
+    return [kill % (_WITHIN * took) for kill in left] if took else left
 
 
-def _is_killed(argv: Sequence[str], project: Path, env: Mapping[str, str], log: Path, seconds: float) -> bool:
-    """Return whether a run was killed after so many seconds, before its end."""
+def _end(argv: Sequence[str], project: Path, env: Mapping[str, str], log: Path, seconds: float) -> float | None:
+    """Return the seconds that a run took, or None if it was killed after the given ones, before its end."""
+    began = time.monotonic()
     with log.open("w") as file:
         child = subprocess.Popen(argv, cwd=project, env=env, stdout=file, stderr=subprocess.STDOUT)
         try:
             child.wait(seconds)
         except subprocess.TimeoutExpired:
-            return True
+            return None
         finally:
             child.kill()
             child.wait()
-    return False
+    return time.monotonic() - began
