@@ -53,6 +53,16 @@ setup-jobs: .venv-jobs/.stamp ## install Ray and PyTorch for the training jobs' 
 .PHONY: setup-mlflow
 setup-mlflow: .venv-mlflow/.stamp ## install an MLflow server for `make test-long` (.venv-mlflow)
 
+# The real HyperPod client (Apache-2.0), with 120 packages of its own pins: its own environment.
+.venv-hyp/.stamp: requirements/hyp.txt | setup
+	@printf 'setup: the HyperPod CLI for long tests (500 MB)\n'
+	@$(VENV)/uv venv --quiet --clear --python '>=3.11,<3.13' .venv-hyp
+	@$(VENV)/uv pip sync --quiet --compile-bytecode --python .venv-hyp/bin/python --require-hashes requirements/hyp.txt
+	@touch $@
+
+.PHONY: setup-hyp
+setup-hyp: .venv-hyp/.stamp ## install the HyperPod CLI `hyp` for `make test-long` (.venv-hyp)
+
 # The client of HyperPod's memory tier is in .venv-jobs; only its source archive has the server that it is tested with.
 .venv-memory-tier/.stamp: requirements/memory-tier.txt | setup
 	@printf 'setup: a memory tier for long tests\n'
@@ -125,7 +135,7 @@ test-gpu: setup-jobs ## save and resume trainings with NCCL, CUDA's generators a
 	@$(JOBS) -m gpu tests/jobs/test_gpu.py
 
 .PHONY: test-long
-test-long: setup setup-jobs setup-mlflow setup-memory-tier ## run all cases that other runs only sample, and the wide explorations
+test-long: setup setup-jobs setup-mlflow setup-hyp setup-memory-tier ## run all cases that other runs only sample, and the wide explorations
 	@$(RUN) pytest -q -n 2 --dist loadgroup -m 'long or sampled' tests/charts tests/handlers tests/rehearsal tests/synth
 	@$(RUN) pytest -q -n 2 --hypothesis-profile long -m hypothesis tests/unit tests/handlers tests/synth
 	@$(JOBS) -n 2 --dist loadfile -m 'long or sampled' tests/jobs

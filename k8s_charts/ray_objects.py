@@ -11,6 +11,7 @@ import cdk8s
 
 from config import Environment, naming
 from config.facts import versions
+from config.facts.add_ons import TRAINING_OPERATOR
 from k8s_charts.controllers.code import ControllerCode, ControllerCodeChart
 from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorChart
 from k8s_charts.controllers.reaper import Reaper, ReaperChart
@@ -174,7 +175,9 @@ def _viewers(app: cdk8s.App, environment: Environment) -> ProjectChart:
     own = [ray, environment.kuberay.namespace, naming.volume_namespace(environment)]
     build = [names.IMAGE_BUILD_NAMESPACE] if environment.image.built else []
     seen = [names.PROMETHEUS_NAMESPACE] if environment.observability.in_cluster else []
-    return ViewersChart(app, "viewers", ray_namespace=ray, namespaces=list(dict.fromkeys([*own, *build, *seen])))
+    namespaces = list(dict.fromkeys([*own, *build, *seen]))
+    jobs = _hyperpod_jobs(environment)
+    return ViewersChart(app, "viewers", ray_namespace=ray, namespaces=namespaces, hyperpod_jobs=jobs)
 
 
 def _ray_namespace(environment: Environment) -> Namespace:
@@ -234,4 +237,10 @@ def _reaper(environment: Environment) -> Reaper:
 
 
 def _job_supervisor(environment: Environment) -> JobSupervisor:
-    return JobSupervisor(environment.ray.namespace, copy_of(versions.PYTHON_IMAGE, environment.image_registry))
+    image = copy_of(versions.PYTHON_IMAGE, environment.image_registry)
+    return JobSupervisor(environment.ray.namespace, image, _hyperpod_jobs(environment))
+
+
+def _hyperpod_jobs(environment: Environment) -> bool:
+    """Return whether the environment installs the operator of HyperPodPyTorchJobs."""
+    return any(each.name == TRAINING_OPERATOR for each in environment.eks.add_ons)

@@ -6,9 +6,20 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from embedded_account.kubernetes.building import golang
 from rehearsal import paths
+
+_INSTALLED: Final = (
+    ".venv",
+    ".venv-policies",
+    ".venv-jobs",
+    ".venv-hyp",
+    ".venv-memory-tier",
+    ".venv-mlflow",
+    "node_modules",
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +54,7 @@ def size(folder: Path) -> int:
 def _of_this_checkout() -> Iterator[Kept]:
     rooted = paths.REPOSITORY
     yield Kept("shared by rehearsals: built programs, unpacked packages", paths.CACHE, f"rm -rf {paths.CACHE}")
-    for name in (".venv", ".venv-policies", ".venv-jobs", ".venv-memory-tier", ".venv-mlflow", "node_modules"):
+    for name in _INSTALLED:
         yield Kept("installed by `make setup`", rooted / name, f"rm -rf {rooted / name}")
 
 

@@ -11,6 +11,7 @@ from config.facts.tables import read_table
 ADD_ONS_FILE: Final = Path(__file__).with_name("add_ons.yaml")
 CLOUDWATCH: Final = "amazon-cloudwatch-observability"
 HYPERPOD: Final = "amazon-sagemaker-hyperpod-observability"
+TRAINING_OPERATOR: Final = "amazon-sagemaker-hyperpod-training-operator"
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,14 @@ SUBMITTER_RULES: Final = (
     # A WebSocket begins with a GET; from Kubernetes 1.35 on the API server also requires `create`.
     {"apiGroups": [""], "resources": ["pods/portforward", "pods/exec"], "verbs": ["get", "create"]},
 )
+# As for PyTorchJobs, where the add-on with their operator is (docs/adr/0077).
+HYPERPOD_JOB_RULES: Final = (
+    {
+        "apiGroups": ["sagemaker.amazonaws.com"],
+        "resources": ["hyperpodpytorchjobs"],
+        "verbs": [*_READ, "create", "delete"],
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,8 @@ class JobSupervisor:
 
     namespace: str
     image: str
+    hyperpod_jobs: bool = False
+    """Whether submitters may create HyperPodPyTorchJobs, too."""
 
 
 class JobSupervisorChart(ProjectChart):
@@ -76,7 +86,8 @@ class JobSupervisorChart(ProjectChart):
             {"kind": "ServiceAccount", "name": JOB_SUPERVISOR, "namespace": supervisor.namespace},
         )
         group = submitters_group(supervisor.namespace)
-        self._grant("submitters", SUBMITTER_RULES, {"apiGroup": _RBAC, "kind": "Group", "name": group})
+        rules = (*SUBMITTER_RULES, *(HYPERPOD_JOB_RULES if supervisor.hyperpod_jobs else ()))
+        self._grant("submitters", rules, {"apiGroup": _RBAC, "kind": "Group", "name": group})
         for template_name, job, exceptions in (
             (JOB_SUPERVISOR, _job(supervisor), {**_EXCEPTIONS, **NEEDS_THE_API}),
             (RAYJOB_SUBMITTER, _rayjob_submitter(supervisor), _EXCEPTIONS),

@@ -28,6 +28,10 @@ NAMESPACE_RULES: Final[Sequence[Rule]] = (
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": _READ},
     {"apiGroups": [""], "resources": ["pods", "pods/log", "services", "persistentvolumeclaims"], "verbs": _READ},
 )
+# Where the add-on with their operator is.
+HYPERPOD_JOB_RULES: Final[Sequence[Rule]] = (
+    {"apiGroups": ["sagemaker.amazonaws.com"], "resources": ["hyperpodpytorchjobs"], "verbs": _READ},
+)
 # The events of nodes are in the namespace `default`, those of other controllers in theirs.
 CLUSTER_RULES: Final[Sequence[Rule]] = (
     {"apiGroups": [""], "resources": ["nodes", "persistentvolumes", "events"], "verbs": _READ},
@@ -37,15 +41,25 @@ CLUSTER_RULES: Final[Sequence[Rule]] = (
 class ViewersChart(ProjectChart):
     """The viewers' Roles in `namespaces`, and their ClusterRole, for the group of the access entries.
 
-    All have the group's name: two environments can share a cluster and its namespace for image builds.
+    All have the group's name: two environments can share a cluster and its namespace for image builds. With
+    `hyperpod_jobs`, they read HyperPodPyTorchJobs in Ray's namespace, too.
     """
 
-    def __init__(self, scope: Construct, id: str, *, ray_namespace: str, namespaces: Sequence[str]) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        ray_namespace: str,
+        namespaces: Sequence[str],
+        hyperpod_jobs: bool = False,
+    ) -> None:
         super().__init__(scope, id)
         self._name = viewers_group(ray_namespace)
         self._grant("ClusterRole", None, CLUSTER_RULES)
         for namespace in namespaces:
-            self._grant("Role", namespace, NAMESPACE_RULES)
+            more = HYPERPOD_JOB_RULES if hyperpod_jobs and namespace == ray_namespace else ()
+            self._grant("Role", namespace, (*NAMESPACE_RULES, *more))
 
     def _grant(self, kind: str, namespace: str | None, rules: Sequence[Rule]) -> None:
         reference = {"apiGroup": _RBAC, "kind": kind, "name": self._name}

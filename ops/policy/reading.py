@@ -12,6 +12,11 @@ def find_kubernetes(arns: Arns) -> Statement:
     return Statement("FindKubernetes", actions("eks", "DescribeCluster"), arns.eks_cluster)
 
 
+def find_access_entry(arns: Arns) -> Statement:
+    """Return the right to read who has access to the cluster: `hyp set-cluster-context` refuses without it."""
+    return Statement("FindAccessEntry", actions("eks", "DescribeAccessEntry"), arns.in_eks("access-entry"))
+
+
 def read_stacks(arns: Arns) -> Statement:
     """Return the rights to read the environment's stacks."""
     names = "DescribeStackEvents DescribeStacks GetTemplate ListStackResources"
@@ -27,6 +32,11 @@ def read_hyperpod(arns: Arns) -> Statement:
     """Return the rights to read the HyperPod cluster, its nodes and its events."""
     names = "DescribeCluster DescribeClusterEvent ListClusterEvents ListClusterNodes ListTags"
     return Statement("ReadHyperPod", actions("sagemaker", names), arns.hyperpod_clusters)
+
+
+def list_hyperpod() -> Statement:
+    """Return the right to list the account's HyperPod clusters, as `hyp list-cluster` does."""
+    return Statement("ListHyperPod", actions("sagemaker", "ListClusters"), EVERYTHING)
 
 
 def read_image(arns: Arns) -> tuple[Statement, ...]:

@@ -59,6 +59,7 @@ def statements(role: Role, environment: Environment) -> list[Statement]:
 def _scientist(arns: Arns) -> list[Statement]:
     return [
         reading.find_kubernetes(arns),
+        reading.find_access_entry(arns),
         reading.find_hyperpod(arns),
         reading.read_node_logs(arns),
         *moving.move_data(arns),
@@ -97,6 +98,8 @@ def _viewer(arns: Arns) -> list[Statement]:
 def _operator(arns: Arns) -> list[Statement]:
     return [
         *_watch(arns),
+        reading.find_access_entry(arns),
+        reading.list_hyperpod(),
         *operating.change_hyperpod(arns),
         *operating.open_shells(),
         *operating.detect_drift(arns),

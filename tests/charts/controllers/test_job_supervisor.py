@@ -5,10 +5,14 @@ from typing import Any
 import cdk8s
 import pytest
 
+from config import load
 from config.facts.versions import PYTHON_IMAGE
+from config.model.eks import AddOn
 from controllers import job_output, job_supervisor, lease, run_objects, supervision
 from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorChart
+from k8s_charts.ray_objects import ray_objects
 from k8s_charts.shared import names
+from tests.charts.support.facts import RAY_FACTS
 
 Object = dict[str, Any]
 
@@ -50,6 +54,29 @@ def test_supervisor_may_read_its_job_and_the_pods_and_hold_leases_and_no_more(
     }
     [subject] = made["RoleBinding", names.JOB_SUPERVISOR]["subjects"]
     assert subject == {"kind": "ServiceAccount", "name": names.JOB_SUPERVISOR, "namespace": "ray"}
+
+
+@pytest.mark.parametrize("add_ons", [(), ("amazon-sagemaker-hyperpod-training-operator",)])
+def test_submitters_may_create_hyperpodpytorchjobs_only_where_their_operator_is_an_add_on(
+    add_ons: tuple[str, ...],
+) -> None:
+    dev = load("dev")
+    eks = dev.eks.model_copy(update={"add_ons": tuple(AddOn(name=name) for name in add_ons)})
+    objects = ray_objects(dev.model_copy(update={"eks": eks}), RAY_FACTS)
+    assert objects.viewers
+    submitters, viewers = (
+        {
+            (item["metadata"]["namespace"], verb)
+            for item in chart.to_json()
+            if item["kind"] == "Role"
+            for group, resource, verb in verbs(item)
+            if (group, resource) == ("sagemaker.amazonaws.com", "hyperpodpytorchjobs")
+        }
+        for chart in (objects.job_supervisor, objects.viewers)
+    )
+    read = {("ray", verb) for verb in ("get", "list", "watch")} if add_ons else set()
+    assert viewers == read
+    assert submitters == (read | {("ray", "create"), ("ray", "delete")} if add_ons else read)
 
 
 def test_submitters_are_the_group_of_the_access_entries_and_see_no_secrets(

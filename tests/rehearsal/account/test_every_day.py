@@ -29,7 +29,6 @@ from config.facts.versions import PYTHON_IMAGE
 from config.load import DIRECTORY, DIRECTORY_VARIABLE
 from embedded_account.context import Account
 from embedded_account.hyperpod import simulator_of
-from embedded_account.hyperpod.bench import EXECUTION_POLICY
 from embedded_account.kubernetes.building import binaries as programs
 from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
@@ -46,6 +45,7 @@ from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE, REAPER, RUN_LABEL, RU
 from ops.__main__ import app
 from ops.policy.role import Role
 from rehearsal import paths
+from tests.rehearsal.account.small_cluster import create_hyperpod, install_dependencies
 from tests.rehearsal.kubernetes.cluster import (
     OPERATOR_NAMESPACE,
     definitions,
@@ -213,68 +213,6 @@ def viewers_objects() -> list[Object]:
 REAPING = "import sys, time; print('watching', flush=True); time.sleep(3600)"
 
 
-def create_hyperpod(clients: Clients, cluster_arn: str, vpc: str, subnet: str) -> None:
-    """Create the environment's HyperPod cluster, with the same groups."""
-    ec2, iam, s3 = clients("ec2"), clients("iam"), clients("s3")
-    group = ec2.create_security_group(GroupName="shared", Description="shared", VpcId=vpc)["GroupId"]
-    itself = [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}]
-    ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=itself)
-    ec2.authorize_security_group_egress(GroupId=group, IpPermissions=itself)
-    trust = {"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}, "Action": "sts:AssumeRole"}
-    document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
-    role = iam.create_role(RoleName="sagemaker", AssumeRolePolicyDocument=document)["Role"]["Arn"]
-    iam.put_role_policy(RoleName="sagemaker", PolicyName="all", PolicyDocument=json.dumps(EXECUTION_POLICY))
-    s3.create_bucket(Bucket="sagemaker-scripts", CreateBucketConfiguration={"LocationConstraint": SMALL.region})
-    s3.put_object(Bucket="sagemaker-scripts", Key="eks/on_create.sh", Body=b"#!/bin/bash\n")
-    groups = [
-        {
-            "InstanceGroupName": each.name,
-            "InstanceType": each.instance_type,
-            "InstanceCount": each.count,
-            "ThreadsPerCore": 1,
-            "ExecutionRole": role,
-            "LifeCycleConfig": {"SourceS3Uri": "s3://sagemaker-scripts/eks", "OnCreate": "on_create.sh"},
-        }
-        for each in SMALL.hyperpod.instance_groups
-    ]
-    clients("sagemaker").create_cluster(
-        ClusterName=HYPERPOD,
-        InstanceGroups=groups,
-        VpcConfig={"SecurityGroupIds": [group], "Subnets": [subnet]},
-        Orchestrator={"Eks": {"ClusterArn": cluster_arn}},
-        Tags=[{"Key": "project", "Value": SMALL.project}, {"Key": "environment", "Value": SMALL.name}],
-        NodeProvisioningMode="Continuous",
-        NodeRecovery="Automatic",
-    )
-
-
-def install_dependencies(kubectl: Kubectl) -> None:
-    """Create what HyperPod requires of its dependencies chart, and the namespaces of Ray and KubeRay."""
-    for name in ("aws-hyperpod", SMALL.ray.namespace, OPERATOR_NAMESPACE, VOLUME_NAMESPACE, IMAGE_BUILD_NAMESPACE):
-        kubectl("create", "namespace", name)
-    own = {"app": "health-monitoring-agent"}
-    template = {
-        "metadata": {"labels": own},
-        "spec": {
-            "containers": [{"name": "agent", "image": "example.invalid/agent:1"}],
-            "nodeSelector": {"no": "node"},
-        },
-    }
-    kubectl.apply(
-        {
-            "apiVersion": "apps/v1",
-            "kind": "DaemonSet",
-            "metadata": {"name": "health-monitoring-agent", "namespace": "aws-hyperpod"},
-            "spec": {"selector": {"matchLabels": own}, "template": template},
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "ServiceAccount",
-            "metadata": {"name": "deep-health-check-service-account", "namespace": "aws-hyperpod"},
-        },
-    )
-
-
 def give_access(clients: Clients) -> None:
     """Create the roles of people, whose policies let them use the account, and their access to the cluster."""
     eks = clients("eks")
@@ -309,7 +247,8 @@ def every_day(account_server: AccountServer, tmp_path_factory: pytest.TempPathFa
             arn = eks.create(name=CLUSTER)["arn"]
             give_access(clients)
             made = EveryDay(account, clients, tmp_path_factory.mktemp("every-day"), built)
-            install_dependencies(made.kubectl)
+            namespaces = (SMALL.ray.namespace, OPERATOR_NAMESPACE, VOLUME_NAMESPACE, IMAGE_BUILD_NAMESPACE)
+            install_dependencies(made.kubectl, namespaces)
             create_hyperpod(clients, arn, eks.vpc_id, eks.subnets[0])
             install_definitions(made.kubectl, built)
             group = {"group": "system"}

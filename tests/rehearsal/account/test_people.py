@@ -76,6 +76,7 @@ def test_operator_reads_this_environments_stacks_and_deploys_none(
     refused("cloudformation:DescribeStacks", operator("cloudformation").describe_stacks)
     role = {"RoleArn": bootstrap_role(clients, "deploy"), "RoleSessionName": "cdk"}
     refused("sts:AssumeRole", operator("sts").assume_role, **role)
+    assert operator("sagemaker").list_clusters()["ClusterSummaries"] == []
 
 
 def test_scientist_finds_the_cluster_and_reads_no_other_bucket(
@@ -87,6 +88,11 @@ def test_scientist_finds_the_cluster_and_reads_no_other_bucket(
     with pytest.raises(ClientError, match="No cluster found"):
         scientist("eks").describe_cluster(name=naming.eks_cluster(DEV))
     refused("eks:DescribeCluster", scientist("eks").describe_cluster, name="another")
+    entry = {"principalArn": f"arn:aws:iam::{DEV.account}:role/Rehearsal"}
+    with pytest.raises(ClientError, match="No cluster found"):
+        scientist("eks").describe_access_entry(clusterName=naming.eks_cluster(DEV), **entry)
+    refused("eks:DescribeAccessEntry", scientist("eks").describe_access_entry, clusterName="another", **entry)
+    refused("sagemaker:ListClusters", scientist("sagemaker").list_clusters)
     refused("s3:ListBucket", scientist("s3").list_objects_v2, Bucket=bucket)
 
 

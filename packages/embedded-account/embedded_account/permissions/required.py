@@ -52,6 +52,7 @@ RESOURCES: Final[Mapping[str, Mapping[str, str]]] = {
         "ListTagsForResource": "{resourceArn}",
     },
     "eks": {
+        "DescribeAccessEntry": "access-entry/{clusterName}/role/000000000000/name/00000000",
         "DescribeAddon": "addon/{clusterName}/{addonName}/00000000",
         "DescribeCluster": "cluster/{name}",
         "DescribeNodegroup": "nodegroup/{clusterName}/{nodegroupName}/00000000",

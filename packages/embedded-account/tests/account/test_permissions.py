@@ -100,6 +100,12 @@ def test_only_the_named_resources_are_allowed(people: People, clients: Clients) 
 CALLS: list[tuple[str, str, dict[str, Any], list[tuple[str, str]]]] = [
     ("ssm", "get_parameter", {"Name": "/a/b"}, [("ssm:GetParameter", f"arn:aws:ssm:{HERE}:parameter/a/b")]),
     ("eks", "describe_cluster", {"name": "c"}, [("eks:DescribeCluster", f"arn:aws:eks:{HERE}:cluster/c")]),
+    (
+        "eks",
+        "describe_access_entry",
+        {"clusterName": "c", "principalArn": "arn:aws:iam::111122223333:role/path/r"},
+        [("eks:DescribeAccessEntry", f"arn:aws:eks:{HERE}:access-entry/c/role/000000000000/name/00000000")],
+    ),
     ("ec2", "describe_vpcs", {}, [("ec2:DescribeVpcs", "*")]),
     (
         "ec2",

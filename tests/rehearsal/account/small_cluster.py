@@ -1,0 +1,73 @@
+"""Create the HyperPod cluster of `small` in a test's embedded account, without a deployment."""
+
+import json
+from collections.abc import Iterable
+
+from config import load
+from embedded_account.hyperpod.bench import EXECUTION_POLICY
+from embedded_account.testing.clients import Clients
+from embedded_account.testing.cluster import Kubectl
+
+SMALL = load("small")
+
+
+def create_hyperpod(clients: Clients, cluster_arn: str, vpc: str, subnet: str) -> None:
+    """Create the environment's HyperPod cluster, with the same groups."""
+    ec2, iam, s3 = clients("ec2"), clients("iam"), clients("s3")
+    group = ec2.create_security_group(GroupName="shared", Description="shared", VpcId=vpc)["GroupId"]
+    itself = [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}]
+    ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=itself)
+    ec2.authorize_security_group_egress(GroupId=group, IpPermissions=itself)
+    trust = {"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+    role = iam.create_role(RoleName="sagemaker", AssumeRolePolicyDocument=document)["Role"]["Arn"]
+    iam.put_role_policy(RoleName="sagemaker", PolicyName="all", PolicyDocument=json.dumps(EXECUTION_POLICY))
+    s3.create_bucket(Bucket="sagemaker-scripts", CreateBucketConfiguration={"LocationConstraint": SMALL.region})
+    s3.put_object(Bucket="sagemaker-scripts", Key="eks/on_create.sh", Body=b"#!/bin/bash\n")
+    groups = [
+        {
+            "InstanceGroupName": each.name,
+            "InstanceType": each.instance_type,
+            "InstanceCount": each.count,
+            "ThreadsPerCore": 1,
+            "ExecutionRole": role,
+            "LifeCycleConfig": {"SourceS3Uri": "s3://sagemaker-scripts/eks", "OnCreate": "on_create.sh"},
+        }
+        for each in SMALL.hyperpod.instance_groups
+    ]
+    clients("sagemaker").create_cluster(
+        ClusterName=SMALL.hyperpod.cluster_name,
+        InstanceGroups=groups,
+        VpcConfig={"SecurityGroupIds": [group], "Subnets": [subnet]},
+        Orchestrator={"Eks": {"ClusterArn": cluster_arn}},
+        Tags=[{"Key": "project", "Value": SMALL.project}, {"Key": "environment", "Value": SMALL.name}],
+        NodeProvisioningMode="Continuous",
+        NodeRecovery="Automatic",
+    )
+
+
+def install_dependencies(kubectl: Kubectl, namespaces: Iterable[str] = ()) -> None:
+    """Create what HyperPod requires of its dependencies chart, and these namespaces."""
+    for name in ("aws-hyperpod", *namespaces):
+        kubectl("create", "namespace", name)
+    own = {"app": "health-monitoring-agent"}
+    template = {
+        "metadata": {"labels": own},
+        "spec": {
+            "containers": [{"name": "agent", "image": "example.invalid/agent:1"}],
+            "nodeSelector": {"no": "node"},
+        },
+    }
+    kubectl.apply(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "metadata": {"name": "health-monitoring-agent", "namespace": "aws-hyperpod"},
+            "spec": {"selector": {"matchLabels": own}, "template": template},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": "deep-health-check-service-account", "namespace": "aws-hyperpod"},
+        },
+    )

@@ -1,0 +1,1 @@
+"""The real client of HyperPod, `hyp`, against the embedded account and its control plane."""
