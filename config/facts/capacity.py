@@ -92,7 +92,12 @@ def tier_mib(instance_type: InstanceType, percent: int) -> int:
 
 
 def whole_node_pod(
-    instance_type: InstanceType, threads_per_core: int, tier_percent: int = 0, *, container_insights: bool = False
+    instance_type: InstanceType,
+    threads_per_core: int,
+    tier_percent: int = 0,
+    *,
+    container_insights: bool = False,
+    in_cluster: bool = False,
 ) -> Resources:
     """Return the requests of a pod that has a node to itself beside the DaemonSets and the memory tier (a Ray worker).
 
@@ -100,7 +105,7 @@ def whole_node_pod(
     CPUs. Raises NodeTooSmallError when less than one of either is left.
     """
     node = allocatable(instance_type, threads_per_core)
-    daemonsets = daemonsets_on(instance_type, container_insights=container_insights)
+    daemonsets = daemonsets_on(instance_type, container_insights=container_insights, in_cluster=in_cluster)
     cpus = int((node.cpu_millis - sum(each.cpu_millis for each in daemonsets)) * (1 - HEADROOM)) // 1000
     memory_mib = node.memory_mib - sum(each.memory_mib for each in daemonsets) - tier_mib(instance_type, tier_percent)
     memory_gib = int(memory_mib * (1 - HEADROOM)) // 1024

@@ -64,6 +64,10 @@ DAEMONSETS_OF_CONTAINER_INSIGHTS: Final = (
     DaemonSet("neuron-monitor", 256, 128, Nodes.NEURON, _CLOUDWATCH),
 )
 
+DAEMONSETS_OF_IN_CLUSTER: Final = (
+    DaemonSet("dcgm-exporter", 100, 128, Nodes.GPU, "dcgm-exporter 4.5.3-4.8.2, its chart's values.yaml"),
+)
+
 FLOATING_PODS: Final = (
     FloatingPods("coredns", 2, "EKS add-on coredns"),
     FloatingPods("training-operator", 1, f"{_HYPERPOD_CHART}, training-operators"),
@@ -71,8 +75,10 @@ FLOATING_PODS: Final = (
 )
 
 
-def daemonsets_on(instance_type: InstanceTypeFacts, *, container_insights: bool = False) -> list[DaemonSet]:
-    """Return the DaemonSets that run on HyperPod nodes of this type, with or without those of Container Insights."""
+def daemonsets_on(
+    instance_type: InstanceTypeFacts, *, container_insights: bool = False, in_cluster: bool = False
+) -> list[DaemonSet]:
+    """Return the DaemonSets on HyperPod nodes of this type, with those of the enabled parts of `observability`."""
     accelerated = instance_type.accelerators > 0
     gpu = instance_type.accelerator_resource == GPU_RESOURCE
     kinds = {
@@ -83,11 +89,12 @@ def daemonsets_on(instance_type: InstanceTypeFacts, *, container_insights: bool 
         Nodes.EFA: instance_type.efa > 0,
     }
     installed = DAEMONSETS + (DAEMONSETS_OF_CONTAINER_INSIGHTS if container_insights else ())
+    installed += DAEMONSETS_OF_IN_CLUSTER if in_cluster else ()
     return [each for each in installed if kinds[each.nodes]]
 
 
-def system_pods(instance_type: InstanceTypeFacts, *, container_insights: bool = False) -> int:
+def system_pods(instance_type: InstanceTypeFacts, *, container_insights: bool = False, in_cluster: bool = False) -> int:
     """Return the most pods beside Ray's on a HyperPod node of this type: DaemonSets and all floating pods."""
-    daemonsets = daemonsets_on(instance_type, container_insights=container_insights)
+    daemonsets = daemonsets_on(instance_type, container_insights=container_insights, in_cluster=in_cluster)
     # The add-on's operator is a floating pod of its own.
     return len(daemonsets) + sum(each.pods for each in FLOATING_PODS) + container_insights

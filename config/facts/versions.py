@@ -57,6 +57,13 @@ GRAFANA_IMAGE: Final = (
     "docker.io/grafana/grafana:12.1.0@sha256:6ac590e7cabc2fbe8d7b8fc1ce9c9f0582177b334e0df9c927ebd9670469440f"
 )
 
+# NVIDIA's exporter of the GPUs' metrics, which `observability.in_cluster` runs. The digest is of the image for both
+# platforms, as public repositories pin it (six, read in November 2026).
+DCGM_EXPORTER_IMAGE: Final = (
+    "nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3-4.8.2-distroless"
+    "@sha256:60d3b00ac80b4ae77f94dae2f943685605585ad9e92fdccda3154d009ae317cc"
+)
+
 # The Lambda runtime that the handlers are written for.
 LAMBDA_PYTHON: Final = "3.13"
 

@@ -96,6 +96,16 @@ class Environment(Model):
         return self.slurm is None and self.observability.container_insights is not None
 
     @property
+    def in_cluster(self) -> bool:
+        """Whether Prometheus and Grafana run in the cluster, and exporters on its nodes."""
+        return self.slurm is None and self.observability.in_cluster is not None
+
+    @property
+    def observed_gpu_groups(self) -> tuple[InstanceGroup, ...]:
+        """The groups with NVIDIA GPUs, on whose nodes `observability.in_cluster` runs an exporter."""
+        return tuple(group for group in self.hyperpod.instance_groups if self.in_cluster and group.type.gpus)
+
+    @property
     def hyperpod_observability(self) -> bool:
         """Whether HyperPod's observability add-on is installed."""
         return self.slurm is None and self.observability.hyperpod is not None

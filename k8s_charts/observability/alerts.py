@@ -7,11 +7,24 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 RUNBOOK: Final = "docs/operate/observe.md"
+GPU_RUNBOOK: Final = "docs/operate/gpus.md"
+
+# Those after which AWS's node monitoring agent calls a node of EKS broken (aws/eks-node-monitoring-agent,
+# `WellKnownXidCodes`). Others, such as 13, 31, 43 and 45, are usually an application's (NVIDIA, "XID errors").
+_XIDS: Final = (
+    *(46, 48, 54, 62, 63, 64, 74, 79, 95, 109, 110, 119, 120),
+    *(136, 140, 142, 143, 151, 155, 156, 158),
+)
+# The exporter's zero of a GPU without errors has no number.
+BROKEN_GPU: Final = f'DCGM_EXP_XID_ERRORS_COUNT{{xid=~"|{"|".join(map(str, _XIDS))}"}}'
+"""The series of XID errors that mean a fault of the node."""
 
 
 @dataclass(frozen=True)
 class Alert:
     """An alert that fires if `value` breaks `limit` for `seconds`; with `on_run` only for runs that train.
+
+    With `gpus` only clusters with nodes with GPUs have it.
 
     The value always has series while what it is about exists, so that a test can ask for it without a fault.
     """
@@ -23,6 +36,7 @@ class Alert:
     severity: Literal["critical", "warning"]
     summary: str
     on_run: bool = False
+    gpus: bool = False
 
     @property
     def expression(self) -> str:
@@ -35,6 +49,11 @@ class Alert:
         """The heading of the runbook in the page."""
         return self.name.lower()
 
+    @property
+    def page(self) -> str:
+        """The page with the runbook."""
+        return GPU_RUNBOOK if self.gpus else RUNBOOK
+
     def rule(self) -> dict[str, Any]:
         """Return the alert as a rule of Prometheus."""
         return {
@@ -42,7 +61,7 @@ class Alert:
             "expr": self.expression,
             "for": f"{self.seconds}s",
             "labels": {"severity": self.severity},
-            "annotations": {"summary": self.summary, "runbook": f"{RUNBOOK}#{self.anchor}"},
+            "annotations": {"summary": self.summary, "runbook": f"{self.page}#{self.anchor}"},
         }
 
 
@@ -133,9 +152,47 @@ ALERTS: Final = (
         "warning",
         "Node {{ $labels.node }} of {{ $labels.instance_group }} failed its deep health check.",
     ),
+    Alert(
+        "XidError",
+        # An hour, so that somebody who looks later sees it.
+        f"max by (node, instance_group, gpu, xid) (max_over_time({BROKEN_GPU}[1h]))",
+        "> 0",
+        _MINUTE,
+        "critical",
+        "GPU {{ $labels.gpu }} of node {{ $labels.node }} reported XID {{ $labels.xid }}.",
+        gpus=True,
+    ),
+    Alert(
+        "EccUncorrectable",
+        "max by (node, instance_group, gpu) (DCGM_FI_DEV_ECC_DBE_VOL_TOTAL)",
+        "> 0",
+        _MINUTE,
+        "critical",
+        "The memory of GPU {{ $labels.gpu }} of node {{ $labels.node }} has had {{ $value }} uncorrectable errors.",
+        gpus=True,
+    ),
+    Alert(
+        "RowRemapFailed",
+        "max by (node, instance_group, gpu) (DCGM_FI_DEV_ROW_REMAP_FAILURE)",
+        "> 0",
+        _MINUTE,
+        "critical",
+        "GPU {{ $labels.gpu }} of node {{ $labels.node }} could not replace a broken row of its memory.",
+        gpus=True,
+    ),
+    Alert(
+        "GpuExporterDown",
+        'min by (node, instance_group) (up{job="dcgm"})',
+        "< 1",
+        15 * _MINUTE,
+        "warning",
+        "The GPUs' exporter on node {{ $labels.node }} does not answer: alerts about its GPUs are blind.",
+        gpus=True,
+    ),
 )
 
 
-def rule_groups() -> tuple[dict[str, Any], ...]:
-    """Return the groups of Prometheus' rules."""
-    return ({"name": "ray-on-hyperpod", "rules": [alert.rule() for alert in ALERTS]},)
+def rule_groups(*, gpus: bool) -> tuple[dict[str, Any], ...]:
+    """Return the groups of Prometheus' rules; with `gpus` those about GPUs, too."""
+    rules = [alert.rule() for alert in ALERTS if gpus or not alert.gpus]
+    return ({"name": "ray-on-hyperpod", "rules": rules},)

@@ -1,4 +1,4 @@
-"""The chart of Prometheus and Grafana.
+"""The chart of Prometheus and Grafana, and of the exporters on nodes with GPUs.
 
 The stack applies it as a Helm release whose chart is an asset: dashboards and code are too long for a template.
 """
@@ -8,11 +8,13 @@ from typing import Final
 import cdk8s
 from constructs import Construct
 
+from k8s_charts.observability.gpus import gpu_exporter
 from k8s_charts.observability.grafana import grafana
 from k8s_charts.observability.parts import Settings
 from k8s_charts.observability.prometheus import prometheus
 from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.shared.checkov_skips import NEEDS_THE_API, PULL_IF_ABSENT, TAG_UNTIL_SETTLED, explain
+from k8s_charts.shared.names import DCGM_EXPORTER
 
 RELEASE: Final = "observability"
 
@@ -20,19 +22,28 @@ _NO_CPU_LIMIT: Final = {"CKV_K8S_11": "a query may take what is idle; memory and
 _EXCEPTIONS: Final = {
     "prometheus": {**_NO_CPU_LIMIT, **PULL_IF_ABSENT, **NEEDS_THE_API, **TAG_UNTIL_SETTLED},
     "grafana": _NO_CPU_LIMIT,
+    DCGM_EXPORTER: {
+        "CKV_K8S_11": "a limit of CPU would delay every scrape; memory is limited",
+        **dict.fromkeys(
+            ("CKV_K8S_25", "CKV_K8S_39"),
+            "DCGM reads the GPUs' profiling counters only with SYS_ADMIN, without which newer nodes give it no GPU",
+        ),
+        **dict.fromkeys(("CKV_K8S_23", "CKV_K8S_40"), "the kubelet's socket, which names each GPU's pod, is root's"),
+    },
 }
 
 
 class ObservabilityChart(ProjectChart):
-    """Prometheus with the exporter, and Grafana with the dashboards."""
+    """Prometheus with the exporter, Grafana with the dashboards, and the GPUs' exporters."""
 
     def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:
         super().__init__(scope, id)
-        for part in (*prometheus(settings), *grafana(settings)):
+        gpus = gpu_exporter(settings.gpus) if settings.gpus else ()
+        for part in (*prometheus(settings), *grafana(settings), *gpus):
             metadata = cdk8s.ApiObjectMetadata(name=part.name, namespace=part.namespace)
             own = "-".join(filter(None, (part.kind, part.namespace, part.name)))
             made = cdk8s.ApiObject(self, own, api_version=part.api_version, kind=part.kind, metadata=metadata)
             for key, value in part.body.items():
                 made.add_json_patch(cdk8s.JsonPatch.add(f"/{key}", value))
-            if part.kind == "Deployment":
+            if part.kind in ("Deployment", "DaemonSet"):
                 explain(made, _EXCEPTIONS[part.name])

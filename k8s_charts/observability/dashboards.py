@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from k8s_charts.observability.gpu_panels import GPU_PANELS
 from k8s_charts.observability.scrape import CLUSTER_LABEL
 
 # Rows of two panels on Grafana's grid of 24 columns.
@@ -180,12 +181,20 @@ NODES: Final = Dashboard(
     ),
 )
 
-DASHBOARDS: Final = (RAY, JOBS, NODES)
+GPUS: Final = Dashboard(
+    uid="gpus",
+    title="GPUs",
+    choice="group",
+    of="label_values(DCGM_FI_DEV_GPU_TEMP, instance_group)",
+    panels=tuple(_panel(*each) for each in GPU_PANELS),
+)
+
+DASHBOARDS: Final = (RAY, JOBS, NODES, GPUS)
 
 
-def dashboards() -> dict[str, dict[str, Any]]:
-    """Return each dashboard as Grafana's JSON model, by uid."""
-    return {dashboard.uid: _model(dashboard) for dashboard in DASHBOARDS}
+def dashboards(*, gpus: bool) -> dict[str, dict[str, Any]]:
+    """Return each dashboard as Grafana's JSON model, by uid; that of GPUs only with `gpus`."""
+    return {dashboard.uid: _model(dashboard) for dashboard in DASHBOARDS if gpus or dashboard is not GPUS}
 
 
 def _model(dashboard: Dashboard) -> dict[str, Any]:

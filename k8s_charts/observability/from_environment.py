@@ -9,12 +9,13 @@ from k8s_charts.helm.images import copy_of
 from k8s_charts.observability.alerts import rule_groups
 from k8s_charts.observability.chart import ObservabilityChart
 from k8s_charts.observability.dashboards import dashboards
-from k8s_charts.observability.parts import Settings
+from k8s_charts.observability.parts import GpuNodes, Settings
 from k8s_charts.shared.chart import ProjectChart
-from k8s_charts.shared.flows import ends, observability_flows
-from k8s_charts.shared.names import PROMETHEUS_NAMESPACE
+from k8s_charts.shared.flows import allowed, ends, gpu_metrics_flows, observability_flows
+from k8s_charts.shared.names import GPU_METRICS_NAMESPACE, PROMETHEUS_NAMESPACE
 from k8s_charts.shared.namespaces import Namespace, NamespaceChart
 from k8s_charts.shared.network_policies import PoliciesChart
+from k8s_charts.shared.tolerations import tolerations
 
 
 def observability(app: cdk8s.App, environment: Environment) -> dict[str, ProjectChart]:
@@ -23,20 +24,38 @@ def observability(app: cdk8s.App, environment: Environment) -> dict[str, Project
     if wanted is None:
         return {}
     own = Namespace(PROMETHEUS_NAMESPACE, "restricted", environment.eks.version)
+    flows = allowed(observability_flows(ends(environment)), environment)
     return {
         "namespace": NamespaceChart(app, "observability-namespace", namespace=own),
-        "policies": PoliciesChart(
-            app,
-            "observability-policies",
-            namespace=PROMETHEUS_NAMESPACE,
-            flows=observability_flows(ends(environment)),
-        ),
+        "policies": PoliciesChart(app, "observability-policies", namespace=PROMETHEUS_NAMESPACE, flows=flows),
+        **(_gpu_namespace(app, environment) if environment.observed_gpu_groups else {}),
         "programs": ObservabilityChart(app, "observability", settings=_settings(environment, wanted)),
     }
 
 
+def _gpu_namespace(app: cdk8s.App, environment: Environment) -> dict[str, ProjectChart]:
+    # The exporter needs a capability, and a folder of the node, that the other levels refuse.
+    own = Namespace(GPU_METRICS_NAMESPACE, "privileged", environment.eks.version)
+    flows = allowed(gpu_metrics_flows(), environment)
+    return {
+        "gpu-namespace": NamespaceChart(app, "gpu-metrics-namespace", namespace=own),
+        "gpu-policies": PoliciesChart(app, "gpu-metrics-policies", namespace=GPU_METRICS_NAMESPACE, flows=flows),
+    }
+
+
+def _gpus(environment: Environment) -> GpuNodes | None:
+    groups = environment.observed_gpu_groups
+    if not groups:
+        return None
+    return GpuNodes(
+        groups=tuple(group.name for group in groups),
+        tolerations=tuple(tolerations(taint for group in groups for taint in group.taints)),
+        image=copy_of(versions.DCGM_EXPORTER_IMAGE, environment.image_registry),
+    )
+
+
 def _settings(environment: Environment, wanted: InCluster) -> Settings:
-    registry = environment.image_registry
+    registry, gpus = environment.image_registry, _gpus(environment)
     return Settings(
         ray_namespace=environment.ray.namespace,
         operator_namespace=environment.kuberay.namespace,
@@ -44,6 +63,7 @@ def _settings(environment: Environment, wanted: InCluster) -> Settings:
         grafana_image=copy_of(versions.GRAFANA_IMAGE, registry),
         python_image=copy_of(versions.PYTHON_IMAGE, registry),
         storage_gib=wanted.storage_gib,
-        dashboards=dashboards(),
-        rule_groups=rule_groups(),
+        dashboards=dashboards(gpus=gpus is not None),
+        rule_groups=rule_groups(gpus=gpus is not None),
+        gpus=gpus,
     )

@@ -10,12 +10,24 @@ from k8s_charts.shared.names import PROMETHEUS_NAMESPACE
 
 RBAC: Final = "rbac.authorization.k8s.io"
 # A probe of `ops isolation-check` has the labels that the policies name, and must not become a Service's endpoint.
-_SERVES: Final = {"ray-on-hyperpod/serves": "true"}
+SERVES: Final = {"ray-on-hyperpod/serves": "true"}
+
+
+@dataclass(frozen=True)
+class GpuNodes:
+    """The nodes with NVIDIA GPUs: their instance groups, tolerations of the groups' taints, the exporter's image."""
+
+    groups: tuple[str, ...]
+    tolerations: tuple[Mapping[str, Any], ...]
+    image: str
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What differs between environments: namespaces, images, the disk for metrics; and what is shown and alerted."""
+    """What differs between environments: namespaces, images, disk and nodes; and what is shown and alerted.
+
+    `gpus` is None without nodes with GPUs.
+    """
 
     ray_namespace: str
     operator_namespace: str
@@ -25,6 +37,7 @@ class Settings:
     storage_gib: int
     dashboards: Mapping[str, Mapping[str, Any]]
     rule_groups: tuple[Mapping[str, Any], ...]
+    gpus: GpuNodes | None = None
 
 
 @dataclass(frozen=True)
@@ -46,12 +59,12 @@ def config_map(name: str, data: Mapping[str, str]) -> Part:
 def service(name: str, pods: Mapping[str, str], port: int, target: int) -> Part:
     """Return a Service of the pods on `port`, which only the cluster reaches."""
     ports = [{"name": "http", "port": port, "targetPort": target}]
-    return Part("v1", "Service", name, {"spec": {"selector": {**pods, **_SERVES}, "ports": ports}})
+    return Part("v1", "Service", name, {"spec": {"selector": {**pods, **SERVES}, "ports": ports}})
 
 
 def deployment(name: str, labels: Mapping[str, str], pod: Mapping[str, Any], configuration: str) -> Part:
     """Return a Deployment of one pod on the system nodes; another `configuration` (a digest) restarts the pod."""
-    metadata = {"labels": {**labels, **_SERVES}, "annotations": {"ray-on-hyperpod/configuration": configuration}}
+    metadata = {"labels": {**labels, **SERVES}, "annotations": {"ray-on-hyperpod/configuration": configuration}}
     placed = {
         "nodeSelector": on_system_nodes(),
         # Without a group of their own, the volumes would belong to root.
@@ -63,7 +76,7 @@ def deployment(name: str, labels: Mapping[str, str], pod: Mapping[str, Any], con
         "replicas": 1,
         # Two pods would each keep half of the history.
         "strategy": {"type": "Recreate"},
-        "selector": {"matchLabels": {**labels, **_SERVES}},
+        "selector": {"matchLabels": {**labels, **SERVES}},
         "template": {"metadata": metadata, "spec": placed},
     }
     return Part("apps/v1", "Deployment", name, {"spec": spec})

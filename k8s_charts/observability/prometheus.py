@@ -14,6 +14,7 @@ from k8s_charts.shared.flows import PROMETHEUS_PODS
 from k8s_charts.shared.names import (
     EXPORTER,
     EXPORTER_CODE,
+    GPU_METRICS_NAMESPACE,
     METRICS_PORT,
     PROMETHEUS_PORT,
     PROMETHEUS_SERVICE,
@@ -38,6 +39,7 @@ def prometheus(settings: Settings) -> Iterator[Part]:
         (settings.ray_namespace, [_PODS, _LEASES]),
         (settings.operator_namespace, [_PODS]),
         (None, [_NODES]),
+        *([(GPU_METRICS_NAMESPACE, [_PODS])] if settings.gpus else []),
     ):
         yield from role(_NAME, namespace, rules)
     yield config_map(EXPORTER_CODE, code_of(EXPORTER))
@@ -48,7 +50,11 @@ def prometheus(settings: Settings) -> Iterator[Part]:
 
 
 def _config(settings: Settings) -> dict[str, str]:
-    scraped = configuration(ray_namespace=settings.ray_namespace, operator_namespace=settings.operator_namespace)
+    scraped = configuration(
+        ray_namespace=settings.ray_namespace,
+        operator_namespace=settings.operator_namespace,
+        gpus=settings.gpus is not None,
+    )
     # JSON is YAML, too.
     return {
         f"{_NAME}.yaml": json.dumps(scraped, indent=1),

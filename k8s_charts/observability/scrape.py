@@ -2,18 +2,29 @@
 
 from typing import Any, Final
 
-from k8s_charts.shared.names import JOB_SUPERVISOR, METRICS_PORT, REAPER
+from config.labels import INSTANCE_GROUP_LABEL
+from k8s_charts.shared.names import (
+    DCGM_EXPORTER,
+    DCGM_PORT,
+    GPU_METRICS_NAMESPACE,
+    JOB_SUPERVISOR,
+    METRICS_PORT,
+    REAPER,
+)
 
 EVERY_SECONDS: Final = 30
 RULES_FILE: Final = "rules.yaml"
 CLUSTER_LABEL: Final = "ray_io_cluster"
 """The label with the RayCluster's name, as KubeRay's own sample names it (config/prometheus/podMonitor.yaml)."""
 
+DCGM_JOB: Final = "dcgm"
+
 _META: Final = "__meta_kubernetes_pod"
+_GROUP_OF_NODE: Final = "__meta_kubernetes_node_label_" + INSTANCE_GROUP_LABEL.translate(str.maketrans("./-", "___"))
 
 
-def configuration(*, ray_namespace: str, operator_namespace: str) -> dict[str, Any]:
-    """Return prometheus.yml."""
+def configuration(*, ray_namespace: str, operator_namespace: str, gpus: bool) -> dict[str, Any]:
+    """Return prometheus.yml; with `gpus` it scrapes the exporters on nodes with GPUs."""
     ray = _Pods(ray_namespace)
     own = _Pods(operator_namespace)
     return {
@@ -32,6 +43,7 @@ def configuration(*, ray_namespace: str, operator_namespace: str) -> dict[str, A
             ray.job(JOB_SUPERVISOR, ("app_kubernetes_io_name", JOB_SUPERVISOR), {}),
             own.job("reaper", ("app_kubernetes_io_name", REAPER), {}),
             own.job("kuberay", ("app_kubernetes_io_name", "kuberay-operator"), {}),
+            *([_gpus()] if gpus else []),
             {"job_name": "exporter", "honor_labels": True, "static_configs": [_target(METRICS_PORT)]},
             {"job_name": "prometheus", "static_configs": [_target(9090)]},
         ],
@@ -51,20 +63,44 @@ class _Pods:
             "job_name": name,
             "kubernetes_sd_configs": [{"role": "pod", "namespaces": {"names": [self._namespace]}}],
             "relabel_configs": [
-                _keep(f"{_META}_label_{label}", value),
-                _keep(f"{_META}_phase", "Running"),
-                # One target for a pod, however many ports its containers declare.
-                {
-                    "source_labels": [f"{_META}_ip"],
-                    "regex": "(.+)",
-                    "target_label": "__address__",
-                    "replacement": f"$1:{METRICS_PORT}",
-                },
+                *_running(label, value, METRICS_PORT),
                 _copy(f"{_META}_name", "pod"),
                 _copy(f"{_META}_node_name", "node"),
                 *(_copy(f"{_META}_label_{source}", target) for target, source in labels.items()),
             ],
         }
+
+
+def _gpus() -> dict[str, Any]:
+    """Return the job of the GPUs' exporters.
+
+    The label `pod` of their series is the pod that uses the GPU, so the exporter's own name must not replace it.
+    """
+    found = {"role": "pod", "namespaces": {"names": [GPU_METRICS_NAMESPACE]}, "attach_metadata": {"node": True}}
+    return {
+        "job_name": DCGM_JOB,
+        "kubernetes_sd_configs": [found],
+        "relabel_configs": [
+            *_running("app_kubernetes_io_name", DCGM_EXPORTER, DCGM_PORT),
+            _copy(f"{_META}_node_name", "node"),
+            _copy(_GROUP_OF_NODE, "instance_group"),
+        ],
+    }
+
+
+def _running(label: str, value: str, port: int) -> list[dict[str, Any]]:
+    """Return the rules that keep the running pods with a label, and scrape them at `port`."""
+    return [
+        _keep(f"{_META}_label_{label}", value),
+        _keep(f"{_META}_phase", "Running"),
+        # One target for a pod, however many ports its containers declare.
+        {
+            "source_labels": [f"{_META}_ip"],
+            "regex": "(.+)",
+            "target_label": "__address__",
+            "replacement": f"$1:{port}",
+        },
+    ]
 
 
 def _keep(source: str, value: str) -> dict[str, Any]:

@@ -14,9 +14,10 @@ _SOURCES: Final[Mapping[str, str]] = {
     "ray_node_gpus_": "ray: each node with GPUs",
     "ray_node_gram_": "ray: each node with GPUs",
     "ray_": "ray: heads and workers",
+    "DCGM_": "dcgm: each node with GPUs",
     "up": "Prometheus itself",
 }
-_METRIC: Final = re.compile(r"\b(?:ray|hyperpod|job_supervisor)_\w+|\bup\b(?=\{|\)|$| )")
+_METRIC: Final = re.compile(r"\b(?:ray|hyperpod|job_supervisor|DCGM)_\w+|\bup\b(?=\{|\)|$| )")
 
 
 def metrics(expression: str) -> list[str]:

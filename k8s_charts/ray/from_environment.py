@@ -66,6 +66,7 @@ def worker_resources(environment: Environment, workers: RayWorkers) -> Resources
         group.threads_per_core,
         environment.hyperpod.tier_percent,
         container_insights=environment.container_insights,
+        in_cluster=environment.in_cluster,
     )
     return replace(
         room,

@@ -16,6 +16,9 @@ from config.model import MANAGED, port_of
 from k8s_charts.shared.names import (
     CHECKPOINTS_PORT,
     DASHBOARD_PORT,
+    DCGM_EXPORTER,
+    DCGM_PORT,
+    GPU_METRICS_NAMESPACE,
     GRAFANA_PORT,
     HYPERPOD_NAMESPACE,
     JOB_MONITORING_PORT,
@@ -32,7 +35,7 @@ from k8s_charts.shared.names import (
 
 HTTPS_PORT: Final = 443
 Labels = Mapping[str, str]
-Key = Literal["hang_detection", "tiered_checkpoints", "metrics", "in_cluster", "mlflow"]
+Key = Literal["hang_detection", "tiered_checkpoints", "metrics", "in_cluster", "gpus", "mlflow"]
 
 _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 _RAY_HEAD: Final[Labels] = MappingProxyType({"ray.io/node-type": "head"})
@@ -43,6 +46,7 @@ _OPERATOR: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": "kuberay-
 _ALL: Final[Labels] = MappingProxyType({})
 PROMETHEUS_PODS: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": "prometheus"})
 GRAFANA_PODS: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": "grafana"})
+DCGM_PODS: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": DCGM_EXPORTER})
 # Prometheus; Grafana's container; Grafana's Service. The VPC CNI checks a packet before a Service's address is
 # translated (EKS user guide, network policies: "the service port must be the same as the container port").
 _CHARTS_PORTS: Final = (PROMETHEUS_PORT, GRAFANA_PORT, 80)
@@ -129,7 +133,9 @@ def allowed(flows: tuple[Flow, ...], environment: Environment) -> tuple[Flow, ..
 
 
 def enabled(key: Key, environment: Environment) -> bool:
-    """Return whether the environment enables a flow: by `aws_ray`, `observability`, or a key of its own."""
+    """Return whether the environment enables a flow: by `aws_ray`, `observability`, its GPUs, or a key of its own."""
+    if key == "gpus":
+        return bool(environment.observed_gpu_groups)
     if key == "mlflow":
         return ends(environment).tracking_port != HTTPS_PORT
     on = any(getattr(part, key, None) for part in (environment.aws_ray, environment.observability))
@@ -252,10 +258,21 @@ def observability_flows(ends: Ends) -> tuple[Flow, ...]:
         https,
         replace(dns, name="grafana-dns", said=grafana[0], pods=grafana[1]),
         Flow("scrape", *prometheus, "out", scraped, _SCRAPED, (METRICS_PORT,)),
+        _gpu_metrics(*prometheus, "out", Peer("exporters of GPUs", GPU_METRICS_NAMESPACE, DCGM_PODS)),
         *(_shown_by_heads(ends, *pods) for pods in (prometheus, grafana)),
         Flow("series", *prometheus, "in", (Peer("Grafana", labels=GRAFANA_PODS),), series, (PROMETHEUS_PORT,)),
         Flow("read-series", *grafana, "out", (Peer("Prometheus", labels=PROMETHEUS_PODS),), series, (PROMETHEUS_PORT,)),
     )
+
+
+def gpu_metrics_flows() -> tuple[Flow, ...]:
+    """Return the flows of the namespace of the GPUs' exporters: Prometheus comes in, and nothing goes out."""
+    prometheus = Peer("Prometheus", PROMETHEUS_NAMESPACE, PROMETHEUS_PODS)
+    return (_gpu_metrics("exporters of GPUs", DCGM_PODS, "in", prometheus),)
+
+
+def _gpu_metrics(said: str, pods: Labels, direction: Literal["in", "out"], peer: Peer) -> Flow:
+    return Flow("scrape-gpus", said, pods, direction, (peer,), _SCRAPED, (DCGM_PORT,), key="gpus")
 
 
 def _shown_by_heads(ends: Ends, said: str, pods: Labels) -> Flow:

@@ -11,6 +11,8 @@ OBSERVABILITY_NAMESPACE: Final = "hyperpod-observability"
 IMAGE_BUILD_NAMESPACE: Final = "image-build"
 # The namespace of the walkthrough's kube-prometheus stack (release name `prometheus`).
 PROMETHEUS_NAMESPACE: Final = "prometheus-system"
+# Of the exporters on nodes with GPUs: their pods may do what Pod Security refuses elsewhere.
+GPU_METRICS_NAMESPACE: Final = "gpu-metrics"
 # The names that this stack gives to its Services.
 PROMETHEUS_SERVICE: Final = "prometheus-kube-prometheus-prometheus"
 GRAFANA_SERVICE: Final = "prometheus-grafana"
@@ -38,6 +40,9 @@ RAYJOB_SUBMITTER_CODE: Final = f"{RAYJOB_SUBMITTER}-code"
 EXPORTER: Final = "exporter"
 EXPORTER_CODE: Final = "exporter-code"
 
+# NVIDIA's exporter, under which name Prometheus' job and the pods' label know it, too.
+DCGM_EXPORTER: Final = "dcgm-exporter"
+
 # Prefix in the data bucket that the Ray pods read and write.
 RAY_DATA_PREFIX: Final = "ray"
 # Prefix in the data bucket of the artifacts of MLflow's runs.
@@ -56,6 +61,7 @@ CLIENT_PORT: Final = 10001
 # Port on which Ray's pods, KubeRay and the reaper serve metrics.
 METRICS_PORT: Final = 8080
 PROMETHEUS_PORT: Final = 9090
+DCGM_PORT: Final = 9400
 GRAFANA_PORT: Final = 3000
 # HyperPod's job monitoring agent on each node, as `toolkit-for-ray-on-sagemaker-ai` 1.0.4 calls it, and HyperPod's
 # checkpoint daemons, as `amzn-sagemaker-checkpointing` 1.1.3 calls them.

@@ -132,6 +132,7 @@ def _pod(environment: Environment, workers: RayWorkers) -> tuple[int, int, int, 
         group.threads_per_core,
         environment.hyperpod.tier_percent,
         container_insights=environment.container_insights,
+        in_cluster=environment.in_cluster,
     )
     return (
         workers.cpu or node.cpu_millis // 1000,

@@ -8,12 +8,13 @@ from k8s_charts.shared.flows import (
     REAPER_FLOW,
     Ends,
     Flow,
+    gpu_metrics_flows,
     observability_flows,
     operator_flows,
     ray_cluster_flows,
     ray_flows,
 )
-from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE, PROMETHEUS_NAMESPACE
+from k8s_charts.shared.names import GPU_METRICS_NAMESPACE, IMAGE_BUILD_NAMESPACE, PROMETHEUS_NAMESPACE
 
 _INTRODUCTION: Final = """# Allowed connections
 
@@ -24,7 +25,8 @@ as a table of pods, which a test evaluates.
 A flow with a key is allowed only if [`aws_ray`](environment.md#aws_ray) or
 [`observability`](environment.md#observability) enables it.
 [`hyperpod.tiered_storage`](environment.md#hyperpodtiered_storage) enables `tiered_checkpoints`, too. An address
-in [`mlflow`](environment.md) with another port than 443 enables `mlflow`; 5000 is an example.
+in [`mlflow`](environment.md) with another port than 443 enables `mlflow`; 5000 is an example. `in_cluster` with an
+instance group with NVIDIA GPUs enables `gpus`.
 """
 
 
@@ -36,6 +38,7 @@ def page() -> str:
         ("`kuberay.namespace`", (*operator_flows(ends), REAPER_FLOW)),
         (f"`{IMAGE_BUILD_NAMESPACE}`", IMAGE_BUILD_FLOWS),
         (f"`{PROMETHEUS_NAMESPACE}` (`in_cluster`)", observability_flows(ends)),
+        (f"`{GPU_METRICS_NAMESPACE}` (`in_cluster`)", gpu_metrics_flows()),
     )
     return "\n".join([_INTRODUCTION, *(line for title, flows in sections for line in _section(title, flows))])
 

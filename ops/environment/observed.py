@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from k8s_charts.observability.alerts import ALERTS
+from k8s_charts.observability.alerts import ALERTS, RUNBOOK, Alert
 from k8s_charts.observability.dashboards import DASHBOARDS
 from k8s_charts.observability.sources import metrics, source
 
@@ -15,10 +15,8 @@ def tables() -> Iterator[str]:
     """Yield the lines of the two tables."""
     yield from ("| alert | fires if | for | fed by |", "|---|---|---|---|")
     for alert in ALERTS:
-        yield (
-            f"| [{alert.name}](#{alert.anchor}) | `{_cell(alert.expression)}` | {alert.seconds // 60} min "
-            f"| {_sources(alert.expression)} |"
-        )
+        linked = f"[{alert.name}]({_page(alert)}#{alert.anchor})"
+        yield (f"| {linked} | `{_cell(alert.expression)}` | {alert.seconds // 60} min | {_sources(alert.expression)} |")
     yield from ("", "| dashboard | panel | query | fed by |", "|---|---|---|---|")
     for dashboard in DASHBOARDS:
         for panel in dashboard.panels:
@@ -38,6 +36,10 @@ def with_tables(page: str) -> str:
 
 def _sources(expression: str) -> str:
     return "; ".join(dict.fromkeys(source(metric) for metric in metrics(expression)))
+
+
+def _page(alert: Alert) -> str:
+    return "" if alert.page == RUNBOOK else alert.page.rpartition("/")[2]
 
 
 def _cell(expression: str) -> str:

@@ -20,7 +20,10 @@ from k8s_charts.shared.names import (
     CHECKPOINTS_PORT,
     CLIENT_PORT,
     DASHBOARD_PORT,
+    DCGM_EXPORTER,
+    DCGM_PORT,
     GCS_PORT,
+    GPU_METRICS_NAMESPACE,
     IMAGE_BUILD_NAMESPACE,
     JOB_MONITORING_PORT,
     METRICS_PORT,
@@ -41,6 +44,7 @@ _PROGRAM: Final = Path(probe.__file__)
 # Each of these ports runs the code that it receives.
 _HEAD_PORTS: Final = (DASHBOARD_PORT, GCS_PORT, CLIENT_PORT)
 PROMETHEUS_HOST: Final = f"{PROMETHEUS_SERVICE}.{PROMETHEUS_NAMESPACE}.svc.cluster.local"
+GPU_EXPORTER_HOST: Final = f"{DCGM_EXPORTER}.{GPU_METRICS_NAMESPACE}.svc.cluster.local"
 # A user id that no user of the nodes has.
 _USER: Final = 65532
 
@@ -133,12 +137,20 @@ def _prometheus(environment: Environment, heads: Mapping[str, Head]) -> Iterator
     if environment.observability.in_cluster:
         name = "prometheus"
         tried = _to_heads(name, heads, ports=(METRICS_PORT, *_HEAD_PORTS), open_ports=(METRICS_PORT,))
+        tried += _to_gpu_exporters(name, environment, reachable=True)
         yield Origin(name, PROMETHEUS_NAMESPACE, tuple(tried), PROMETHEUS_PODS)
 
 
 def _to_prometheus(origin: str, environment: Environment) -> Iterator[Connection]:
     if environment.observability.in_cluster:
         yield Connection(origin, "prometheus", PROMETHEUS_HOST, PROMETHEUS_PORT, open=False)
+    yield from _to_gpu_exporters(origin, environment, reachable=False)
+
+
+def _to_gpu_exporters(origin: str, environment: Environment, *, reachable: bool) -> Iterator[Connection]:
+    # Without a node there is no exporter.
+    if any(group.count for group in environment.observed_gpu_groups):
+        yield Connection(origin, "gpu-exporter", GPU_EXPORTER_HOST, DCGM_PORT, open=reachable)
 
 
 def job(origin: Origin, *, name: str, image: str, settle: float, timeout: float) -> dict[str, Any]:

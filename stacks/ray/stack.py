@@ -104,6 +104,10 @@ class RayStack(EnvironmentStack):
     def _observe(self, charts: Mapping[str, ProjectChart], cluster: eks.ICluster, *, after: IDependable) -> None:
         namespace = manifest(self, "ObservabilityNamespace", cluster=cluster, chart=charts["namespace"], after=after)
         policies = manifest(self, "ObservabilityPolicies", cluster=cluster, chart=charts["policies"], after=namespace)
+        before = policies
+        if "gpu-namespace" in charts:
+            own = manifest(self, "GpuMetricsNamespace", cluster=cluster, chart=charts["gpu-namespace"], after=before)
+            before = manifest(self, "GpuMetricsPolicies", cluster=cluster, chart=charts["gpu-policies"], after=own)
         object_release(
             self,
             "Observability",
@@ -111,7 +115,7 @@ class RayStack(EnvironmentStack):
             name=observability.RELEASE,
             namespace=names.PROMETHEUS_NAMESPACE,
             chart=charts["programs"],
-            after=policies,
+            after=before,
         )
 
     def _observe_with_aws(self, environment: Environment, cluster: eks.ICluster, storage: StorageStack) -> None:

@@ -5,7 +5,7 @@ import pytest
 from config import Environment, available, load
 from config.model import AwsRay, TieredStorage
 from k8s_charts.shared.names import CHECKPOINTS_HOST
-from ops.isolation.plan import PROMETHEUS_HOST, Head, plan
+from ops.isolation.plan import GPU_EXPORTER_HOST, PROMETHEUS_HOST, Head, plan
 from tests.charts.support.connection_table import (
     RAY_PORTS,
     Connection,
@@ -129,6 +129,7 @@ def test_the_check_of_a_live_cluster_expects_what_the_policies_say(dev: Environm
         "head": matrix.pods["rayml-head"],
         "node": matrix.pods["another-node"],
         PROMETHEUS_HOST: matrix.pods["prometheus"],
+        GPU_EXPORTER_HOST: matrix.pods.get("gpu-exporter", matrix.pods["stranger"]),
         CHECKPOINTS_HOST: matrix.pods["checkpoints"],
         "kubernetes.default.svc.cluster.local": matrix.pods["api-server"],
         "169.254.169.254": Pod(None, address="169.254.169.254"),

@@ -9,6 +9,7 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from config.labels import INSTANCE_GROUP_LABEL
 from controllers.job_decision import Limits
 from controllers.job_run import Run, State
 from controllers.kubernetes_api import ApiServer
@@ -18,13 +19,13 @@ from controllers.reaper import Reaper
 from controllers.supervision import Supervisor
 from controllers.telemetry import Metrics, serve
 from embedded_account.kubernetes import pki
-from k8s_charts.observability.scrape import configuration
-from k8s_charts.shared.names import JOB_SUPERVISOR, METRICS_PORT, REAPER
+from k8s_charts.observability.scrape import DCGM_JOB, configuration
+from k8s_charts.shared.names import DCGM_EXPORTER, DCGM_PORT, JOB_SUPERVISOR, METRICS_PORT, REAPER
 from tests.support import fake_kubernetes
 from tests.support.fake_kubernetes import JOBS, LEASES, NODES, FakeKubernetes
 
 SAMPLES = Path(__file__).parent / "samples"
-SCRAPED = {"ray", JOB_SUPERVISOR, "reaper", "kuberay", "exporter"}
+SCRAPED = {"ray", JOB_SUPERVISOR, "reaper", "kuberay", "exporter", DCGM_JOB}
 _META = "__meta_kubernetes_pod"
 _RAY_LABELS = {"ray.io/is-ray-node": "yes", "ray.io/cluster": "rayml"}
 
@@ -41,9 +42,13 @@ class Said(Metrics):
         return self._text
 
 
+def _labels(of: str, labels: Mapping[str, str]) -> dict[str, str]:
+    return {f"{of}_label_{key.translate(str.maketrans('./-', '___'))}": value for key, value in labels.items()}
+
+
 def a_pod(labels: Mapping[str, str], phase: str = "Running") -> dict[str, str]:
     """Return what Prometheus discovers about a pod with these labels."""
-    named = {f"{_META}_label_{key.translate(str.maketrans('./-', '___'))}": value for key, value in labels.items()}
+    named = _labels(_META, labels)
     return {f"{_META}_ip": "127.0.0.1", f"{_META}_phase": phase, f"{_META}_name": "pod", **named}
 
 
@@ -52,6 +57,11 @@ PODS = {
     "worker": a_pod({**_RAY_LABELS, "ray.io/node-type": "worker", "ray.io/group": "gpu-group"}),
     "supervisor": a_pod({"app.kubernetes.io/name": JOB_SUPERVISOR}),
     "reaper": a_pod({"app.kubernetes.io/name": REAPER}),
+    "gpus": {
+        **a_pod({"app.kubernetes.io/name": DCGM_EXPORTER}),
+        f"{_META}_node_name": "hyperpod-i-0",
+        **_labels("__meta_kubernetes_node", {INSTANCE_GROUP_LABEL: "gpus"}),
+    },
     "operator": a_pod({"app.kubernetes.io/name": "kuberay-operator"}),
     "starting": a_pod({**_RAY_LABELS, "ray.io/node-type": "worker"}, phase="Pending"),
     "stranger": a_pod({"app.kubernetes.io/name": "shell"}),
@@ -78,6 +88,7 @@ def cluster(folder: Path) -> Iterator[dict[str, int]]:
             JOB_SUPERVISOR: supervised,
             "ray": Said("ray-2.42.1.txt", "gpu.txt"),
             "kuberay": Metrics(),
+            DCGM_JOB: Said("dcgm-4.8.2.txt"),
         }
         yield {job: _port(stack, page) for job, page in pages.items()}
 
@@ -87,14 +98,15 @@ def files(ports: Mapping[str, int], rules: Mapping[str, Any]) -> dict[str, str]:
 
     Debian's Prometheus is built without Kubernetes' discovery: the labels are what Prometheus' documentation says.
     """
-    whole = configuration(ray_namespace="ray", operator_namespace="kuberay")
+    whole = configuration(ray_namespace="ray", operator_namespace="kuberay", gpus=True)
     whole["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     whole["scrape_configs"] = [_with_pods(job, ports) for job in whole["scrape_configs"] if job["job_name"] in ports]
     return {"prometheus.yaml": json.dumps(whole), "rules.yaml": json.dumps(rules)}
 
 
 def _with_pods(job: dict[str, Any], ports: Mapping[str, int]) -> dict[str, Any]:
-    text = json.dumps(job).replace(f":{METRICS_PORT}", f":{ports[job['job_name']]}")
+    own = DCGM_PORT if job["job_name"] == DCGM_JOB else METRICS_PORT
+    text = json.dumps(job).replace(f":{own}", f":{ports[job['job_name']]}")
     moved: dict[str, Any] = json.loads(text)
     if moved.pop("kubernetes_sd_configs", None):
         # Each target needs an address of its own until the rules replace it.

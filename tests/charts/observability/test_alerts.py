@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from k8s_charts.observability.alerts import ALERTS, RUNBOOK, rule_groups
+from k8s_charts.observability.alerts import ALERTS, GPU_RUNBOOK, RUNBOOK, rule_groups
 from rehearsal.paths import REPOSITORY
 from tests.charts.observability.scraped import SCRAPED, files
 from tests.support.prometheus import programs
@@ -17,6 +17,7 @@ Series = dict[str, str]
 # promtool's notation: FIRSTxCOUNT repeats a value, A+BxN grows by B. A minute between two values.
 RUN = '{run="train-1"}'
 NODE = '{node="hyperpod-i-0",instance_group="gpus"}'
+GPU = '{node="hyperpod-i-0",instance_group="gpus",gpu="0",pod="rayml-gpu-group-worker-x7k2p",xid="%s"}'
 HEALTH = '{node="hyperpod-i-0",instance_group="gpus",status="%s"}'
 MINUTES = 240
 EVERY_FIVE_MINUTES = [f"{minute}m" for minute in range(0, MINUTES, 5)]
@@ -37,6 +38,10 @@ def healthy(**changes: str) -> Series:
         "hyperpod_node_ready": f"1x{MINUTES}",
         "hyperpod_node_schedulable Schedulable": f"1x{MINUTES}",
         "hyperpod_node_deep_health_check Passed": f"1x{MINUTES}",
+        "up{dcgm}": f"1x{MINUTES}",
+        "DCGM_EXP_XID_ERRORS_COUNT": f"0x{MINUTES}",
+        "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": f"0x{MINUTES}",
+        "DCGM_FI_DEV_ROW_REMAP_FAILURE": f"0x{MINUTES}",
     }
     return usual | changes
 
@@ -44,6 +49,10 @@ def healthy(**changes: str) -> Series:
 def named(series: str) -> str:
     """Return a series of `healthy` with its labels."""
     name, _, status = series.partition(" ")
+    if name == "up{dcgm}":
+        return 'up{job="dcgm",node="hyperpod-i-0",instance_group="gpus"}'
+    if name.startswith("DCGM"):
+        return name + GPU % status
     if name.startswith("up"):
         return f'up{{job="{name[3:-1]}"}}'
     if name.startswith("ray_run"):
@@ -73,6 +82,12 @@ FAULTS: dict[str, Series] = {
             "hyperpod_node_deep_health_check Failed": "_x60 1x180",
         }
     ),
+    "XidError": healthy(
+        **{"DCGM_EXP_XID_ERRORS_COUNT": "0x200 stale", "DCGM_EXP_XID_ERRORS_COUNT 79": "_x200 1x10 stale"}
+    ),
+    "EccUncorrectable": healthy(DCGM_FI_DEV_ECC_DBE_VOL_TOTAL="0x60 2x180"),
+    "RowRemapFailed": healthy(DCGM_FI_DEV_ROW_REMAP_FAILURE="0x60 1x180"),
+    "GpuExporterDown": healthy(**{"up{dcgm}": "1x60 0x180"}),
 }
 """What each alert is for."""
 
@@ -112,6 +127,13 @@ DRILLS: dict[str, Series] = {
     "a job without the library prints no step and no goodput": {
         name: values for name, values in healthy().items() if name not in ("ray_run_step", "ray_run_goodput_ratio")
     },
+    "applications of all four kinds fail on a GPU": healthy(
+        **{f"DCGM_EXP_XID_ERRORS_COUNT {xid}": "_x60 2x5 stale" for xid in (0, 13, 31, 43, 45)}
+    ),
+    "the exporter of GPUs restarts within ten minutes": healthy(**{"up{dcgm}": "1x60 0x10 1x170"}),
+    "a cluster without GPUs": {
+        name: values for name, values in healthy().items() if not name.startswith(("DCGM", "up{dcgm}"))
+    },
 }
 """What happens without anybody having to come."""
 
@@ -135,7 +157,7 @@ def promtool(folder: Path, *argv: str) -> "subprocess.CompletedProcess[str]":
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with Prometheus' two files."""
     made = tmp_path_factory.mktemp("promtool")
-    for name, text in files(dict.fromkeys(SCRAPED, 1), {"groups": rule_groups()}).items():
+    for name, text in files(dict.fromkeys(SCRAPED, 1), {"groups": rule_groups(gpus=True)}).items():
         (made / name).write_text(text)
     return made
 
@@ -178,10 +200,23 @@ def test_an_alert_says_which_run_it_is_about_and_where_its_runbook_is(folder: Pa
     assert passed.returncode == 0, passed.stdout + passed.stderr
 
 
-def test_every_alert_has_its_runbook() -> None:
+def test_an_alert_about_a_gpu_names_it_and_its_error() -> None:
+    [rule] = [rule for rule in rule_groups(gpus=True)[0]["rules"] if rule["alert"] == "XidError"]
+    assert all(f"$labels.{label} }}" in rule["annotations"]["summary"] for label in ("node", "gpu", "xid"))
+
+
+def test_a_cluster_without_gpus_has_no_alert_about_them() -> None:
+    names = {rule["alert"] for rule in rule_groups(gpus=False)[0]["rules"]}
+    assert {alert.name for alert in ALERTS if alert.name not in names} == {
+        *("XidError", "EccUncorrectable", "RowRemapFailed", "GpuExporterDown"),
+    }
+
+
+@pytest.mark.parametrize("page", [RUNBOOK, GPU_RUNBOOK])
+def test_every_alert_has_its_runbook(page: str) -> None:
     headings = {
         line.removeprefix("### ").strip().lower()
-        for line in (REPOSITORY / RUNBOOK).read_text().splitlines()
+        for line in (REPOSITORY / page).read_text().splitlines()
         if line.startswith("### ")
     }
-    assert {alert.anchor for alert in ALERTS} <= headings
+    assert {alert.anchor for alert in ALERTS if alert.page == page} <= headings

@@ -9,7 +9,7 @@ import yaml
 
 from config import Environment, load
 from config.estimates.costs import estimate
-from config.facts.versions import GRAFANA_IMAGE, PROMETHEUS_IMAGE
+from config.facts.versions import DCGM_EXPORTER_IMAGE, GRAFANA_IMAGE, PROMETHEUS_IMAGE
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 from config.model import InCluster, Observability
 from k8s_charts.helm.images import public_images, pushed_copy
@@ -49,16 +49,18 @@ def pods() -> dict[str, Object]:
 def test_an_environment_without_the_key_has_none_of_the_objects_and_its_other_objects_are_the_same(name: str) -> None:
     off, on = render(load(name)), render(observed(name))
     added = {str(path) for path in on.keys() - off.keys()}
-    assert added == {f"{name}/ray/observability/{part}.yaml" for part in ("namespace", "policies", "programs")}
+    parts = ("namespace", "policies", "programs", "gpu-namespace", "gpu-policies")
+    assert added == {f"{name}/ray/observability/{part}.yaml" for part in parts}
     changed = {path.name for path in off if off[path] != on[path]}
-    # The supervisors of runs are scraped, and viewers may look.
-    assert changed <= {"policies.yaml", "viewers.yaml"}
+    # The supervisors of runs are scraped, viewers may look, and workers leave room for the GPUs' exporter.
+    assert changed <= {"policies.yaml", "viewers.yaml", "rayml.yaml"}
 
 
 def test_rays_dashboard_finds_both_at_the_addresses_that_its_head_knows() -> None:
     services = {
         f"http://{name}.{PROMETHEUS_NAMESPACE}.svc:{port['port']}": port["targetPort"]
         for name, item in of_kind("Service").items()
+        if "/" not in name
         for port in item["spec"]["ports"]
     }
     assert services == {DASHBOARD_ENV["RAY_PROMETHEUS_HOST"]: 9090, DASHBOARD_ENV["RAY_GRAFANA_HOST"]: 3000}
@@ -66,12 +68,13 @@ def test_rays_dashboard_finds_both_at_the_addresses_that_its_head_knows() -> Non
 
 def test_no_service_is_public() -> None:
     assert {item["spec"].get("type", "ClusterIP") for item in of_kind("Service").values()} == {"ClusterIP"}
-    [quota] = of_kind("ResourceQuota").values()
-    assert {"services.loadbalancers", "services.nodeports"} <= quota["spec"]["hard"].keys()
+    for quota in of_kind("ResourceQuota").values():
+        assert {"services.loadbalancers", "services.nodeports"} <= quota["spec"]["hard"].keys()
 
 
 def test_each_service_reaches_only_its_deployment_and_no_probe_of_the_isolation_check() -> None:
-    templates = [item["spec"]["template"]["metadata"]["labels"] for item in of_kind("Deployment").values()]
+    made = of_kind("Deployment") | of_kind("DaemonSet")
+    templates = [item["spec"]["template"]["metadata"]["labels"] for item in made.values()]
     for service in of_kind("Service").values():
         selector = service["spec"]["selector"].items()
         assert len([labels for labels in templates if selector <= labels.items()]) == 1
@@ -97,6 +100,7 @@ def test_prometheus_reads_pods_leases_and_nodes_and_submitters_open_grafana_and_
         "grafana-port-forward": [("pods", "get", "list"), ("pods/portforward", "get", "create")],
         "ray/prometheus": [("pods", "get", "list", "watch"), ("leases", "list", "watch")],
         "kuberay/prometheus": [("pods", "get", "list", "watch")],
+        "gpu-metrics/prometheus": [("pods", "get", "list", "watch")],
         "prometheus-system-prometheus": [("nodes", "list", "watch")],
     }
     bindings = of_kind("RoleBinding") | of_kind("ClusterRoleBinding")
@@ -104,7 +108,7 @@ def test_prometheus_reads_pods_leases_and_nodes_and_submitters_open_grafana_and_
     assert (people["kind"], people["name"]) == ("Group", "ray-submitters")
     subjects = [subject for item in bindings.values() for subject in item["subjects"]]
     account = {"kind": "ServiceAccount", "name": "prometheus", "namespace": PROMETHEUS_NAMESPACE}
-    assert subjects == [account] * 3
+    assert subjects == [account] * 4
     assert not pods()["grafana"]["automountServiceAccountToken"]
 
 
@@ -139,12 +143,12 @@ def test_files_of_config_maps_are_json_or_yaml_and_fit_into_one_object() -> None
     for item in of_kind("ConfigMap").values():
         assert len(json.dumps(item)) < 1024**2
         for name, text in item["data"].items():
-            assert name.endswith(".py") or yaml.safe_load(text)
+            assert name.endswith((".py", ".csv")) or yaml.safe_load(text)
 
 
 def test_images_have_a_digest_and_a_copy_is_pushed_by_its_tag() -> None:
     on = {image.image for image in public_images(observed())} - {image.image for image in public_images(load("dev"))}
-    assert on == {PROMETHEUS_IMAGE, GRAFANA_IMAGE}
+    assert on == {PROMETHEUS_IMAGE, GRAFANA_IMAGE, DCGM_EXPORTER_IMAGE}
     assert {image.rpartition("@")[2].partition(":")[0] for image in on} == {"sha256"}
     assert pushed_copy(GRAFANA_IMAGE, "mirror.example.com/a") == "mirror.example.com/a/grafana/grafana:12.1.0"
 

@@ -30,7 +30,10 @@ def expanded(expression: str) -> str:
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     """Return a Prometheus with the project's configuration that has scraped everything more than once."""
     folder = tmp_path_factory.mktemp("prometheus")
-    with scraped.cluster(folder) as ports, running(scraped.files(ports, {"groups": rule_groups()}), folder) as started:
+    with (
+        scraped.cluster(folder) as ports,
+        running(scraped.files(ports, {"groups": rule_groups(gpus=True)}), folder) as started,
+    ):
         wait_until(lambda: started.healthy_targets() == scraped.SCRAPED, "an answer of every target")
         wait_until(
             lambda: bool(started.series("min(count_over_time(up[1m])) > 2")), "samples over which a rate has a value"
@@ -67,6 +70,9 @@ def test_the_value_of_every_alert_is_there_without_a_fault_and_no_alert_fires(pr
         ('count(up{job="ray"})', 2),
         ('count by (node_type) (up{job="ray",ray_io_cluster="rayml"})', 1),
         ('ray_resources{Name="CPU",State="USED",node_type="head"}', 0),
+        ('max by (node) (DCGM_FI_DEV_GPU_TEMP{node="hyperpod-i-0",instance_group="gpus"})', 61),
+        # The pod that uses the GPU, not the exporter's.
+        ('DCGM_FI_DEV_FB_USED{gpu="0",pod="rayml-gpu-group-worker-x7k2p",namespace="ray"}', 61440),
     ],
 )
 def test_series_have_the_values_and_labels_of_what_was_scraped(

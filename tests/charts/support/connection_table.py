@@ -11,6 +11,8 @@ from k8s_charts.ray_objects import ray_objects
 from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.shared.flows import enabled
 from k8s_charts.shared.names import (
+    DCGM_EXPORTER,
+    GPU_METRICS_NAMESPACE,
     HYPERPOD_NAMESPACE,
     IMAGE_BUILD_NAMESPACE,
     OBSERVABILITY_NAMESPACE,
@@ -29,7 +31,7 @@ from tests.charts.support.network_policies import INTERNET, Pod
 TABLE = (REPOSITORY / "docs" / "explain" / "isolation.md").read_text().partition("```table\n")[2].partition("```")[0]
 
 RAY_PORTS = (6379, 8000, 8265, 10001, 44217, 52365)
-PORTS = (22, 53, 80, 443, 3000, 5000, 8080, 8082, 8889, 9090, 9200, 10250, 12345, *RAY_PORTS)
+PORTS = (22, 53, 80, 443, 3000, 5000, 8080, 8082, 8889, 9090, 9200, 9400, 10250, 12345, *RAY_PORTS)
 
 Connection = tuple[str, str, int, str]
 """Source, target, port, protocol."""
@@ -58,7 +60,7 @@ class Matrix:
     def __init__(self, environment: Environment) -> None:
         self.objects = _objects(environment)
         switches = [*environment.aws_ray, *environment.observability]
-        switches.append(("mlflow", enabled("mlflow", environment)))
+        switches += [("mlflow", enabled("mlflow", environment)), ("gpus", enabled("gpus", environment))]
         self._keys = {key if on else f"no {key}" for key, on in switches}
         network = environment.network
         self._node_subnets = [network.node_subnet(n) for n in range(len(network.node_zones))]
@@ -98,6 +100,13 @@ class Matrix:
             for source, target, (port, protocol) in product(named(sources), named(targets), _ports(ports))
         }
 
+    def _gpu_pods(self) -> dict[str, Pod]:
+        [exporter] = [item for item in self.of_kind("DaemonSet") if item["metadata"]["name"] == DCGM_EXPORTER]
+        return {
+            "gpu-exporter": Pod(GPU_METRICS_NAMESPACE, _labels(exporter["spec"])),
+            "gpu-pod": Pod(GPU_METRICS_NAMESPACE),
+        }
+
     def _is_in_node_subnets(self, pod: Pod) -> bool:
         return any(ip_address(pod.address) in block for block in self._node_subnets)
 
@@ -114,6 +123,7 @@ class Matrix:
             "prometheus": Pod(PROMETHEUS_NAMESPACE, {"app.kubernetes.io/name": "prometheus"}),
             "grafana": Pod(PROMETHEUS_NAMESPACE, {"app.kubernetes.io/name": "grafana"}),
             **({"monitoring-pod": Pod(PROMETHEUS_NAMESPACE)} if PROMETHEUS_NAMESPACE in self.namespaces else {}),
+            **(self._gpu_pods() if GPU_METRICS_NAMESPACE in self.namespaces else {}),
             "checkpoints": Pod(HYPERPOD_NAMESPACE, {"app": "ai-toolkit"}),
             "collector": Pod(OBSERVABILITY_NAMESPACE, {"app": "collector"}),
             "dns": Pod(SYSTEM_NAMESPACE, {"k8s-app": "kube-dns"}),

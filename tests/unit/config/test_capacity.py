@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from config import load
 from config.facts.capacity import EVICTION_MIB, NodeTooSmallError, Resources, allocatable, whole_node_pod
-from config.facts.daemonsets import DAEMONSETS, FLOATING_PODS, daemonsets_on, system_pods
+from config.facts.daemonsets import DAEMONSETS, DAEMONSETS_OF_IN_CLUSTER, FLOATING_PODS, daemonsets_on, system_pods
 from config.facts.instance_types import GPU_RESOURCE, InstanceType, catalogue
 
 TYPES = [(kind, threads) for kind in catalogue().values() for threads in kind.threads_per_core]
@@ -142,8 +142,20 @@ def test_a_worker_leaves_room_for_the_agents_of_container_insights(name: str, ag
     assert pod.memory_mib + sum(each.memory_mib for each in others) <= node.memory_mib
 
 
+def test_a_worker_leaves_room_for_the_exporter_of_gpus_that_runs_only_where_gpus_are() -> None:
+    kind, cpu = catalogue()["ml.p5.48xlarge"], catalogue()["ml.m5.4xlarge"]
+    without, others = daemonsets_on(kind), daemonsets_on(kind, in_cluster=True)
+    assert [each.name for each in others if each not in without] == ["dcgm-exporter"]
+    assert system_pods(kind, in_cluster=True) == system_pods(kind) + 1
+    assert daemonsets_on(cpu, in_cluster=True) == daemonsets_on(cpu)
+    pod = whole_node_pod(kind, max(kind.threads_per_core), in_cluster=True)
+    node = allocatable(kind, max(kind.threads_per_core))
+    assert pod.cpu_millis + sum(each.cpu_millis for each in others) <= node.cpu_millis
+    assert pod.memory_mib + sum(each.memory_mib for each in others) <= node.memory_mib
+
+
 def test_every_daemonset_says_where_its_requests_come_from() -> None:
-    assert all(each.source for each in (*DAEMONSETS, *FLOATING_PODS))
+    assert all(each.source for each in (*DAEMONSETS, *DAEMONSETS_OF_IN_CLUSTER, *FLOATING_PODS))
 
 
 def test_the_head_of_every_environment_fits_its_group() -> None:
