@@ -26,6 +26,14 @@ def install_objects(control_plane: ControlPlane, name: str, namespace: str, char
         helm(control_plane, "upgrade", name, own, "--install", f"--namespace={namespace}")
 
 
+def is_allowed(control_plane: ControlPlane, group: str, attributes: Mapping[str, str]) -> bool:
+    """Return whether RBAC allows a group's member a request. A kubectl per question takes a third of a CPU second."""
+    spec = {"user": "somebody", "groups": [group], "resourceAttributes": attributes}
+    asked = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    answer = control_plane.api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", asked)
+    return bool(answer["status"]["allowed"])
+
+
 def definitions(binaries: Binaries) -> list[Object]:
     """KubeRay's definitions of its kinds; the two larger ones without what stands in them of RayCluster's."""
     clusters, *others = kuberay_crds.read(kuberay_module_directory(binaries) / "config" / "crd" / "bases")

@@ -37,7 +37,7 @@ from ops.jobs.run import Request, RunError
 from ops.jobs.runs import Runs, as_submitter
 from ops.smoke import run as smoke_run
 from ops.smoke.run import SmokeError
-from tests.rehearsal.kubernetes.cluster import install_objects, ray_cluster
+from tests.rehearsal.kubernetes.cluster import install_objects, is_allowed, ray_cluster
 from tests.support.fake_ray import FakeJob, FakeRay, serve
 from tests.support.impersonation import api_as
 from tests.support.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
@@ -374,9 +374,8 @@ def test_outsider_is_refused_everything_and_nothing_is_made(bob: Runs, kubectl: 
     ],
 )
 def test_the_groups_role_is_enough_and_no_more(
-    place: None, kubectl: Kubectl, verb: str, what: str, *, ann_may: bool
+    place: None, control_plane: ControlPlane, verb: str, what: str, *, ann_may: bool
 ) -> None:
-    review = ("-n", NAMESPACE, "create", "-o", "jsonpath={.status.allowed}", "-f", "-")
     resource, _, subresource = what.partition("/")
     groups = {
         "jobs": "batch",
@@ -393,10 +392,7 @@ def test_the_groups_role_is_enough_and_no_more(
         "subresource": subresource,
     }
     for group, may in ((submitters_group(NAMESPACE), ann_may), ("somebody-else", False)):
-        spec = {"user": "somebody", "groups": [group], "resourceAttributes": attributes}
-        asked = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-        answer = kubectl(*review, stdin=cdk8s.Yaml.stringify(asked))
-        assert (answer == "true") is may
+        assert is_allowed(control_plane, group, attributes) is may
 
 
 @pytest.fixture

@@ -2,10 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import cache
 from pathlib import Path
 
-import botocore.session
 import pytest
 
 import config
@@ -27,14 +25,6 @@ def own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a test's input be that of a person at a terminal."""
     monkeypatch.setattr("ops.cli.is_interactive", lambda: True)
-
-
-@pytest.fixture(scope="session")
-def service_models() -> Iterator[None]:
-    """Read AWS's service models once: each session of boto3 would parse them again, half of a command's time."""
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr("botocore.session.create_loader", cache(botocore.session.create_loader))
-        yield
 
 
 @pytest.fixture

@@ -33,7 +33,17 @@ KNOWN_TOKEN: Final = "token-of-ann"
 
 
 @pytest.fixture(scope="session")
-def account_server(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[AccountServer]":
+def service_models() -> Iterator[None]:
+    """Read AWS's service models once: each session of boto3 would read them again, half a second for EC2."""
+    import botocore.session
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr("botocore.session.create_loader", cache(botocore.session.create_loader))
+        yield
+
+
+@pytest.fixture(scope="session")
+def account_server(service_models: None, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[AccountServer]":
     """Serve the account on a free port in this process; a simulated second takes 10 ms."""
     from embedded_account.machine.processes import free_port
     from embedded_account.server import AccountServer, make_account
@@ -78,7 +88,7 @@ def discard_resources(account: "Account") -> None:
 
 @pytest.fixture(scope="session")
 def aws_session(account_server: "AccountServer") -> Any:  # boto3's stubs know client() by literal service names only
-    """Return one boto3 session for all tests: each new one reads the service models again, half a second for EC2."""
+    """Return one boto3 session for all tests."""
     import boto3
 
     keys = account_server.account.keys
