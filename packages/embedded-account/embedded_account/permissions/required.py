@@ -54,6 +54,7 @@ RESOURCES: Final[Mapping[str, Mapping[str, str]]] = {
     "eks": {
         "DescribeAddon": "addon/{clusterName}/{addonName}/00000000",
         "DescribeCluster": "cluster/{name}",
+        "ListAddons": "cluster/{clusterName}",
         "DescribeNodegroup": "nodegroup/{clusterName}/{nodegroupName}/00000000",
     },
     "fsx": {"DeleteFileSystem": "file-system/{FileSystemId}"},
