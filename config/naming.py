@@ -72,6 +72,15 @@ def control_plane_log_group(cluster: str) -> str:
     return f"/aws/eks/{cluster}/cluster"
 
 
+CONTAINER_INSIGHTS_LOGS: Final = ("application", "dataplane", "host", "performance")
+"""Container Insights' log groups of a cluster (CloudWatch user guide, Container-Insights-EKS-logs)."""
+
+
+def container_insights_log_group(cluster: str, log: str) -> str:
+    """Return the name of one of Container Insights' log groups; its agents dictate it."""
+    return f"/aws/containerinsights/{cluster}/{log}"
+
+
 def lifecycle_bucket(environment: Environment) -> str:
     """Return the name of the bucket of the lifecycle scripts.
 

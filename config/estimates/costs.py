@@ -78,6 +78,8 @@ def estimate(environment: Environment) -> list[Cost]:
         lines.append(Cost("Prometheus and Grafana", "on the system nodes", 0.0))
     if alarms := alarms_of(environment):
         lines.append(Cost("CloudWatch alarms", str(len(alarms)), _alarms(environment)))
+    if environment.managed_grafana:
+        lines.append(Cost("Grafana workspace", "1 editor", prices()["grafana_editor_month"] / HOURS_PER_MONTH))
     return lines
 
 
@@ -143,6 +145,8 @@ def unpriced(environment: Environment) -> list[str]:
         named.append("Container Insights' observations")
     if environment.hyperpod_observability:
         named.append("samples in the Prometheus workspace")
+    if environment.managed_grafana:
+        named.append("more people who sign in to Grafana")
     return [*named, "KMS keys", "traffic", "logs", "images", "objects in buckets"]
 
 

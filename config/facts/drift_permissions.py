@@ -4,15 +4,19 @@ from collections.abc import Mapping
 from typing import Final
 
 DRIFT_READS: Final[Mapping[str, str]] = {
+    "aps": "DescribeAlertManagerDefinition DescribeLoggingConfiguration DescribeQueryLoggingConfiguration "
+    "DescribeWorkspace DescribeWorkspaceConfiguration ListTagsForResource",
     "cloudwatch": "DescribeAlarms ListTagsForResource",
     "ec2": "DescribeAddresses DescribeFlowLogs DescribeInternetGateways DescribeLaunchTemplateVersions "
-    "DescribeLaunchTemplates DescribeNatGateways DescribeRouteTables DescribeSecurityGroupRules "
-    "DescribeSecurityGroups DescribeSubnets DescribeTags DescribeVpcAttribute DescribeVpcEndpoints DescribeVpcs",
+    "DescribeLaunchTemplates DescribeManagedPrefixLists DescribeNatGateways DescribeRouteTables "
+    "DescribeSecurityGroupRules DescribeSecurityGroups DescribeSubnets DescribeTags DescribeVpcAttribute "
+    "DescribeVpcEndpoints DescribeVpcs GetManagedPrefixListEntries",
     "ecr": "DescribeRepositories GetLifecyclePolicy GetRepositoryPolicy ListTagsForResource",
     "eks": "DescribeAccessEntry DescribeAddon DescribeCluster DescribeNodegroup ListAssociatedAccessPolicies "
     "ListTagsForResource",
     "events": "DescribeRule ListTagsForResource ListTargetsByRule",
     "fsx": "DescribeDataRepositoryAssociations DescribeFileSystems ListTagsForResource",
+    "grafana": "DescribeWorkspace DescribeWorkspaceAuthentication DescribeWorkspaceConfiguration ListTagsForResource",
     "iam": "GetOpenIDConnectProvider GetRole GetRolePolicy ListAttachedRolePolicies ListRolePolicies ListRoleTags",
     "kms": "DescribeKey GetKeyPolicy GetKeyRotationStatus ListResourceTags",
     "lambda": "GetFunction GetFunctionCodeSigningConfig GetFunctionConfiguration GetLayerVersion ListTags",

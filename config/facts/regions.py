@@ -38,6 +38,12 @@ def families() -> frozenset[str]:
     return frozenset(name.split(".")[0] for region in regions().values() for name in region.types or ())
 
 
+@cache
+def grafana_regions() -> frozenset[str]:
+    """Return the regions of the commercial partition that offer Amazon Managed Grafana."""
+    return frozenset(read_table(REGIONS_FILE)["grafana"])
+
+
 def table_date() -> str:
     """Return the day on which the table was compared with its sources."""
     date: str = read_table(REGIONS_FILE)["date"]

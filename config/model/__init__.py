@@ -11,7 +11,14 @@ from config.model.fsx import Checkpoints, DataRepository, ExistingFileSystem, Fs
 from config.model.hyperpod import HyperPod, InstanceGroup, Taint, TieredStorage
 from config.model.mlflow import MANAGED, Mlflow, port_of
 from config.model.network import ExistingSubnet, ExistingVpc, Network
-from config.model.observability import Alerts, ContainerInsights, HyperPodObservability, InCluster, Observability
+from config.model.observability import (
+    Alerts,
+    ContainerInsights,
+    Grafana,
+    HyperPodObservability,
+    InCluster,
+    Observability,
+)
 from config.model.ray import (
     Autoscaling,
     AwsRay,
@@ -48,6 +55,7 @@ __all__ = [
     "ExistingSubnet",
     "ExistingVpc",
     "Fsx",
+    "Grafana",
     "HyperPod",
     "HyperPodObservability",
     "Image",

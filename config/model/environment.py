@@ -13,7 +13,7 @@ from config.model.fsx import Fsx
 from config.model.hyperpod import HyperPod, InstanceGroup
 from config.model.mlflow import Mlflow
 from config.model.network import Network
-from config.model.observability import Observability
+from config.model.observability import Grafana, Observability
 from config.model.ray import AwsRay, Image, KubeRay, Ray
 from config.model.slurm import Slurm
 
@@ -109,6 +109,12 @@ class Environment(Model):
     def hyperpod_observability(self) -> bool:
         """Whether HyperPod's observability add-on is installed."""
         return self.slurm is None and self.observability.hyperpod is not None
+
+    @property
+    def managed_grafana(self) -> Grafana | None:
+        """The workspace of Amazon Managed Grafana, if the environment makes one."""
+        hyperpod = self.observability.hyperpod if self.slurm is None else None
+        return hyperpod.grafana if hyperpod else None
 
     def instance_group(self, name: str) -> InstanceGroup:
         """Return the instance group of that name; a rule guarantees that Ray's references exist."""

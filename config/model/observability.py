@@ -1,5 +1,6 @@
 """The models of what makes an environment's metrics visible."""
 
+from ipaddress import IPv4Network
 from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt
@@ -37,8 +38,24 @@ class ContainerInsights(Model):
     )
 
 
+class Grafana(Model):
+    """A workspace of Amazon Managed Grafana that people of IAM Identity Center sign in to."""
+
+    # Amazon Managed Grafana user guide, network access: public IPv4 addresses only, and at least one list of them.
+    public_access_cidrs: tuple[IPv4Network, ...] = Field(
+        description="Public addresses that may reach the workspace: those of your office, or of your VPN's exit.",
+        min_length=1,
+        max_length=20,
+    )
+
+
 class HyperPodObservability(Model):
     """The add-on amazon-sagemaker-hyperpod-observability, which writes to a workspace of Amazon Managed Prometheus."""
+
+    grafana: Grafana | None = Field(
+        default=None,
+        description="Make a workspace of Amazon Managed Grafana; IAM Identity Center must be enabled.",
+    )
 
 
 class Alerts(Model):

@@ -26,7 +26,7 @@ from config.rules import (
     zones,
 )
 from config.rules.across_environments import PAIR_RULES, findings_beside, own_blocks
-from config.rules.add_ons import described, observability
+from config.rules.add_ons import described, grafana, observability
 from config.rules.rule import Rule
 from config.rules.slurm import rules as slurm
 
@@ -93,6 +93,7 @@ RULES: Final[tuple[Rule, ...]] = (
     fsx.time_for_checkpoints,
     eks.metrics_fit_the_system_nodes,
     observability.parts_have_what_they_need,
+    grafana.grafana_can_be_reached,
     image.one_image,
     image.ray_version,
     image.pip_requirements,
@@ -136,7 +137,7 @@ RULES: Final[tuple[Rule, ...]] = (
 _OF_EKS_ONLY: Final = frozenset(
     {
         *("V2", "V26", "V41", "V42", "V43", "V44", "V79", "V45"),
-        *("V71", "V40", "V67", "V21", "V31", "V68", "V93", "V95", "V97", "V98", "V99"),
+        *("V71", "V40", "V67", "V21", "V31", "V68", "V93", "V95", "V97", "V98", "V99", "V102"),
     }
 )
 """Rules that read parts which an environment with Slurm lacks, besides those of the modules of Ray and its image."""

@@ -2,23 +2,15 @@
 
 import re
 from collections.abc import Iterator
-from ipaddress import IPv4Network, collapse_addresses
 from typing import Final
 
 from config import naming
 from config.facts import versions
 from config.facts.add_ons import CLOUDWATCH, HYPERPOD
 from config.model import Environment
-from config.rules.parts import described_twice, groups, repeated, same_names
+from config.rules.parts import are_the_whole_world, described_twice, groups, is_reserved, repeated, same_names
 from config.rules.rule import Violation, error
 
-_EVERYWHERE: Final = IPv4Network("0.0.0.0/0")
-# Addresses that no client of the public endpoint has. Python's `is_private` would also include the addresses of
-# examples (203.0.113.0/24 and others).
-_RESERVED: Final = tuple(
-    IPv4Network(block)
-    for block in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16")
-)
 # Namespaces of Kubernetes, of HyperPod's chart, which fixes their names, and of k8s_charts/shared/names.py.
 _TAKEN_NAMESPACES: Final = (
     *("default", "kube-system", "kube-public", "kube-node-lease"),
@@ -109,9 +101,9 @@ def endpoint(environment: Environment) -> Iterator[Violation]:
     elif not eks.public_access_cidrs:
         reason = "a public endpoint needs the list of networks that may reach it"
         yield Violation(key, reason, _CLIENTS, "list your public address, such as [203.0.113.7/32]")
-    elif not _are_the_whole_world(eks.public_access_cidrs):
+    elif not are_the_whole_world(eks.public_access_cidrs):
         for n, block in enumerate(eks.public_access_cidrs):
-            if any(block.overlaps(reserved) for reserved in _RESERVED):
+            if is_reserved(block):
                 reason = "it contains private addresses, which EKS refuses"
                 yield Violation(f"{key}.{n}", reason, _CLIENTS, "write the public address of your VPN's exit")
 
@@ -124,13 +116,9 @@ def endpoint_of_the_whole_world(environment: Environment) -> Iterator[Violation]
     Source: EKS best practices guide, cluster access management.
     Example: eks.public_access_cidrs: [0.0.0.0/0]
     """
-    if _are_the_whole_world(environment.eks.public_access_cidrs):
+    if are_the_whole_world(environment.eks.public_access_cidrs):
         reason, fix = "it contains all addresses of the internet", "list your public address, such as [203.0.113.7/32]"
         yield Violation("eks.public_access_cidrs", reason, _CLIENTS, fix)
-
-
-def _are_the_whole_world(blocks: tuple[IPv4Network, ...]) -> bool:
-    return _EVERYWHERE in collapse_addresses(blocks)
 
 
 @error("V43")

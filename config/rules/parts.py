@@ -1,11 +1,21 @@
 """Iterate over the parts of an environment that rules check, each with its key."""
 
 from collections.abc import Iterable, Iterator
+from ipaddress import IPv4Network, collapse_addresses
+from typing import Final
 
 from config.facts.instance_types import catalogue
 from config.model import Environment, InstanceGroup, RayCluster, RayHead, RayWorkers
 from config.model.base import Model
 from config.rules.rule import Violation
+
+_EVERYWHERE: Final = IPv4Network("0.0.0.0/0")
+# Addresses that no client of a public endpoint has. Python's `is_private` would also include the addresses of
+# examples (203.0.113.0/24 and others).
+_RESERVED: Final = tuple(
+    IPv4Network(block)
+    for block in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16")
+)
 
 
 def groups(environment: Environment) -> Iterator[tuple[str, InstanceGroup]]:
@@ -82,3 +92,13 @@ def same_names(path: str, names: Iterable[str], key: str = "name") -> Iterator[V
         place = f"{path}.{second}.{key}" if key else f"{path}.{second}"
         other = f"{path}.{first}"
         yield Violation(place, f"{other} is the same", "each once", "change or delete one of them", repr(name))
+
+
+def are_the_whole_world(blocks: Iterable[IPv4Network]) -> bool:
+    """Return whether the blocks contain all addresses of the internet."""
+    return _EVERYWHERE in collapse_addresses(blocks)
+
+
+def is_reserved(block: IPv4Network) -> bool:
+    """Return whether the block has addresses that no client of a public endpoint has."""
+    return any(block.overlaps(reserved) for reserved in _RESERVED)

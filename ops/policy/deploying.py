@@ -50,3 +50,4 @@ def preflight(arns: Arns) -> Iterator[Statement]:
     if environment.slurm is None and (cluster := environment.eks.existing):
         add_on = arns.of("eks", f"addon/{cluster.name}/vpc-cni/*")
         yield Statement("PreflightAddOn", actions("eks", "DescribeAddon"), add_on)
+        yield Statement("PreflightAddOns", actions("eks", "ListAddons"), arns.eks_cluster)

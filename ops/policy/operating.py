@@ -91,13 +91,14 @@ def detect_drift(arns: Arns) -> Iterator[Statement]:
     yield Statement("DetectDrift", actions("cloudformation", detect), arns.stacks)
     parameters = arns.of("ssm", "parameter/CFN-*")
     yield Statement("DriftParameters", actions("ssm", "GetParameters ListTagsForResource"), parameters)
-    everywhere = [name for name in actions("ec2", DRIFT_READS["ec2"]) if name != "ec2:DescribeVpcAttribute"]
+    of_ec2 = "DescribeVpcAttribute GetManagedPrefixListEntries"
+    everywhere = [name for name in actions("ec2", DRIFT_READS["ec2"]) if name not in actions("ec2", of_ec2)]
     for service, names in _WITHOUT_RESOURCE_TYPES.items():
         everywhere += actions(service, names)
     yield Statement("DriftEverywhere", tuple(everywhere), EVERYTHING)
     for service, resources in _drift_resources(arns).items():
         plain = _WITHOUT_RESOURCE_TYPES.get(service, "").split()
-        names = "DescribeVpcAttribute" if service == "ec2" else DRIFT_READS[service]
+        names = of_ec2 if service == "ec2" else DRIFT_READS[service]
         scoped = " ".join(name for name in names.split() if name not in plain)
         yield Statement(f"Drift{service.title()}", actions(service, scoped), resources)
 
@@ -109,12 +110,14 @@ def _drift_resources(arns: Arns) -> Mapping[str, tuple[str, ...]]:
     prefix = naming.named(environment, "*")
     kinds = ("access-entry", "addon", "nodegroup")
     return {
+        "aps": arns.of("aps", "workspace/*"),
         "cloudwatch": arns.of("cloudwatch", f"alarm:{prefix}"),
-        "ec2": arns.of("ec2", "vpc/*"),
+        "ec2": arns.of("ec2", "prefix-list/*", "vpc/*"),
         "ecr": arns.repository,
         "eks": (*arns.eks_cluster, *arns.in_eks(*kinds)),
         "events": arns.of("events", f"rule/{prefix}"),
         "fsx": arns.of("fsx", "association/*", "file-system/*"),
+        "grafana": arns.of("grafana", "/workspaces/*"),
         "iam": (
             *dict.fromkeys(arns.roles(part) for part in naming.parts_of(environment)),
             *(() if environment.slurm else (issuer,)),

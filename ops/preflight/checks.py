@@ -28,10 +28,12 @@ CHECKS: Final = (
     Check("route", existing_network.routes),
     Check("EKS cluster", existing_cluster.cluster, of_eks=True),
     Check("EKS add-on", existing_cluster.add_on, of_eks=True),
+    Check("EKS add-on", existing_cluster.installed_add_ons, of_eks=True),
     Check("Kubernetes API", existing_cluster.kubeflow, of_eks=True),
     Check("HyperPod's EKS cluster", names.orchestrator, of_eks=True),
     Check("name of the HyperPod cluster", names.cluster),
     Check("names of the EKS cluster and its log group", names.eks, of_eks=True),
+    Check("names of Container Insights' log groups", names.insights, of_eks=True),
     Check("names of the buckets", names.buckets),
     Check("name of the repository", names.repository, of_eks=True),
 )

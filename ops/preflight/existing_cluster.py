@@ -5,6 +5,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from config.facts.add_ons import CLOUDWATCH, HYPERPOD
 from config.model import ExistingEks
 from ops.clients import connect
 from ops.errors import UnreachableError
@@ -93,6 +94,37 @@ def add_on(here: Here) -> Iterator[Found]:
     else:
         text = f"{version}; the environment says {existing.vpc_cni}"
         yield failed(text, "correct eks.existing.vpc_cni, then run `ops check`", "vpc-cni")
+
+
+def installed_add_ons(here: Here) -> Iterator[Found]:
+    """Require that the cluster lacks the add-ons that the ray stack installs: EKS has each add-on once.
+
+    AWS: eks ListAddons. Source: EKS API reference, CreateAddon (ResourceInUseException); docs/operate/observe-aws.md.
+    """
+    existing, environment = here.environment.eks.existing, here.environment
+    wanted = {
+        CLOUDWATCH: ("container_insights", environment.container_insights),
+        HYPERPOD: ("hyperpod", environment.hyperpod_observability),
+    }
+    if existing is None or not any(installs for _, installs in wanted.values()):
+        return
+    try:
+        found = here.pages("eks", "list_addons", "addons", clusterName=existing.name)
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ResourceNotFoundException":
+            raise
+        return  # `cluster` says that there is no such cluster.
+    for name, (key, installs) in wanted.items():
+        if not installs:
+            continue
+        if name not in found:
+            yield passed("the cluster lacks it, and the ray stack installs it", name)
+        elif here.deployed.owns("AWS::EKS::Addon", f"{existing.name}|{name}"):
+            yield passed("is the environment's own", name)
+        else:
+            delete = f"aws eks delete-addon --cluster-name {existing.name} --addon-name {name}"
+            fix = f"remove observability.{key}, or: {delete} --region {environment.region}"
+            yield failed("the cluster has it, and no stack of this environment owns it", fix, name)
 
 
 def kubeflow(here: Here) -> Iterator[Found]:

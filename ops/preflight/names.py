@@ -97,6 +97,24 @@ def eks(here: Here) -> Iterator[Found]:
     yield _name(here, "AWS::Logs::LogGroup", group, exists, fix)
 
 
+def insights(here: Here) -> Iterator[Found]:
+    """Require that the names of Container Insights' log groups are free, or its own.
+
+    AWS: logs DescribeLogGroups. Source: CloudWatch user guide, "Container-Insights-EKS-logs": agents create these
+    groups, and nobody deletes them with the agents. CloudFormation refuses a name that exists.
+    """
+    if not here.environment.container_insights:
+        return
+    cluster, region = naming.eks_cluster(here.environment), here.environment.region
+    names = [naming.container_insights_log_group(cluster, log) for log in naming.CONTAINER_INSIGHTS_LOGS]
+    prefix = naming.container_insights_log_group(cluster, "")
+    groups = here.pages("logs", "describe_log_groups", "logGroups", logGroupNamePrefix=prefix)
+    existing = {group["logGroupName"] for group in groups}
+    for name in names:
+        fix = f"keep what you need of it, then: aws logs delete-log-group --log-group-name {name} --region {region}"
+        yield _name(here, "AWS::Logs::LogGroup", name, name in existing, fix)
+
+
 def buckets(here: Here) -> Iterator[Found]:
     """Require that the names of the buckets are free in all accounts, or their own.
 

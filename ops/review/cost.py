@@ -24,7 +24,7 @@ _WITHOUT_A_STANDING_PRICE: Final = frozenset(
         *(
             f"AWS::EC2::{name}"
             for name in (
-                *("FlowLog", "InternetGateway", "LaunchTemplate", "Route", "RouteTable", "SecurityGroup"),
+                *("FlowLog", "InternetGateway", "LaunchTemplate", "PrefixList", "Route", "RouteTable", "SecurityGroup"),
                 *("SecurityGroupEgress", "SecurityGroupIngress", "Subnet", "SubnetRouteTableAssociation", "VPC"),
                 "VPCGatewayAttachment",
             )
@@ -129,6 +129,11 @@ def _add_on(properties: Properties) -> Iterator[_Line]:
         yield _Line("Container Insights' observations", None)
 
 
+def _grafana(_properties: Properties) -> Iterator[_Line]:
+    yield _Line("Grafana workspace", prices()["grafana_editor_month"] / HOURS_PER_MONTH)
+    yield _Line("more people who sign in to Grafana", None)
+
+
 def _endpoint(properties: Properties) -> Iterator[_Line]:
     # A gateway endpoint costs nothing, and is what CloudFormation makes without a type.
     if properties.get("VpcEndpointType", "Gateway") != "Gateway":
@@ -192,5 +197,6 @@ _PRICED: Final[Mapping[str, Callable[[Properties], Iterator[_Line]]]] = {
     "AWS::EC2::NatGateway": _nat_gateway,
     "AWS::EC2::VPCEndpoint": _endpoint,
     "AWS::FSx::FileSystem": _file_system,
+    "AWS::Grafana::Workspace": _grafana,
     "AWS::SageMaker::MlflowTrackingServer": _tracking_server,
 }

@@ -12,7 +12,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from config import Environment
+from config import Environment, naming
 from config.alarms import Alarm, alarms_of
 from config.facts.add_ons import CLOUDWATCH
 from config.model import ContainerInsights
@@ -20,8 +20,6 @@ from stacks.eks.add_ons import add_on_role, eks_add_on
 from stacks.shared.irsa import IrsaRole
 from stacks.shared.nag_suppressions import acknowledge, wildcard
 
-LOG_GROUPS: Final = ("application", "dataplane", "host", "performance")
-"""The agents' log groups below /aws/containerinsights/CLUSTER (CloudWatch user guide, Container-Insights-EKS-logs)."""
 _CONFIGURATION: Final = {
     # Without a configuration the agent also collects traces (Application Signals), for which it has no right.
     "agent": {"config": {"logs": {"metrics_collected": {"kubernetes": {"enhanced_container_insights": True}}}}}
@@ -40,10 +38,10 @@ class Insights(Construct):
             logs.CfnLogGroup(
                 self,
                 f"Log-{name}",
-                log_group_name=f"/aws/containerinsights/{cluster_name}/{name}",
+                log_group_name=naming.container_insights_log_group(cluster_name, name),
                 retention_in_days=settings.log_retention_days,
             )
-            for name in LOG_GROUPS
+            for name in naming.CONTAINER_INSIGHTS_LOGS
         ]
         for group in groups:
             group.apply_removal_policy(RemovalPolicy.DESTROY)
@@ -59,7 +57,11 @@ class Insights(Construct):
 
     def _role(self, cluster: eks.ICluster, cluster_name: str) -> IrsaRole:
         stack = Stack.of(self)
-        own = f"arn:aws:logs:{stack.region}:{stack.account}:log-group:/aws/containerinsights/{cluster_name}"
+        own = [
+            f"arn:aws:logs:{stack.region}:{stack.account}:log-group:"
+            f"{naming.container_insights_log_group(cluster_name, name)}:*"
+            for name in naming.CONTAINER_INSIGHTS_LOGS
+        ]
         role = add_on_role(
             self,
             CLOUDWATCH,
@@ -68,7 +70,7 @@ class Insights(Construct):
             statements=[
                 iam.PolicyStatement(
                     actions=["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
-                    resources=[f"{own}/{name}:*" for name in LOG_GROUPS],
+                    resources=own,
                 ),
                 iam.PolicyStatement(
                     actions=["cloudwatch:PutMetricData"],
@@ -83,7 +85,7 @@ class Insights(Construct):
         reason = "PutMetricData and Describe calls have no resource type; metrics are limited to their namespace"
         acknowledge(role, reason, wildcard("*"))
         reason = "The agents name their streams; the log groups limit them"
-        acknowledge(role, reason, *(wildcard(f"{own}/{name}:*") for name in LOG_GROUPS))
+        acknowledge(role, reason, *map(wildcard, own))
         return role
 
 

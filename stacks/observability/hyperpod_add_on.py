@@ -30,11 +30,14 @@ _SECONDS: Final = 30
 class HyperPodAddOn(Construct):
     """The workspace, the add-on, and a role of its collector that may only write to this workspace."""
 
+    workspace_arn: str
+
     def __init__(
         self, scope: Construct, id: str, *, cluster: eks.ICluster, alias: str, key: kms.IKey | None = None
     ) -> None:
         super().__init__(scope, id)
         workspace = aps.CfnWorkspace(self, "Workspace", alias=alias, kms_key_arn=key.key_arn if key else None)
+        self.workspace_arn = workspace.attr_arn
         write = iam.PolicyStatement(actions=["aps:RemoteWrite"], resources=[workspace.attr_arn])
         role = add_on_role(
             self,

@@ -22,6 +22,7 @@ from k8s_charts.shared.chart import ProjectChart
 from stacks.eks.stack import EksStack
 from stacks.observability.alert_topic import AlertTopic
 from stacks.observability.container_insights import Alarms, Insights
+from stacks.observability.grafana import GrafanaWorkspace
 from stacks.observability.hyperpod_add_on import HyperPodAddOn
 from stacks.ray.file_system_guard import FileSystemGuard
 from stacks.ray.roles import image_builder_role, ray_role
@@ -122,7 +123,16 @@ class RayStack(EnvironmentStack):
         wanted, name = environment.observability, naming.eks_cluster(environment)
         if wanted.hyperpod:
             alias = naming.named(environment, "metrics")
-            HyperPodAddOn(self, "HyperPodObservability", cluster=cluster, alias=alias, key=self.company_key)
+            add_on = HyperPodAddOn(self, "HyperPodObservability", cluster=cluster, alias=alias, key=self.company_key)
+            if wanted.hyperpod.grafana:
+                GrafanaWorkspace(
+                    self,
+                    "Grafana",
+                    name=naming.named(environment, "grafana"),
+                    prometheus_arn=add_on.workspace_arn,
+                    settings=wanted.hyperpod.grafana,
+                    key=self.company_key,
+                )
         if wanted.container_insights is None:
             return
         Insights(self, "ContainerInsights", cluster=cluster, cluster_name=name, settings=wanted.container_insights)

@@ -1,1 +1,1 @@
-"""Rules about the add-ons of EKS and what observes with them: V97 to V99."""
+"""Rules about the add-ons of EKS and what observes with them: V97 to V99 and V102."""

@@ -1,22 +1,26 @@
 """`observability.hyperpod`: the workspace, the add-on that writes to it, its role, and a closed network's endpoint."""
 
 import json
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from config import Environment, load
-from config.estimates.costs import unpriced
-from config.model import HyperPodObservability, Observability
+from config.estimates.costs import estimate, unpriced
+from config.model import Grafana, HyperPodObservability, Observability
 from ops.review.assembly import Assembly as ReviewedAssembly
 from ops.review.cost import bill
 from tests.support.checkov import check, places
 from tests.synth.support.synthesis import Assemblies, Assembly, Template, synthesise
 
+GRAFANA = Grafana(public_access_cidrs=(IPv4Network("203.0.113.0/24"),))
 
-def watched(name: str) -> Environment:
-    return load(name).model_copy(update={"observability": Observability(hyperpod=HyperPodObservability())})
+
+def watched(name: str, grafana: Grafana | None = GRAFANA) -> Environment:
+    watched = Observability(hyperpod=HyperPodObservability(grafana=grafana))
+    return load(name).model_copy(update={"observability": watched})
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +70,42 @@ def test_its_collectors_role_may_only_write_to_this_workspace(ray: Template) -> 
     assert "ManagedPolicyArns" not in role
 
 
+def test_grafana_admits_people_of_identity_center_in_the_listed_networks_only(ray: Template) -> None:
+    made = ray.only("AWS::Grafana::Workspace")
+    assert made["AuthenticationProviders"] == ["AWS_SSO"]
+    assert (made["AccountAccessType"], made["PermissionType"]) == ("CURRENT_ACCOUNT", "CUSTOMER_MANAGED")
+    [networks] = ray.all("AWS::EC2::PrefixList")
+    assert made["NetworkAccessControl"] == {
+        "PrefixListIds": [{"Fn::GetAtt": [networks, "PrefixListId"]}],
+        "VpceIds": [],
+    }
+    assert [each["Cidr"] for each in ray.only("AWS::EC2::PrefixList")["Entries"]] == ["203.0.113.0/24"]
+    assert "VpcConfiguration" not in made
+    [output] = [each for name, each in ray.body["Outputs"].items() if name.startswith("GrafanaAddress")]
+    [workspace] = ray.all("AWS::Grafana::Workspace")
+    assert output["Value"] == {"Fn::Join": ["", ["https://", {"Fn::GetAtt": [workspace, "Endpoint"]}]]}
+
+
+def test_grafanas_role_may_only_query_this_prometheus_and_only_grafana_of_the_account_assumes_it(
+    ray: Template,
+) -> None:
+    role = ray.body["Resources"][ray.only("AWS::Grafana::Workspace")["RoleArn"]["Fn::GetAtt"][0]]["Properties"]
+    [trust] = role["AssumeRolePolicyDocument"]["Statement"]
+    assert trust["Principal"] == {"Service": "grafana.amazonaws.com"}
+    assert trust["Condition"] == {
+        "StringEquals": {"aws:SourceAccount": "111122223333"},
+        "StringLike": {"aws:SourceArn": "arn:aws:grafana:us-west-2:111122223333:/workspaces/*"},
+    }
+    [policy] = [each for each in ray.properties("AWS::IAM::Policy") if each["PolicyName"].startswith("Grafana")]
+    names = ("DescribeWorkspace", "GetLabels", "GetMetricMetadata", "GetSeries", "QueryMetrics")
+    resource = {"Fn::GetAtt": [workspace(ray), "Arn"]}
+    assert policy["PolicyDocument"]["Statement"] == [
+        {"Action": [f"aps:{name}" for name in names], "Effect": "Allow", "Resource": resource},
+        {"Action": "aps:ListWorkspaces", "Effect": "Allow", "Resource": "*"},
+    ]
+    assert "ManagedPolicyArns" not in role
+
+
 def test_a_closed_network_gets_the_endpoint_and_only_then(closed: Assembly, assembly: Assemblies) -> None:
     def services(each: Assembly) -> set[str]:
         endpoints = each.templates["network"].properties("AWS::EC2::VPCEndpoint")
@@ -88,8 +128,18 @@ def test_no_rule_of_cdk_nag_or_checkov_finds_anything_unexplained(closed: Assemb
     assert sorted(places(check(tmp_path, "cloudformation")["failed_checks"], "ray")) == []
 
 
-def test_check_and_review_name_the_samples_that_have_no_standing_price(closed: Assembly) -> None:
-    samples = "samples in the Prometheus workspace"
-    assert samples in unpriced(watched("closed"))
+def test_check_and_review_name_what_has_no_standing_price(closed: Assembly) -> None:
+    samples, people = "samples in the Prometheus workspace", "more people who sign in to Grafana"
+    assert {samples, people} <= set(unpriced(watched("closed")))
+    assert people not in unpriced(watched("closed", grafana=None))
     assert samples not in unpriced(load("closed"))
-    assert samples in bill(ReviewedAssembly(Path(closed.directory))).unpriced
+    assert {samples, people} <= set(bill(ReviewedAssembly(Path(closed.directory))).unpriced)
+
+
+def test_check_and_review_count_the_editor_that_a_grafana_workspace_always_costs(closed: Assembly) -> None:
+    with_grafana, without = (estimate(watched("closed", grafana)) for grafana in (GRAFANA, None))
+    [line] = [each for each in with_grafana if each not in without]
+    assert line.what == "Grafana workspace: 1 editor"
+    assert line.usd_per_hour == pytest.approx(9 / 730)
+    hourly = sum(each.usd_per_hour or 0.0 for each in with_grafana)
+    assert bill(ReviewedAssembly(Path(closed.directory))).usd_per_hour == pytest.approx(hourly)

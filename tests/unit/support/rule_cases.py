@@ -49,6 +49,14 @@ EXISTING_EKS: Final[Change] = EXISTING_VPC | {
 }
 READ_ONLY: Final = "arn:aws:iam::aws:policy/ReadOnlyAccess"
 NAMED: Final = {"service_account": "agent"}
+GRAFANA: Final = "observability.hyperpod.grafana.public_access_cidrs"
+
+
+def watched_from(*blocks: str) -> Change:
+    """Return the change that makes a Grafana workspace for these networks."""
+    return {"observability": {"hyperpod": {"grafana": {"public_access_cidrs": list(blocks)}}}}
+
+
 WITHOUT_CHECKS: Final[Change] = {f"{NODES}.deep_health_checks": []}
 BY_PATTERN: Final[Change] = {
     "company": {"name_pattern": "acme-{environment}-{name}"},
@@ -810,5 +818,14 @@ CASES: Final[dict[str, list[Case]]] = {
     "V101": [
         Case({"aws_ray": {"hang_detection": True}}, {"aws_ray": {"tiered_checkpoints": True}}),
         Case({"aws_ray": {"metrics": True}}),
+    ],
+    "V102": [
+        Case({GRAFANA: ["10.8.0.0/16"]}, watched_from("11.8.0.0/16")),
+        Case({f"{GRAFANA}.1": "203.0.113.0/24"}, watched_from("203.0.113.0/24")),
+        Case({GRAFANA: ["0.0.0.0/1", "128.0.0.0/1"]}, watched_from("128.0.0.0/3")),
+        Case(
+            {"region": "eu-north-1", "network.zones": ["eun1-az1", "eun1-az2"]},
+            watched_from("203.0.113.0/24"),
+        ),
     ],
 }

@@ -69,6 +69,9 @@ def _ec2(backend: Any) -> Iterator[Found]:
         yield Found("AWS::EC2::EIP", address.public_ip, arn)
     for endpoint in backend.vpc_end_points.values():
         yield found("VPCEndpoint", "vpc-endpoint", endpoint.id, endpoint.service_name)
+    for one in backend.managed_prefix_lists.values():
+        if one.owner_id != "AWS" and one.state != "delete-complete":
+            yield found("PrefixList", "prefix-list", one.id, one.prefix_list_name)
     for interface in backend.enis.values():
         yield found("NetworkInterface", "network-interface", interface.id, interface.description)
     yield from _other_ec2(backend)
@@ -182,6 +185,12 @@ def _aps(backend: Any) -> Iterator[Found]:
         yield Found("AWS::APS::Workspace", workspace.arn, workspace.arn)
 
 
+def _grafana(backend: Any) -> Iterator[Found]:
+    for identifier, workspace in backend.workspaces.items():
+        note = "DELETING" if workspace["deleting"] else ""
+        yield Found("AWS::Grafana::Workspace", identifier, workspace["arn"], note)
+
+
 def _fsx(backend: Any) -> Iterator[Found]:
     for identifier, system in backend.file_systems.items():
         yield Found("AWS::FSx::FileSystem", identifier, system.resource_arn, "DELETING" if system.deleting else "")
@@ -230,6 +239,7 @@ SOURCES: dict[str, Source] = {
     "eks": _eks,
     "events": _events,
     "fsx": _fsx,
+    "grafana": _grafana,
     "iam": _iam,
     "kms": _kms,
     "lambda": _lambda,

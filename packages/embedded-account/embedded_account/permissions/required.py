@@ -55,6 +55,7 @@ RESOURCES: Final[Mapping[str, Mapping[str, str]]] = {
         "DescribeAccessEntry": "access-entry/{clusterName}/role/000000000000/name/00000000",
         "DescribeAddon": "addon/{clusterName}/{addonName}/00000000",
         "DescribeCluster": "cluster/{name}",
+        "ListAddons": "cluster/{clusterName}",
         "DescribeNodegroup": "nodegroup/{clusterName}/{nodegroupName}/00000000",
     },
     "fsx": {"DeleteFileSystem": "file-system/{FileSystemId}"},

@@ -17,6 +17,7 @@ SERVICES = (
     "sns",
     "cloudwatch",
     "aps",
+    "grafana",
     "events",
     "iam.models",
     "iam.oidc",

@@ -520,6 +520,37 @@ CASES: dict[str, Case] = {
         {"LogGroupName": "g", "RetentionInDays": 7, "KmsKeyId": "$key", "Tags": tags("a")},
         {"RetentionInDays": 14, "KmsKeyId": "$other_key", "Tags": tags("b")},
     ),
+    "AWS::EC2::PrefixList": Case(
+        {
+            "AddressFamily": "IPv4",
+            "Entries": [{"Cidr": "203.0.113.0/24"}],
+            "MaxEntries": 3,
+            "PrefixListName": "office",
+            "Tags": tags("a"),
+        },
+        {"Entries": [{"Cidr": "198.51.100.0/24", "Description": "vpn"}], "Tags": tags("b")},
+        {"MaxEntries": 4, "PrefixListName": "vpn"},
+    ),
+    "AWS::Grafana::Workspace": Case(
+        {
+            "AccountAccessType": "CURRENT_ACCOUNT",
+            "AuthenticationProviders": ["AWS_SSO"],
+            "Description": "a",
+            "Name": "a",
+            "NetworkAccessControl": {"PrefixListIds": ["$prefix_list"]},
+            "PermissionType": "CUSTOMER_MANAGED",
+            "RoleArn": "$grafana_role",
+            "Tags": tags("a"),
+        },
+        {
+            "Description": "b",
+            "Name": "b",
+            "NetworkAccessControl": {"PrefixListIds": ["$other_prefix_list"]},
+            "RoleArn": "$other_grafana_role",
+            "Tags": tags("b"),
+        },
+        {"AuthenticationProviders": ["SAML"], "DataSources": ["PROMETHEUS"], "PermissionType": "SERVICE_MANAGED"},
+    ),
     "AWS::SageMaker::MlflowTrackingServer": Case(
         {
             "TrackingServerName": "runs",

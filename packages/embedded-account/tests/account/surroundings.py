@@ -14,6 +14,11 @@ from embedded_account.testing.resources import Resources
 from embedded_account.testing.updates import CASES
 from embedded_account.testing.waiting import wait_until
 
+_MODULES = (
+    "moto.",
+    *(f"embedded_account.{name}" for name in ("services.eks", "services.grafana", "hyperpod")),
+)
+
 
 class Surroundings:
     """The resources to which the cases refer, each created at first use."""
@@ -74,6 +79,10 @@ class Surroundings:
     other_key = property(lambda self: f"arn:aws:kms:us-west-2:{self._account.account_id}:key/{self.other_key_id}")
     flow_role = cached_property(lambda self: self._role("flow", "vpc-flow-logs.amazonaws.com"))
     sagemaker_role = cached_property(lambda self: self._role("sagemaker", "sagemaker.amazonaws.com"))
+    grafana_role = cached_property(lambda self: self._role("grafana", "grafana.amazonaws.com"))
+    other_grafana_role = cached_property(lambda self: self._role("other-grafana", "grafana.amazonaws.com"))
+    prefix_list = cached_property(lambda self: self._prefix_list())
+    other_prefix_list = cached_property(lambda self: self._prefix_list())
     nodes = property(lambda self: self.node_role.rsplit("/", 1)[1])
     people = property(lambda self: self.member.rsplit("/", 1)[1])
     member = cached_property(lambda self: self._role("member", "ec2.amazonaws.com"))
@@ -87,6 +96,9 @@ class Surroundings:
     other_code = cached_property(lambda self: upload(self._account, "two.zip", zipped({"main.py": "2"})))
     layer = cached_property(lambda self: self._make("AWS::Lambda::LayerVersion", Content=self.code))
     function = cached_property(lambda self: make_function(self._account, {"main.py": "1"}).physical_resource_id)
+
+    def _prefix_list(self) -> Any:
+        return self._make("AWS::EC2::PrefixList", **CASES["AWS::EC2::PrefixList"].properties)
 
     def _nat(self) -> Any:
         return self._make("AWS::EC2::NatGateway", SubnetId=self.subnet, ConnectivityType="private")
@@ -165,7 +177,7 @@ def _plain(value: Any, place: str, above: set[int]) -> Iterator[tuple[str, Any]]
     elif isinstance(value, list | tuple | set | frozenset):
         for index, each in enumerate(sorted(value, key=str) if isinstance(value, set | frozenset) else value):
             yield from _plain(each, f"{place}/{index}", deeper)
-    elif type(value).__module__.startswith(("moto.", "embedded_account.services.eks", "embedded_account.hyperpod")):
+    elif type(value).__module__.startswith(_MODULES):
         for name, each in vars(value).items():
             if name not in _ELSEWHERE:
                 yield from _plain(each, f"{place}/{name}", deeper)

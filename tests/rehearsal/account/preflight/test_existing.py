@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 import config
-from config import Environment
+from config import Environment, naming
+from config.facts.add_ons import CLOUDWATCH, HYPERPOD
+from config.model import ContainerInsights, HyperPodObservability, Observability
 from embedded_account import existing
 from embedded_account.context import Account
 from embedded_account.existing_description import Cluster
@@ -78,6 +80,12 @@ def cluster_with(environment: Environment, **changes: Any) -> Environment:
     cluster = environment.eks.existing.model_copy(update=changes)
     eks = environment.eks.model_copy(update={"existing": cluster})
     return environment.model_copy(update={"eks": eks})
+
+
+def observed(environment: Environment) -> Environment:
+    """Return the environment with AWS's observability."""
+    wanted = Observability(container_insights=ContainerInsights(), hyperpod=HyperPodObservability())
+    return environment.model_copy(update={"observability": wanted})
 
 
 # -- VPC
@@ -244,3 +252,38 @@ def test_a_kubernetes_api_that_does_not_answer_warns(
     assert row.verdict is WARN
     assert row.found.startswith("not looked at: the Kubernetes API does not answer (")
     assert row.fix.startswith("connect from the VPC")
+
+
+def test_an_add_on_that_the_ray_stack_installs_must_not_be_in_the_cluster_yet(
+    ec2: Any, clients: Clients, environment: Environment, preflight: Preflight
+) -> None:
+    rows = preflight("EKS add-on", observed(environment))
+    assert {row.verdict for row in rows.values()} == {PASS}
+    assert rows.keys() == {"vpc-cni", CLOUDWATCH, HYPERPOD}
+    eks = clients("eks")
+    eks.create_addon(clusterName=CLUSTER, addonName=CLOUDWATCH)
+    rows = preflight("EKS add-on", observed(environment))
+    delete = f"aws eks delete-addon --cluster-name {CLUSTER} --addon-name {CLOUDWATCH} --region us-west-2"
+    assert said(rows[CLOUDWATCH]) == (
+        FAIL,
+        "the cluster has it, and no stack of this environment owns it",
+        f"remove observability.container_insights, or: {delete}",
+    )
+    assert rows[HYPERPOD].verdict is PASS
+    assert preflight("EKS add-on").keys() == {"vpc-cni"}
+    eks.delete_addon(clusterName=CLUSTER, addonName=CLOUDWATCH)
+
+
+def test_log_groups_that_agents_left_fail_with_the_command_that_deletes_them(
+    clients: Clients, environment: Environment, preflight: Preflight
+) -> None:
+    title, logs = "names of Container Insights' log groups", clients("logs")
+    assert preflight(title) == {}
+    assert {row.verdict for row in preflight(title, observed(environment)).values()} == {PASS}
+    name = naming.container_insights_log_group(CLUSTER, "performance")
+    logs.create_log_group(logGroupName=name)
+    rows = preflight(title, observed(environment))
+    assert rows[name].verdict is FAIL
+    assert rows[name].fix.endswith(f"aws logs delete-log-group --log-group-name {name} --region us-west-2")
+    assert [row.verdict for row in rows.values()].count(PASS) == 3
+    logs.delete_log_group(logGroupName=name)

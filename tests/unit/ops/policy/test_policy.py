@@ -36,6 +36,7 @@ OFFLINE = {
 }
 """The commands that call no AWS service."""
 NEWER = {
+    *("aps:DescribeQueryLoggingConfiguration", "aps:DescribeWorkspaceConfiguration"),
     *("cloudformation:DescribeEvents", "sagemaker:BatchRebootClusterNodes", "sagemaker:BatchReplaceClusterNodes"),
     *("sagemaker:DescribeClusterEvent", "sagemaker:DescribeTrainingPlan", "sagemaker:ListClusterEvents"),
     *("sagemaker:SearchTrainingPlanOfferings", "sagemaker:StartClusterHealthCheck"),

@@ -8,10 +8,11 @@ from embedded_account.services.ec2 import deletes as ec2_deletes
 from embedded_account.services.ec2 import endpoints as ec2_endpoints
 from embedded_account.services.ec2 import interfaces as ec2_interfaces
 from embedded_account.services.ec2 import network as ec2_network
+from embedded_account.services.ec2 import prefix_lists as ec2_prefix_lists
 from embedded_account.services.ec2 import security_groups as ec2_security_groups
 from embedded_account.services.shared.resource_model import serve
 
-MODELS = (ec2_endpoints, ec2_network, ec2_security_groups)
+MODELS = (ec2_endpoints, ec2_network, ec2_prefix_lists, ec2_security_groups)
 """The modules that register models when they are imported."""
 
 
