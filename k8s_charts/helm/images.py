@@ -110,6 +110,8 @@ def public_images(environment: Environment) -> Iterator[PublicImage]:
     if environment.observability.in_cluster:
         yield PublicImage(versions.PROMETHEUS_IMAGE, "observability")
         yield PublicImage(versions.GRAFANA_IMAGE, "observability")
+    if environment.alertmanager:
+        yield PublicImage(versions.ALERTMANAGER_IMAGE, "observability")
     if environment.image.uri is None:
         yield from (PublicImage(image, "image build") for image in BUILD)
 

@@ -2,23 +2,27 @@
 
 import cdk8s
 
-from config import Environment
+from config import Environment, naming
 from config.facts import versions
 from config.model import InCluster
 from k8s_charts.helm.images import copy_of
+from k8s_charts.observability.alertmanager import AlertFacts, Alertmanager, AlertmanagerChart
 from k8s_charts.observability.alerts import rule_groups
 from k8s_charts.observability.chart import ObservabilityChart
 from k8s_charts.observability.dashboards import dashboards
 from k8s_charts.observability.parts import Settings
 from k8s_charts.shared.chart import ProjectChart
-from k8s_charts.shared.flows import ends, observability_flows
+from k8s_charts.shared.flows import allowed, ends, observability_flows
 from k8s_charts.shared.names import PROMETHEUS_NAMESPACE
 from k8s_charts.shared.namespaces import Namespace, NamespaceChart
 from k8s_charts.shared.network_policies import PoliciesChart
 
 
-def observability(app: cdk8s.App, environment: Environment) -> dict[str, ProjectChart]:
-    """Return the charts by name, in the order in which they are applied; nothing if it is off."""
+def observability(app: cdk8s.App, environment: Environment, alerts: AlertFacts | None) -> dict[str, ProjectChart]:
+    """Return the charts by name, in the order in which they are applied; nothing if it is off.
+
+    Raises ValueError if the environment has Alertmanager and `alerts` is None.
+    """
     wanted = environment.observability.in_cluster
     if wanted is None:
         return {}
@@ -29,8 +33,9 @@ def observability(app: cdk8s.App, environment: Environment) -> dict[str, Project
             app,
             "observability-policies",
             namespace=PROMETHEUS_NAMESPACE,
-            flows=observability_flows(ends(environment)),
+            flows=allowed(observability_flows(ends(environment)), environment),
         ),
+        **({"alertmanager": _alertmanager(app, environment, alerts)} if environment.alertmanager else {}),
         "programs": ObservabilityChart(app, "observability", settings=_settings(environment, wanted)),
     }
 
@@ -46,4 +51,18 @@ def _settings(environment: Environment, wanted: InCluster) -> Settings:
         storage_gib=wanted.storage_gib,
         dashboards=dashboards(),
         rule_groups=rule_groups(),
+        alertmanager=environment.alertmanager,
     )
+
+
+def _alertmanager(app: cdk8s.App, environment: Environment, facts: AlertFacts | None) -> ProjectChart:
+    if facts is None:
+        raise ValueError(f"{environment.name}: Alertmanager needs a topic and a role")
+    settings = Alertmanager(
+        environment=environment.name,
+        cluster=naming.eks_cluster(environment),
+        region=environment.region,
+        image=copy_of(versions.ALERTMANAGER_IMAGE, environment.image_registry),
+        facts=facts,
+    )
+    return AlertmanagerChart(app, "observability-alertmanager", alertmanager=settings)

@@ -48,7 +48,11 @@ def prometheus(settings: Settings) -> Iterator[Part]:
 
 
 def _config(settings: Settings) -> dict[str, str]:
-    scraped = configuration(ray_namespace=settings.ray_namespace, operator_namespace=settings.operator_namespace)
+    scraped = configuration(
+        ray_namespace=settings.ray_namespace,
+        operator_namespace=settings.operator_namespace,
+        alertmanager=settings.alertmanager,
+    )
     # JSON is YAML, too.
     return {
         f"{_NAME}.yaml": json.dumps(scraped, indent=1),

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from k8s_charts.shared.names import JOB_SUPERVISOR, METRICS_PORT, REAPER
+from k8s_charts.shared.names import ALERTMANAGER, ALERTMANAGER_PORT, JOB_SUPERVISOR, METRICS_PORT, REAPER
 
 EVERY_SECONDS: Final = 30
 RULES_FILE: Final = "rules.yaml"
@@ -12,7 +12,7 @@ CLUSTER_LABEL: Final = "ray_io_cluster"
 _META: Final = "__meta_kubernetes_pod"
 
 
-def configuration(*, ray_namespace: str, operator_namespace: str) -> dict[str, Any]:
+def configuration(*, ray_namespace: str, operator_namespace: str, alertmanager: bool = False) -> dict[str, Any]:
     """Return prometheus.yml."""
     ray = _Pods(ray_namespace)
     own = _Pods(operator_namespace)
@@ -23,6 +23,7 @@ def configuration(*, ray_namespace: str, operator_namespace: str) -> dict[str, A
             "evaluation_interval": f"{EVERY_SECONDS}s",
         },
         "rule_files": [RULES_FILE],
+        **({"alerting": _alerting()} if alertmanager else {}),
         "scrape_configs": [
             ray.job(
                 "ray",
@@ -36,6 +37,10 @@ def configuration(*, ray_namespace: str, operator_namespace: str) -> dict[str, A
             {"job_name": "prometheus", "static_configs": [_target(9090)]},
         ],
     }
+
+
+def _alerting() -> dict[str, Any]:
+    return {"alertmanagers": [{"static_configs": [{"targets": [f"{ALERTMANAGER}:{ALERTMANAGER_PORT}"]}]}]}
 
 
 class _Pods:

@@ -16,6 +16,8 @@ from config.model import port_of
 from k8s_charts.helm.release import on_system_nodes
 from k8s_charts.shared.flows import PROMETHEUS_PODS, enabled
 from k8s_charts.shared.names import (
+    ALERTMANAGER,
+    ALERTMANAGER_PORT,
     CHECKPOINTS_HOST,
     CHECKPOINTS_PORT,
     CLIENT_PORT,
@@ -41,6 +43,7 @@ _PROGRAM: Final = Path(probe.__file__)
 # Each of these ports runs the code that it receives.
 _HEAD_PORTS: Final = (DASHBOARD_PORT, GCS_PORT, CLIENT_PORT)
 PROMETHEUS_HOST: Final = f"{PROMETHEUS_SERVICE}.{PROMETHEUS_NAMESPACE}.svc.cluster.local"
+ALERTMANAGER_HOST: Final = f"{ALERTMANAGER}.{PROMETHEUS_NAMESPACE}.svc.cluster.local"
 # A user id that no user of the nodes has.
 _USER: Final = 65532
 
@@ -89,7 +92,7 @@ def plan(environment: Environment, heads: Mapping[str, Head]) -> list[Origin]:
     if environment.image.built:
         places["image-build"] = IMAGE_BUILD_NAMESPACE
     strangers = [
-        Origin(name, namespace, (*_to_heads(name, heads, open_ports=()), *_to_prometheus(name, environment)))
+        Origin(name, namespace, (*_to_heads(name, heads, open_ports=()), *_to_monitoring(name, environment)))
         for name, namespace in places.items()
     ]
     own = (
@@ -133,12 +136,19 @@ def _prometheus(environment: Environment, heads: Mapping[str, Head]) -> Iterator
     if environment.observability.in_cluster:
         name = "prometheus"
         tried = _to_heads(name, heads, ports=(METRICS_PORT, *_HEAD_PORTS), open_ports=(METRICS_PORT,))
-        yield Origin(name, PROMETHEUS_NAMESPACE, tuple(tried), PROMETHEUS_PODS)
+        alerts = _to_alertmanager(name, environment, is_open=True)
+        yield Origin(name, PROMETHEUS_NAMESPACE, (*tried, *alerts), PROMETHEUS_PODS)
 
 
-def _to_prometheus(origin: str, environment: Environment) -> Iterator[Connection]:
+def _to_monitoring(origin: str, environment: Environment) -> Iterator[Connection]:
     if environment.observability.in_cluster:
         yield Connection(origin, "prometheus", PROMETHEUS_HOST, PROMETHEUS_PORT, open=False)
+    yield from _to_alertmanager(origin, environment, is_open=False)
+
+
+def _to_alertmanager(origin: str, environment: Environment, *, is_open: bool) -> Iterator[Connection]:
+    if environment.alertmanager:
+        yield Connection(origin, ALERTMANAGER, ALERTMANAGER_HOST, ALERTMANAGER_PORT, open=is_open)
 
 
 def job(origin: Origin, *, name: str, image: str, settle: float, timeout: float) -> dict[str, Any]:
