@@ -133,6 +133,14 @@ ALERTS: Final = (
         "warning",
         "Node {{ $labels.node }} of {{ $labels.instance_group }} failed its deep health check.",
     ),
+    Alert(
+        "ImageBuildFailed",
+        "ray_image_build_failed",
+        "== 1",
+        _MINUTE,
+        "critical",
+        "Job {{ $labels.build }} failed: new Ray pods wait for their image.",
+    ),
 )
 
 

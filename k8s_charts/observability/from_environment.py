@@ -13,7 +13,7 @@ from k8s_charts.observability.dashboards import dashboards
 from k8s_charts.observability.parts import Settings
 from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.shared.flows import allowed, ends, observability_flows
-from k8s_charts.shared.names import PROMETHEUS_NAMESPACE
+from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE, PROMETHEUS_NAMESPACE
 from k8s_charts.shared.namespaces import Namespace, NamespaceChart
 from k8s_charts.shared.network_policies import PoliciesChart
 
@@ -52,6 +52,7 @@ def _settings(environment: Environment, wanted: InCluster) -> Settings:
         dashboards=dashboards(),
         rule_groups=rule_groups(),
         alertmanager=environment.alertmanager,
+        build_namespace=IMAGE_BUILD_NAMESPACE if environment.image.built else None,
     )
 
 

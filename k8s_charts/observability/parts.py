@@ -20,7 +20,7 @@ _SERVES: Final = {"ray-on-hyperpod/serves": "true"}
 class Settings:
     """What differs between environments: namespaces, images, the disk for metrics; and what is shown and alerted.
 
-    With `alertmanager` Prometheus sends its alerts there.
+    With `alertmanager` Prometheus sends its alerts there. `build_namespace` is None if no image is built.
     """
 
     ray_namespace: str
@@ -32,6 +32,7 @@ class Settings:
     dashboards: Mapping[str, Mapping[str, Any]]
     rule_groups: tuple[Mapping[str, Any], ...]
     alertmanager: bool
+    build_namespace: str | None
 
 
 @dataclass(frozen=True)

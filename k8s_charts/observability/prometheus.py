@@ -24,6 +24,7 @@ _READ: Final = ["get", "list", "watch"]
 _PODS: Final = {"apiGroups": [""], "resources": ["pods"], "verbs": _READ}
 _NODES: Final = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]}
 _LEASES: Final = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["list", "watch"]}
+_BUILDS: Final = {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list", "watch"]}
 _CONFIG: Final = "/etc/prometheus"
 _DATA: Final = "/prometheus"
 # The write-ahead log and the block that is being compacted come on top of what the retention counts.
@@ -37,6 +38,7 @@ def prometheus(settings: Settings) -> Iterator[Part]:
     for namespace, rules in (
         (settings.ray_namespace, [_PODS, _LEASES]),
         (settings.operator_namespace, [_PODS]),
+        *([(settings.build_namespace, [_BUILDS])] if settings.build_namespace else []),
         (None, [_NODES]),
     ):
         yield from role(_NAME, namespace, rules)
@@ -109,6 +111,7 @@ def _exporter(settings: Settings) -> dict[str, Any]:
         **python(EXPORTER),
         "args": [
             f"--namespace={settings.ray_namespace}",
+            *([f"--builds={settings.build_namespace}"] if settings.build_namespace else []),
             f"--service-account={SERVICE_ACCOUNT}",
             f"--listen=:{METRICS_PORT}",
         ],

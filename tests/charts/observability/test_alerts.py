@@ -37,6 +37,7 @@ def healthy(**changes: str) -> Series:
         "hyperpod_node_ready": f"1x{MINUTES}",
         "hyperpod_node_schedulable Schedulable": f"1x{MINUTES}",
         "hyperpod_node_deep_health_check Passed": f"1x{MINUTES}",
+        "ray_image_build_failed": f"0x{MINUTES}",
     }
     return usual | changes
 
@@ -46,6 +47,8 @@ def named(series: str) -> str:
     name, _, status = series.partition(" ")
     if name.startswith("up"):
         return f'up{{job="{name[3:-1]}"}}'
+    if name == "ray_image_build_failed":
+        return f'{name}{{build="ray-image-1"}}'
     if name.startswith("ray_run"):
         return name + RUN
     return name + (HEALTH % status if status else NODE if name.startswith("hyperpod") else '{pod="ray-reaper-0"}')
@@ -73,6 +76,7 @@ FAULTS: dict[str, Series] = {
             "hyperpod_node_deep_health_check Failed": "_x60 1x180",
         }
     ),
+    "ImageBuildFailed": healthy(ray_image_build_failed="0x60 1x180"),
 }
 """What each alert is for."""
 

@@ -135,6 +135,7 @@ def test_prometheus_reads_pods_leases_and_nodes_and_submitters_open_grafana_and_
         "grafana-port-forward": [("pods", "get", "list"), ("pods/portforward", "get", "create")],
         "ray/prometheus": [("pods", "get", "list", "watch"), ("leases", "list", "watch")],
         "kuberay/prometheus": [("pods", "get", "list", "watch")],
+        "image-build/prometheus": [("jobs", "list", "watch")],
         "prometheus-system-prometheus": [("nodes", "list", "watch")],
     }
     bindings = of_kind("RoleBinding") | of_kind("ClusterRoleBinding")
@@ -142,7 +143,7 @@ def test_prometheus_reads_pods_leases_and_nodes_and_submitters_open_grafana_and_
     assert (people["kind"], people["name"]) == ("Group", "ray-submitters")
     subjects = [subject for item in bindings.values() for subject in item["subjects"]]
     account = {"kind": "ServiceAccount", "name": "prometheus", "namespace": PROMETHEUS_NAMESPACE}
-    assert subjects == [account] * 3
+    assert subjects == [account] * 4
     assert not any(pods()[name]["automountServiceAccountToken"] for name in ("grafana", "alertmanager"))
 
 
