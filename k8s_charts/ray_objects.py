@@ -18,6 +18,7 @@ from k8s_charts.controllers.reaper import Reaper, ReaperChart
 from k8s_charts.helm.images import copy_of
 from k8s_charts.image_build.context import BUILD_ARGUMENTS, context_files, context_tag
 from k8s_charts.image_build.job import ImageBuild, ImageBuildChart
+from k8s_charts.observability.alertmanager import AlertFacts
 from k8s_charts.observability.from_environment import observability
 from k8s_charts.ray.cluster import RayClusterChart
 from k8s_charts.ray.from_environment import priority_class, ray_cluster
@@ -53,12 +54,13 @@ class RayFacts:
     """What the ray stack knows only at deployment.
 
     `file_system` is the one in the storage stack, or None if that stack has none. `image_build` is None if the
-    environment uses an existing image.
+    environment uses an existing image, and `alerts` if it has no Alertmanager.
     """
 
     file_system: FileSystemAddress | None
     ray_role_arn: str
     image_build: ImageBuildFacts | None
+    alerts: AlertFacts | None = None
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ def ray_objects(environment: Environment, facts: RayFacts) -> RayObjects:
         controller_code=_controller_code(app, environment),
         reaper=ReaperChart(app, "reaper", reaper=_reaper(environment)),
         job_supervisor=JobSupervisorChart(app, "job-supervisor", supervisor=_job_supervisor(environment)),
-        observability=observability(app, environment),
+        observability=observability(app, environment, facts.alerts),
         viewers=_viewers(app, environment) if environment.access.viewers else None,
         cluster_policies={
             cluster.name: RayClusterPoliciesChart(

@@ -1,4 +1,4 @@
-"""Debian's Prometheus and promtool in the rehearsals' cache: downloaded by apt, unpacked without root."""
+"""Debian's Prometheus and Alertmanager in the rehearsals' cache: downloaded by apt, unpacked without root."""
 
 import shutil
 import tempfile
@@ -8,20 +8,22 @@ from typing import Final
 from rehearsal import debian
 from rehearsal.paths import CACHE
 
-PACKAGE: Final = "prometheus"
-_PROGRAMS: Final = ("prometheus", "promtool")
+PROMETHEUS: Final = "prometheus"
+ALERTMANAGER: Final = "prometheus-alertmanager"
+_PROGRAMS: Final = {PROMETHEUS: (PROMETHEUS, "promtool"), ALERTMANAGER: (ALERTMANAGER, "amtool")}
 
 
 class UnavailableError(Exception):
     """The package cannot be had on this machine; the text says why."""
 
 
-def ensure(cache: Path = CACHE / "apt" / PACKAGE) -> dict[str, Path]:
-    """Return the paths of `prometheus` and `promtool`; download the package if the cache lacks it.
+def ensure(package: str = PROMETHEUS) -> dict[str, Path]:
+    """Return the paths of a package's programs by name; download the package if the cache lacks it.
 
     Raises UnavailableError.
     """
-    found = {name: cache / "usr" / "bin" / name for name in _PROGRAMS}
+    cache = CACHE / "apt" / package
+    found = {name: cache / "usr" / "bin" / name for name in _PROGRAMS[package]}
     if all(path.is_file() for path in found.values()):
         return found
     if missing := [tool for tool in debian.TOOLS if not shutil.which(tool)]:
@@ -29,8 +31,8 @@ def ensure(cache: Path = CACHE / "apt" / PACKAGE) -> dict[str, Path]:
     cache.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache.parent) as scratch:
         here = Path(scratch)
-        if (error := debian.download(here, [PACKAGE])) is not None:
-            raise UnavailableError(f"apt cannot fetch {PACKAGE}: {error}. Fix: run `apt-get update`, then rerun")
+        if (error := debian.download(here, [package])) is not None:
+            raise UnavailableError(f"apt cannot fetch {package}: {error}. Fix: run `apt-get update`, then rerun")
         archives = list(here.glob("*.deb"))
         if len(archives) != 1:
             raise UnavailableError(f"apt-get downloaded {len(archives)} packages. Allowed: one. Fix: rerun")

@@ -75,7 +75,8 @@ def estimate(environment: Environment) -> list[Cost]:
     """
     lines = priced(planned(environment))
     if environment.slurm is None and environment.observability.in_cluster:
-        lines.append(Cost("Prometheus and Grafana", "on the system nodes", 0.0))
+        programs = "Prometheus, Grafana and Alertmanager" if environment.alertmanager else "Prometheus and Grafana"
+        lines.append(Cost(programs, "on the system nodes", 0.0))
     if alarms := alarms_of(environment):
         lines.append(Cost("CloudWatch alarms", str(len(alarms)), _alarms(environment)))
     if environment.managed_grafana:

@@ -48,13 +48,16 @@ AWS_CLI_IMAGE: Final = "public.ecr.aws/aws-cli/aws-cli:2.27.0"
 # The image that the controllers run in. Its digest is to be pinned in the first account, too.
 PYTHON_IMAGE: Final = "public.ecr.aws/docker/library/python:3.12.11-slim-bookworm"
 
-# Prometheus and Grafana of `observability.in_cluster`. The digests are of the images for all platforms, as public
-# repositories pin them (three for Prometheus, five for Grafana, read in November 2026).
+# Prometheus, Grafana and Alertmanager of `observability.in_cluster`. The digests are of the images for all platforms,
+# as public repositories pin them (three for Prometheus, five for Grafana, ten for Alertmanager, read in November 2026).
 PROMETHEUS_IMAGE: Final = (
     "quay.io/prometheus/prometheus:v3.5.0@sha256:63805ebb8d2b3920190daf1cb14a60871b16fd38bed42b857a3182bc621f4996"
 )
 GRAFANA_IMAGE: Final = (
     "docker.io/grafana/grafana:12.1.0@sha256:6ac590e7cabc2fbe8d7b8fc1ce9c9f0582177b334e0df9c927ebd9670469440f"
+)
+ALERTMANAGER_IMAGE: Final = (
+    "quay.io/prometheus/alertmanager:v0.28.1@sha256:27c475db5fb156cab31d5c18a4251ac7ed567746a2483ff264516437a39b15ba"
 )
 
 # NVIDIA's exporter of the GPUs' metrics, which `observability.in_cluster` runs. The digest is of the image for both

@@ -116,6 +116,12 @@ class Environment(Model):
         hyperpod = self.observability.hyperpod if self.slurm is None else None
         return hyperpod.grafana if hyperpod else None
 
+    @property
+    def alertmanager(self) -> bool:
+        """Whether Alertmanager sends Prometheus' alerts to somebody."""
+        wanted = self.observability
+        return self.slurm is None and wanted.in_cluster is not None and wanted.alerts.has_receivers
+
     def instance_group(self, name: str) -> InstanceGroup:
         """Return the instance group of that name; a rule guarantees that Ray's references exist."""
         return next(group for group in self.hyperpod.instance_groups if group.name == name)

@@ -59,7 +59,7 @@ class HyperPodObservability(Model):
 
 
 class Alerts(Model):
-    """Who receives the alarms; the topic exists with `container_insights`."""
+    """Who receives the alerts of `in_cluster` and the alarms of `container_insights`."""
 
     emails: tuple[Email, ...] = Field(
         default=(), description="E-mail addresses; each owner must confirm the subscription once."
@@ -67,6 +67,11 @@ class Alerts(Model):
     https: tuple[HttpsUrl, ...] = Field(
         default=(), description="Addresses to which SNS posts each alarm; each must confirm its subscription once."
     )
+
+    @property
+    def has_receivers(self) -> bool:
+        """Whether anybody is called."""
+        return bool(self.emails or self.https)
 
 
 class Observability(Model):
@@ -82,4 +87,4 @@ class Observability(Model):
         default=None,
         description="Install HyperPod's observability add-on with a Prometheus workspace; `{}` enables it.",
     )
-    alerts: Alerts = Field(default=Alerts(), description="Who receives the alarms of `container_insights`.")
+    alerts: Alerts = Field(default=Alerts(), description="Who receives alerts and alarms.")

@@ -1,4 +1,4 @@
-"""Export what the Leases of runs and the labels of nodes say, as gauges for Prometheus.
+"""Export what the Leases of runs, the labels of nodes and the Jobs of image builds say, as gauges for Prometheus.
 
 The job supervisor keeps the state of its run in the run's Lease, and HyperPod labels each node with its health. Runs
 that are over are not exported: nothing about them can still go wrong.
@@ -42,6 +42,7 @@ GAUGES: Final[Mapping[str, str]] = {
     "hyperpod_node_ready": "1 if the node is Ready, otherwise 0.",
     "hyperpod_node_schedulable": "1 if HyperPod calls the node Schedulable, otherwise 0.",
     "hyperpod_node_deep_health_check": "1 for the state of the node's deep health check.",
+    "ray_image_build_failed": "1 if the newest build of the Ray image failed, otherwise 0.",
 }
 """Every gauge with its help text."""
 
@@ -94,29 +95,50 @@ class Node:
         return cls(labels.get(_GROUP, ""), labels.get(_HEALTH, ""), labels.get(_DEEP_HEALTH, ""), ready)
 
 
-class Exporter(Metrics):
-    """The gauges of the runs in a namespace and of the cluster's nodes, as they are at each scrape."""
+@dataclass(frozen=True)
+class Build:
+    """A Job that builds the Ray image: when it was created (RFC 3339, in UTC), and whether it has failed for good."""
 
-    def __init__(self, cluster: ApiServer, *, namespace: str) -> None:
+    created: str
+    failed: bool
+
+    @classmethod
+    def of(cls, job: Object) -> Self:
+        """Return the build of a Job."""
+        conditions = job.get("status", {}).get("conditions") or []
+        failed = any(each["type"] == "Failed" and each["status"] == "True" for each in conditions)
+        return cls(job["metadata"].get("creationTimestamp", ""), failed)
+
+
+class Exporter(Metrics):
+    """The gauges of a namespace's runs, of the cluster's nodes, and of image builds, as they are at each scrape.
+
+    Without `builds`, the namespace of the image's builds, there is no gauge of them.
+    """
+
+    def __init__(self, cluster: ApiServer, *, namespace: str, builds: str = "") -> None:
         super().__init__()
         self.describe("exporter_errors_total", "counter", "Requests to the API server that failed.")
         leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._runs = Mirror(cluster, leases, Run.of, self._failed)
         self._nodes = Mirror(cluster, "/api/v1/nodes", Node.of, self._failed)
+        self._builds = Mirror(cluster, f"/apis/batch/v1/namespaces/{builds}/jobs", Build.of, self._failed)
+        self._mirrors: list[Mirror[Run] | Mirror[Node] | Mirror[Build]] = [self._runs, self._nodes]
+        self._mirrors += [self._builds] if builds else []
 
     def start(self) -> None:
         """Start watching."""
-        self._runs.start()
-        self._nodes.start()
+        for mirror in self._mirrors:
+            mirror.start()
 
     def stop(self) -> None:
         """Stop watching."""
-        self._runs.stop()
-        self._nodes.stop()
+        for mirror in self._mirrors:
+            mirror.stop()
 
     def deafness(self) -> str:
         """Return why the API server's answers are missing; empty if they are not."""
-        silence = max(self._runs.silence(), self._nodes.silence())
+        silence = max(mirror.silence() for mirror in self._mirrors)
         return f"no answer from the API server for {silence:.0f} seconds" if silence > _DEAF_SECONDS else ""
 
     def render(self) -> str:
@@ -145,6 +167,10 @@ class Exporter(Metrics):
                 )
             if node.deep_health:
                 yield "hyperpod_node_deep_health_check", {**labels, "status": node.deep_health}, 1.0
+        # A failed build stays beside the one that repeats it.
+        if builds := self._builds.snapshot():
+            name, build = max(builds.items(), key=lambda item: item[1].created)
+            yield "ray_image_build_failed", {"build": name}, float(build.failed)
 
     def _failed(self, error: ApiError) -> None:
         self.add("exporter_errors_total")
@@ -156,8 +182,11 @@ def _seconds(text: str | None) -> float | None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog=NAME, description="Export the state of runs and nodes for Prometheus.")
+    parser = argparse.ArgumentParser(
+        prog=NAME, description="Export the state of runs, nodes and builds for Prometheus."
+    )
     parser.add_argument("--namespace", required=True, help="namespace of the runs")
+    parser.add_argument("--builds", default="", help="namespace of the image's builds, if there are any")
     parser.add_argument("--service-account", type=Path, required=True, help="folder with `token` and `ca.crt`")
     parser.add_argument("--listen", required=True, help="HOST:PORT of /metrics and /healthz")
     return parser.parse_args()
@@ -172,7 +201,7 @@ def main() -> None:
     cluster = ApiServer(
         os.environ["KUBERNETES_SERVICE_HOST"], int(os.environ["KUBERNETES_SERVICE_PORT"]), arguments.service_account
     )
-    exporter = Exporter(cluster, namespace=arguments.namespace)
+    exporter = Exporter(cluster, namespace=arguments.namespace, builds=arguments.builds)
     started = time.monotonic()
     exporter.start()
     # Before the first answer the silence is infinite: the kubelet gives a start the same patience.

@@ -112,6 +112,8 @@ def public_images(environment: Environment) -> Iterator[PublicImage]:
         yield PublicImage(versions.GRAFANA_IMAGE, "observability")
     if environment.observed_gpu_groups:
         yield PublicImage(versions.DCGM_EXPORTER_IMAGE, "observability")
+    if environment.alertmanager:
+        yield PublicImage(versions.ALERTMANAGER_IMAGE, "observability")
     if environment.image.uri is None:
         yield from (PublicImage(image, "image build") for image in BUILD)
 

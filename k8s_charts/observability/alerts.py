@@ -189,6 +189,14 @@ ALERTS: Final = (
         "The GPUs' exporter on node {{ $labels.node }} does not answer: alerts about its GPUs are blind.",
         gpus=True,
     ),
+    Alert(
+        "ImageBuildFailed",
+        "ray_image_build_failed",
+        "== 1",
+        _MINUTE,
+        "critical",
+        "Job {{ $labels.build }} failed: new Ray pods wait for their image.",
+    ),
 )
 
 

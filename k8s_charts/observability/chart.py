@@ -5,12 +5,11 @@ The stack applies it as a Helm release whose chart is an asset: dashboards and c
 
 from typing import Final
 
-import cdk8s
 from constructs import Construct
 
 from k8s_charts.observability.gpus import gpu_exporter
 from k8s_charts.observability.grafana import grafana
-from k8s_charts.observability.parts import Settings
+from k8s_charts.observability.parts import Settings, add_parts
 from k8s_charts.observability.prometheus import prometheus
 from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.shared.checkov_skips import NEEDS_THE_API, PULL_IF_ABSENT, TAG_UNTIL_SETTLED, explain
@@ -39,11 +38,6 @@ class ObservabilityChart(ProjectChart):
     def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:
         super().__init__(scope, id)
         gpus = gpu_exporter(settings.gpus) if settings.gpus else ()
-        for part in (*prometheus(settings), *grafana(settings), *gpus):
-            metadata = cdk8s.ApiObjectMetadata(name=part.name, namespace=part.namespace)
-            own = "-".join(filter(None, (part.kind, part.namespace, part.name)))
-            made = cdk8s.ApiObject(self, own, api_version=part.api_version, kind=part.kind, metadata=metadata)
-            for key, value in part.body.items():
-                made.add_json_patch(cdk8s.JsonPatch.add(f"/{key}", value))
+        for part, made in add_parts(self, (*prometheus(settings), *grafana(settings), *gpus)):
             if part.kind in ("Deployment", "DaemonSet"):
                 explain(made, _EXCEPTIONS[part.name])

@@ -2,24 +2,28 @@
 
 import cdk8s
 
-from config import Environment
+from config import Environment, naming
 from config.facts import versions
 from config.model import InCluster
 from k8s_charts.helm.images import copy_of
+from k8s_charts.observability.alertmanager import AlertFacts, Alertmanager, AlertmanagerChart
 from k8s_charts.observability.alerts import rule_groups
 from k8s_charts.observability.chart import ObservabilityChart
 from k8s_charts.observability.dashboards import dashboards
 from k8s_charts.observability.parts import GpuNodes, Settings
 from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.shared.flows import allowed, ends, gpu_metrics_flows, observability_flows
-from k8s_charts.shared.names import GPU_METRICS_NAMESPACE, PROMETHEUS_NAMESPACE
+from k8s_charts.shared.names import GPU_METRICS_NAMESPACE, IMAGE_BUILD_NAMESPACE, PROMETHEUS_NAMESPACE
 from k8s_charts.shared.namespaces import Namespace, NamespaceChart
 from k8s_charts.shared.network_policies import PoliciesChart
 from k8s_charts.shared.tolerations import tolerations
 
 
-def observability(app: cdk8s.App, environment: Environment) -> dict[str, ProjectChart]:
-    """Return the charts by name, in the order in which they are applied; nothing if it is off."""
+def observability(app: cdk8s.App, environment: Environment, alerts: AlertFacts | None) -> dict[str, ProjectChart]:
+    """Return the charts by name, in the order in which they are applied; nothing if it is off.
+
+    Raises ValueError if the environment has Alertmanager and `alerts` is None.
+    """
     wanted = environment.observability.in_cluster
     if wanted is None:
         return {}
@@ -28,6 +32,7 @@ def observability(app: cdk8s.App, environment: Environment) -> dict[str, Project
     return {
         "namespace": NamespaceChart(app, "observability-namespace", namespace=own),
         "policies": PoliciesChart(app, "observability-policies", namespace=PROMETHEUS_NAMESPACE, flows=flows),
+        **({"alertmanager": _alertmanager(app, environment, alerts)} if environment.alertmanager else {}),
         **(_gpu_namespace(app, environment) if environment.observed_gpu_groups else {}),
         "programs": ObservabilityChart(app, "observability", settings=_settings(environment, wanted)),
     }
@@ -65,5 +70,20 @@ def _settings(environment: Environment, wanted: InCluster) -> Settings:
         storage_gib=wanted.storage_gib,
         dashboards=dashboards(gpus=gpus is not None),
         rule_groups=rule_groups(gpus=gpus is not None),
+        alertmanager=environment.alertmanager,
+        build_namespace=IMAGE_BUILD_NAMESPACE if environment.image.built else None,
         gpus=gpus,
     )
+
+
+def _alertmanager(app: cdk8s.App, environment: Environment, facts: AlertFacts | None) -> ProjectChart:
+    if facts is None:
+        raise ValueError(f"{environment.name}: Alertmanager needs a topic and a role")
+    settings = Alertmanager(
+        environment=environment.name,
+        cluster=naming.eks_cluster(environment),
+        region=environment.region,
+        image=copy_of(versions.ALERTMANAGER_IMAGE, environment.image_registry),
+        facts=facts,
+    )
+    return AlertmanagerChart(app, "observability-alertmanager", alertmanager=settings)

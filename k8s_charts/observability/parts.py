@@ -1,11 +1,14 @@
-"""Objects that Prometheus and Grafana have in common, as plain data."""
+"""Objects that Prometheus, Grafana and Alertmanager have in common, as plain data."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import cdk8s
+
 from k8s_charts.controllers.code import POD_SECURITY
 from k8s_charts.helm.release import on_system_nodes
+from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.shared.names import PROMETHEUS_NAMESPACE
 
 RBAC: Final = "rbac.authorization.k8s.io"
@@ -26,7 +29,8 @@ class GpuNodes:
 class Settings:
     """What differs between environments: namespaces, images, disk and nodes; and what is shown and alerted.
 
-    `gpus` is None without nodes with GPUs.
+    With `alertmanager` Prometheus sends its alerts there. `build_namespace` is None if no image is built, and `gpus`
+    without nodes with GPUs.
     """
 
     ray_namespace: str
@@ -37,6 +41,8 @@ class Settings:
     storage_gib: int
     dashboards: Mapping[str, Mapping[str, Any]]
     rule_groups: tuple[Mapping[str, Any], ...]
+    alertmanager: bool
+    build_namespace: str | None
     gpus: GpuNodes | None = None
 
 
@@ -49,6 +55,17 @@ class Part:
     name: str
     body: Mapping[str, Any]
     namespace: str | None = PROMETHEUS_NAMESPACE
+
+
+def add_parts(chart: ProjectChart, parts: Iterable[Part]) -> Iterator[tuple[Part, cdk8s.ApiObject]]:
+    """Add the parts to a chart; yield each with the object that it has become."""
+    for part in parts:
+        metadata = cdk8s.ApiObjectMetadata(name=part.name, namespace=part.namespace)
+        own = "-".join(filter(None, (part.kind, part.namespace, part.name)))
+        made = cdk8s.ApiObject(chart, own, api_version=part.api_version, kind=part.kind, metadata=metadata)
+        for key, value in part.body.items():
+            made.add_json_patch(cdk8s.JsonPatch.add(f"/{key}", value))
+        yield part, made
 
 
 def config_map(name: str, data: Mapping[str, str]) -> Part:

@@ -25,6 +25,7 @@ _READ: Final = ["get", "list", "watch"]
 _PODS: Final = {"apiGroups": [""], "resources": ["pods"], "verbs": _READ}
 _NODES: Final = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]}
 _LEASES: Final = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["list", "watch"]}
+_BUILDS: Final = {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list", "watch"]}
 _CONFIG: Final = "/etc/prometheus"
 _DATA: Final = "/prometheus"
 # The write-ahead log and the block that is being compacted come on top of what the retention counts.
@@ -38,6 +39,7 @@ def prometheus(settings: Settings) -> Iterator[Part]:
     for namespace, rules in (
         (settings.ray_namespace, [_PODS, _LEASES]),
         (settings.operator_namespace, [_PODS]),
+        *([(settings.build_namespace, [_BUILDS])] if settings.build_namespace else []),
         (None, [_NODES]),
         *([(GPU_METRICS_NAMESPACE, [_PODS])] if settings.gpus else []),
     ):
@@ -53,6 +55,7 @@ def _config(settings: Settings) -> dict[str, str]:
     scraped = configuration(
         ray_namespace=settings.ray_namespace,
         operator_namespace=settings.operator_namespace,
+        alertmanager=settings.alertmanager,
         gpus=settings.gpus is not None,
     )
     # JSON is YAML, too.
@@ -111,6 +114,7 @@ def _exporter(settings: Settings) -> dict[str, Any]:
         **python(EXPORTER),
         "args": [
             f"--namespace={settings.ray_namespace}",
+            *([f"--builds={settings.build_namespace}"] if settings.build_namespace else []),
             f"--service-account={SERVICE_ACCOUNT}",
             f"--listen=:{METRICS_PORT}",
         ],

@@ -4,6 +4,8 @@ from typing import Any, Final
 
 from config.labels import INSTANCE_GROUP_LABEL
 from k8s_charts.shared.names import (
+    ALERTMANAGER,
+    ALERTMANAGER_PORT,
     DCGM_EXPORTER,
     DCGM_PORT,
     GPU_METRICS_NAMESPACE,
@@ -23,7 +25,9 @@ _META: Final = "__meta_kubernetes_pod"
 _GROUP_OF_NODE: Final = "__meta_kubernetes_node_label_" + INSTANCE_GROUP_LABEL.translate(str.maketrans("./-", "___"))
 
 
-def configuration(*, ray_namespace: str, operator_namespace: str, gpus: bool) -> dict[str, Any]:
+def configuration(
+    *, ray_namespace: str, operator_namespace: str, alertmanager: bool = False, gpus: bool = False
+) -> dict[str, Any]:
     """Return prometheus.yml; with `gpus` it scrapes the exporters on nodes with GPUs."""
     ray = _Pods(ray_namespace)
     own = _Pods(operator_namespace)
@@ -34,6 +38,7 @@ def configuration(*, ray_namespace: str, operator_namespace: str, gpus: bool) ->
             "evaluation_interval": f"{EVERY_SECONDS}s",
         },
         "rule_files": [RULES_FILE],
+        **({"alerting": _alerting()} if alertmanager else {}),
         "scrape_configs": [
             ray.job(
                 "ray",
@@ -48,6 +53,10 @@ def configuration(*, ray_namespace: str, operator_namespace: str, gpus: bool) ->
             {"job_name": "prometheus", "static_configs": [_target(9090)]},
         ],
     }
+
+
+def _alerting() -> dict[str, Any]:
+    return {"alertmanagers": [{"static_configs": [{"targets": [f"{ALERTMANAGER}:{ALERTMANAGER_PORT}"]}]}]}
 
 
 class _Pods:

@@ -8,6 +8,7 @@ from typing import Final
 _SOURCES: Final[Mapping[str, str]] = {
     "ray_run_": "exporter: the run's Lease",
     "hyperpod_node_": "exporter: the node's labels and conditions",
+    "ray_image_build_": "exporter: the newest Job of the image build",
     "ray_reaper_": "reaper",
     "job_supervisor_": "job-supervisor",
     "ray_training_": "ray: worker 0 of a job with the library",

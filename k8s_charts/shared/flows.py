@@ -6,7 +6,7 @@ docs/reference/flows.md from it. Ray 2.42.1 has no authentication: whoever reach
 traffic of the node.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal
@@ -14,6 +14,8 @@ from typing import Any, Final, Literal
 from config import Environment
 from config.model import MANAGED, port_of
 from k8s_charts.shared.names import (
+    ALERTMANAGER,
+    ALERTMANAGER_PORT,
     CHECKPOINTS_PORT,
     DASHBOARD_PORT,
     DCGM_EXPORTER,
@@ -35,7 +37,7 @@ from k8s_charts.shared.names import (
 
 HTTPS_PORT: Final = 443
 Labels = Mapping[str, str]
-Key = Literal["hang_detection", "tiered_checkpoints", "metrics", "in_cluster", "gpus", "mlflow"]
+Key = Literal["hang_detection", "tiered_checkpoints", "metrics", "in_cluster", "gpus", "alertmanager", "mlflow"]
 
 _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 _RAY_HEAD: Final[Labels] = MappingProxyType({"ray.io/node-type": "head"})
@@ -47,6 +49,7 @@ _ALL: Final[Labels] = MappingProxyType({})
 PROMETHEUS_PODS: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": "prometheus"})
 GRAFANA_PODS: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": "grafana"})
 DCGM_PODS: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": DCGM_EXPORTER})
+ALERTMANAGER_PODS: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": ALERTMANAGER})
 # Prometheus; Grafana's container; Grafana's Service. The VPC CNI checks a packet before a Service's address is
 # translated (EKS user guide, network policies: "the service port must be the same as the container port").
 _CHARTS_PORTS: Final = (PROMETHEUS_PORT, GRAFANA_PORT, 80)
@@ -138,6 +141,8 @@ def enabled(key: Key, environment: Environment) -> bool:
         return bool(environment.observed_gpu_groups)
     if key == "mlflow":
         return ends(environment).tracking_port != HTTPS_PORT
+    if key == "alertmanager":
+        return environment.alertmanager
     on = any(getattr(part, key, None) for part in (environment.aws_ray, environment.observability))
     return on or (key == "tiered_checkpoints" and environment.hyperpod.tiered_storage is not None)
 
@@ -262,7 +267,21 @@ def observability_flows(ends: Ends) -> tuple[Flow, ...]:
         *(_shown_by_heads(ends, *pods) for pods in (prometheus, grafana)),
         Flow("series", *prometheus, "in", (Peer("Grafana", labels=GRAFANA_PODS),), series, (PROMETHEUS_PORT,)),
         Flow("read-series", *grafana, "out", (Peer("Prometheus", labels=PROMETHEUS_PODS),), series, (PROMETHEUS_PORT,)),
+        *_alert_flows(),
     )
+
+
+def _alert_flows() -> Iterator[Flow]:
+    """Yield the flows of Alertmanager."""
+    prometheus, own = ("Prometheus", PROMETHEUS_PODS), ("Alertmanager", ALERTMANAGER_PODS)
+    fired, port = "Prometheus sends the alerts that fire", (ALERTMANAGER_PORT,)
+    publish = "SNS and STS: a policy cannot name hosts"
+    for flow in (
+        *_names_and_https(*own, publish),
+        Flow("take-alerts", *own, "in", (Peer(prometheus[0], labels=prometheus[1]),), fired, port),
+    ):
+        yield replace(flow, name=f"{ALERTMANAGER}-{flow.name}", key="alertmanager")
+    yield Flow("alerts", *prometheus, "out", (Peer(own[0], labels=own[1]),), fired, port, key="alertmanager")
 
 
 def gpu_metrics_flows() -> tuple[Flow, ...]:

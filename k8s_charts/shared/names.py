@@ -16,6 +16,8 @@ GPU_METRICS_NAMESPACE: Final = "gpu-metrics"
 # The names that this stack gives to its Services.
 PROMETHEUS_SERVICE: Final = "prometheus-kube-prometheus-prometheus"
 GRAFANA_SERVICE: Final = "prometheus-grafana"
+# Alertmanager's Service, service account and other objects.
+ALERTMANAGER: Final = "alertmanager"
 
 FSX_CSI_SERVICE_ACCOUNT: Final = "fsx-csi-controller-sa"
 FSX_CSI_DRIVER: Final = "fsx.csi.aws.com"
@@ -63,6 +65,7 @@ METRICS_PORT: Final = 8080
 PROMETHEUS_PORT: Final = 9090
 DCGM_PORT: Final = 9400
 GRAFANA_PORT: Final = 3000
+ALERTMANAGER_PORT: Final = 9093
 # HyperPod's job monitoring agent on each node, as `toolkit-for-ray-on-sagemaker-ai` 1.0.4 calls it, and HyperPod's
 # checkpoint daemons, as `amzn-sagemaker-checkpointing` 1.1.3 calls them.
 JOB_MONITORING_PORT: Final = 8889

@@ -23,7 +23,8 @@ All other connections are denied, in both directions. [docs/explain/isolation.md
 as a table of pods, which a test evaluates.
 
 A flow with a key is allowed only if [`aws_ray`](environment.md#aws_ray) or
-[`observability`](environment.md#observability) enables it.
+[`observability`](environment.md#observability) enables it. Receivers of `in_cluster`'s alerts enable
+`alertmanager`.
 [`hyperpod.tiered_storage`](environment.md#hyperpodtiered_storage) enables `tiered_checkpoints`, too. An address
 in [`mlflow`](environment.md) with another port than 443 enables `mlflow`; 5000 is an example. `in_cluster` with an
 instance group with NVIDIA GPUs enables `gpus`.

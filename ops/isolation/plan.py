@@ -16,6 +16,8 @@ from config.model import port_of
 from k8s_charts.helm.release import on_system_nodes
 from k8s_charts.shared.flows import PROMETHEUS_PODS, enabled
 from k8s_charts.shared.names import (
+    ALERTMANAGER,
+    ALERTMANAGER_PORT,
     CHECKPOINTS_HOST,
     CHECKPOINTS_PORT,
     CLIENT_PORT,
@@ -45,6 +47,7 @@ _PROGRAM: Final = Path(probe.__file__)
 _HEAD_PORTS: Final = (DASHBOARD_PORT, GCS_PORT, CLIENT_PORT)
 PROMETHEUS_HOST: Final = f"{PROMETHEUS_SERVICE}.{PROMETHEUS_NAMESPACE}.svc.cluster.local"
 GPU_EXPORTER_HOST: Final = f"{DCGM_EXPORTER}.{GPU_METRICS_NAMESPACE}.svc.cluster.local"
+ALERTMANAGER_HOST: Final = f"{ALERTMANAGER}.{PROMETHEUS_NAMESPACE}.svc.cluster.local"
 # A user id that no user of the nodes has.
 _USER: Final = 65532
 
@@ -93,7 +96,7 @@ def plan(environment: Environment, heads: Mapping[str, Head]) -> list[Origin]:
     if environment.image.built:
         places["image-build"] = IMAGE_BUILD_NAMESPACE
     strangers = [
-        Origin(name, namespace, (*_to_heads(name, heads, open_ports=()), *_to_prometheus(name, environment)))
+        Origin(name, namespace, (*_to_heads(name, heads, open_ports=()), *_to_monitoring(name, environment)))
         for name, namespace in places.items()
     ]
     own = (
@@ -138,19 +141,26 @@ def _prometheus(environment: Environment, heads: Mapping[str, Head]) -> Iterator
         name = "prometheus"
         tried = _to_heads(name, heads, ports=(METRICS_PORT, *_HEAD_PORTS), open_ports=(METRICS_PORT,))
         tried += _to_gpu_exporters(name, environment, reachable=True)
+        tried += _to_alertmanager(name, environment, reachable=True)
         yield Origin(name, PROMETHEUS_NAMESPACE, tuple(tried), PROMETHEUS_PODS)
 
 
-def _to_prometheus(origin: str, environment: Environment) -> Iterator[Connection]:
+def _to_monitoring(origin: str, environment: Environment) -> Iterator[Connection]:
     if environment.observability.in_cluster:
         yield Connection(origin, "prometheus", PROMETHEUS_HOST, PROMETHEUS_PORT, open=False)
     yield from _to_gpu_exporters(origin, environment, reachable=False)
+    yield from _to_alertmanager(origin, environment, reachable=False)
 
 
 def _to_gpu_exporters(origin: str, environment: Environment, *, reachable: bool) -> Iterator[Connection]:
     # Without a node there is no exporter.
     if any(group.count for group in environment.observed_gpu_groups):
         yield Connection(origin, "gpu-exporter", GPU_EXPORTER_HOST, DCGM_PORT, open=reachable)
+
+
+def _to_alertmanager(origin: str, environment: Environment, *, reachable: bool) -> Iterator[Connection]:
+    if environment.alertmanager:
+        yield Connection(origin, ALERTMANAGER, ALERTMANAGER_HOST, ALERTMANAGER_PORT, open=reachable)
 
 
 def job(origin: Origin, *, name: str, image: str, settle: float, timeout: float) -> dict[str, Any]:

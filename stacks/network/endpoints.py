@@ -34,6 +34,8 @@ TRACKING_SERVICE: Final = "sagemaker.experiments"
 """With `mlflow: managed`: jobs log to SageMaker's MLflow with signed requests."""
 PROMETHEUS_ENDPOINT: Final = "aps-workspaces"
 """With `observability.hyperpod`: the add-on's collector writes its metrics."""
+ALERTS_ENDPOINT: Final = "sns"
+"""With receivers of `observability.in_cluster`: Alertmanager publishes alerts. CloudWatch is outside the VPC."""
 
 SIGNED_BY_OWN_ROLES: Final = frozenset({"ec2", "eks", "fsx", "lambda", "logs", "monitoring", "sagemaker.api"})
 """Endpoints that only roles of the account call, with signed requests: their policy admits no other account.

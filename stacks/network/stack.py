@@ -5,7 +5,7 @@ from constructs import Construct, IDependable
 
 from config import Environment
 from config.model import MANAGED
-from stacks.network.endpoints import PROMETHEUS_ENDPOINT, TRACKING_SERVICE
+from stacks.network.endpoints import ALERTS_ENDPOINT, PROMETHEUS_ENDPOINT, TRACKING_SERVICE
 from stacks.network.existing_vpc import ExistingVpc
 from stacks.network.flow_logs import FlowLogs
 from stacks.network.new_vpc import NewVpc
@@ -51,5 +51,6 @@ def _further_endpoints(environment: Environment) -> list[str]:
     needed = {
         TRACKING_SERVICE: environment.slurm is None and environment.mlflow == MANAGED,
         PROMETHEUS_ENDPOINT: bool(environment.hyperpod_observability),
+        ALERTS_ENDPOINT: environment.alertmanager,
     }
     return [service for service, is_needed in needed.items() if is_needed]

@@ -1,6 +1,9 @@
-"""The topic that receives alarms, and its subscriptions."""
+"""The topic that receives alarms and alerts, its subscriptions, and who may publish."""
+
+from collections.abc import Iterator, Mapping
 
 from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
@@ -8,32 +11,48 @@ from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
 from config.model import Alerts
+from k8s_charts.shared import names
+from stacks.shared.company_key import may_use
+from stacks.shared.irsa import IrsaRole
 
 
 class AlertTopic(Construct):
-    """An encrypted topic that accepts TLS only, and to which only CloudWatch's alarms of this account publish."""
+    """An encrypted topic that accepts TLS only.
+
+    `services` of AWS publish to it for this account (a principal by the statement's id), and roles with a right.
+    """
 
     topic: sns.ITopic
+    key: kms.IKey
 
     def __init__(
-        self, scope: Construct, id: str, *, display_name: str, alerts: Alerts, key: kms.IKey | None = None
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        display_name: str,
+        alerts: Alerts,
+        services: Mapping[str, str],
+        key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, id)
+        # Not SNS's AWS managed key: its policy does not admit CloudWatch and cannot be changed.
+        self.key = key or self._own_key(display_name, services)
         self.topic = sns.Topic(
             self,
             "Topic",
             display_name=display_name,
             enforce_ssl=True,
-            # Not SNS's AWS managed key: its policy does not admit CloudWatch and cannot be changed.
-            master_key=key or self._own_key(display_name),
+            master_key=self.key,
         )
-        self.topic.add_to_resource_policy(self._alarms_may("sns:Publish", resource=self.topic.topic_arn))
+        for statement in self._services_may(services, "sns:Publish", resource=self.topic.topic_arn):
+            self.topic.add_to_resource_policy(statement)
         for email in alerts.emails:
             self.topic.add_subscription(subscriptions.EmailSubscription(email))
         for url in alerts.https:
             self.topic.add_subscription(subscriptions.UrlSubscription(url, protocol=sns.SubscriptionProtocol.HTTPS))
 
-    def _own_key(self, display_name: str) -> kms.IKey:
+    def _own_key(self, display_name: str, services: Mapping[str, str]) -> kms.IKey:
         key = kms.Key(
             self,
             "Key",
@@ -41,14 +60,35 @@ class AlertTopic(Construct):
             enable_key_rotation=True,
             removal_policy=RemovalPolicy.DESTROY,
         )
-        key.add_to_resource_policy(self._alarms_may("kms:Decrypt", "kms:GenerateDataKey*", resource="*"))
+        for statement in self._services_may(services, "kms:Decrypt", "kms:GenerateDataKey*", resource="*"):
+            key.add_to_resource_policy(statement)
         return key
 
-    def _alarms_may(self, *actions: str, resource: str) -> iam.PolicyStatement:
-        return iam.PolicyStatement(
-            sid="Alarms",
-            principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
-            actions=list(actions),
-            resources=[resource],
-            conditions={"StringEquals": {"aws:SourceAccount": Stack.of(self).account}},
-        )
+    def _services_may(self, services: Mapping[str, str], *actions: str, resource: str) -> Iterator[iam.PolicyStatement]:
+        for sid, principal in services.items():
+            yield iam.PolicyStatement(
+                sid=sid,
+                principals=[iam.ServicePrincipal(principal)],
+                actions=list(actions),
+                resources=[resource],
+                conditions={"StringEquals": {"aws:SourceAccount": Stack.of(self).account}},
+            )
+
+
+def publisher_role(scope: Construct, cluster: eks.ICluster, alerts: AlertTopic) -> IrsaRole:
+    """Return the role of Alertmanager, which may publish to this topic only.
+
+    SNS developer guide, "Key management": who publishes to an encrypted topic needs the two rights on its key.
+    """
+    return IrsaRole(
+        scope,
+        "AlertmanagerRole",
+        cluster=cluster,
+        namespace=names.PROMETHEUS_NAMESPACE,
+        service_account=names.ALERTMANAGER,
+        description="Alertmanager: publishes to the topic of alerts",
+        statements=[
+            iam.PolicyStatement(actions=["sns:Publish"], resources=[alerts.topic.topic_arn]),
+            may_use(alerts.key, "sns", "kms:Decrypt", "kms:GenerateDataKey"),
+        ],
+    )

@@ -16,11 +16,12 @@ from k8s_charts.controllers import code as controller_code
 from k8s_charts.helm.images import copy_of, own_repository
 from k8s_charts.image_build.context import context_files, write_context
 from k8s_charts.observability import chart as observability
+from k8s_charts.observability.alertmanager import AlertFacts
 from k8s_charts.ray_objects import ImageBuildFacts, RayFacts, image_build, ray_objects
 from k8s_charts.shared import names
 from k8s_charts.shared.chart import ProjectChart
 from stacks.eks.stack import EksStack
-from stacks.observability.alert_topic import AlertTopic
+from stacks.observability.alert_topic import AlertTopic, publisher_role
 from stacks.observability.container_insights import Alarms, Insights
 from stacks.observability.grafana import GrafanaWorkspace
 from stacks.observability.hyperpod_add_on import HyperPodAddOn
@@ -40,6 +41,7 @@ class RayStack(EnvironmentStack):
             scope, environment=environment, part="ray", purpose="RayClusters, their volume, policies and image"
         )
         cluster = eks.cluster
+        alerts = self._alert_topic(environment)
         facts = RayFacts(
             file_system=storage.file_system,
             ray_role_arn=ray_role(
@@ -51,6 +53,7 @@ class RayStack(EnvironmentStack):
                 tracking_server=naming.tracking_server_arn(environment) if environment.mlflow == MANAGED else None,
             ).arn,
             image_build=self._image_build(environment, storage.image_repository, cluster),
+            alerts=self._alertmanager(alerts, cluster) if alerts and environment.alertmanager else None,
         )
         objects = ray_objects(environment, facts)
 
@@ -85,7 +88,7 @@ class RayStack(EnvironmentStack):
             manifest(self, "Viewers", cluster=cluster, chart=objects.viewers, after=before)
         if objects.observability:
             self._observe(objects.observability, cluster, after=namespace)
-        self._observe_with_aws(environment, cluster, storage)
+        self._observe_with_aws(environment, cluster, storage, alerts)
         for wanted in environment.ray.clusters:
             ray_cluster = manifest(
                 self, f"RayCluster-{wanted.name}", cluster=cluster, chart=objects.clusters[wanted.name]
@@ -109,6 +112,8 @@ class RayStack(EnvironmentStack):
         if "gpu-namespace" in charts:
             own = manifest(self, "GpuMetricsNamespace", cluster=cluster, chart=charts["gpu-namespace"], after=before)
             before = manifest(self, "GpuMetricsPolicies", cluster=cluster, chart=charts["gpu-policies"], after=own)
+        if chart := charts.get("alertmanager"):
+            manifest(self, "Alertmanager", cluster=cluster, chart=chart, after=policies)
         object_release(
             self,
             "Observability",
@@ -119,7 +124,21 @@ class RayStack(EnvironmentStack):
             after=before,
         )
 
-    def _observe_with_aws(self, environment: Environment, cluster: eks.ICluster, storage: StorageStack) -> None:
+    def _alert_topic(self, environment: Environment) -> AlertTopic | None:
+        if not (environment.container_insights or environment.alertmanager):
+            return None
+        name = f"Alerts of {naming.eks_cluster(environment)}"
+        wanted = environment.observability.alerts
+        services = {"Alarms": "cloudwatch.amazonaws.com"} if environment.container_insights else {}
+        return AlertTopic(self, "Alerts", display_name=name, alerts=wanted, services=services, key=self.company_key)
+
+    def _alertmanager(self, alerts: AlertTopic, cluster: eks.ICluster) -> AlertFacts:
+        role = publisher_role(self, cluster, alerts)
+        return AlertFacts(topic_arn=alerts.topic.topic_arn, role_arn=role.arn)
+
+    def _observe_with_aws(
+        self, environment: Environment, cluster: eks.ICluster, storage: StorageStack, alerts: AlertTopic | None
+    ) -> None:
         wanted, name = environment.observability, naming.eks_cluster(environment)
         if wanted.hyperpod:
             alias = naming.named(environment, "metrics")
@@ -133,15 +152,12 @@ class RayStack(EnvironmentStack):
                     settings=wanted.hyperpod.grafana,
                     key=self.company_key,
                 )
-        if wanted.container_insights is None:
+        if wanted.container_insights is None or alerts is None:
             return
         Insights(self, "ContainerInsights", cluster=cluster, cluster_name=name, settings=wanted.container_insights)
-        topic = AlertTopic(
-            self, "Alerts", display_name=f"Alerts of {name}", alerts=wanted.alerts, key=self.company_key
-        ).topic
         file_system = storage.file_system.id if storage.file_system else ""
         dimensions = {"ClusterName": name, "FileSystemId": file_system}
-        Alarms(self, "Alarms", environment=environment, topic=topic, dimensions=dimensions)
+        Alarms(self, "Alarms", environment=environment, topic=alerts.topic, dimensions=dimensions)
 
     def _image_build(
         self, environment: Environment, repository: ecr.IRepository | None, cluster: eks.ICluster

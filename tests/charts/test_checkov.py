@@ -25,7 +25,8 @@ def objects() -> Iterator[tuple[Path, list[Object]]]:
     RayCluster's annotations.
     """
     rendered = {file: text for name in available() for file, text in render(load(name)).items()}
-    rendered |= {file: text for file, text in render(with_in_cluster(load("dev"))).items() if file not in rendered}
+    observed = render(with_in_cluster(load("dev"), alertmanager=True))
+    rendered |= {file: text for file, text in observed.items() if file not in rendered}
     for file, text in sorted(rendered.items()):
         read = [item for item in yaml.safe_load_all(text) if "kind" in item]
         pods = [pod for item in read if item["kind"] == "RayCluster" for pod in ray_pods(item)]

@@ -5,7 +5,7 @@ import pytest
 from config import Environment, available, load
 from config.model import AwsRay, TieredStorage
 from k8s_charts.shared.names import CHECKPOINTS_HOST
-from ops.isolation.plan import GPU_EXPORTER_HOST, PROMETHEUS_HOST, Head, plan
+from ops.isolation.plan import ALERTMANAGER_HOST, GPU_EXPORTER_HOST, PROMETHEUS_HOST, Head, plan
 from tests.charts.support.connection_table import (
     RAY_PORTS,
     Connection,
@@ -26,7 +26,7 @@ def matrix(request: pytest.FixtureRequest) -> Matrix:
     if request.param in AWS_RAY:
         return Matrix(with_aws_ray(with_two_ray_clusters(load("dev")), request.param))
     if request.param == "in_cluster":
-        return Matrix(with_in_cluster(with_two_ray_clusters(load("dev"))))
+        return Matrix(with_in_cluster(with_two_ray_clusters(load("dev")), alertmanager=True))
     return Matrix(with_two_ray_clusters(load(request.param)))
 
 
@@ -79,7 +79,7 @@ def test_every_namespace_denies_what_nothing_allows(matrix: Matrix) -> None:
 
 def test_every_policy_is_needed() -> None:
     """Therefore, the test of the table detects the loss of any policy."""
-    matrix = Matrix(with_in_cluster(with_aws_ray(with_two_ray_clusters(load("dev")), *AWS_RAY)))
+    matrix = Matrix(with_in_cluster(with_aws_ray(with_two_ray_clusters(load("dev")), *AWS_RAY), alertmanager=True))
     expected, surplus = matrix.allowed(), []
     for policy in matrix.policies:
         others = [other for other in matrix.policies if other is not policy]
@@ -121,7 +121,9 @@ def test_memory_tier_of_the_cluster_is_reachable_without_a_further_key() -> None
 
 
 @pytest.mark.parametrize(
-    "dev", [load("dev"), with_in_cluster(with_aws_ray(load("dev"), *AWS_RAY))], ids=["nothing", "every-key"]
+    "dev",
+    [load("dev"), with_in_cluster(with_aws_ray(load("dev"), *AWS_RAY), alertmanager=True)],
+    ids=["nothing", "every-key"],
 )
 def test_the_check_of_a_live_cluster_expects_what_the_policies_say(dev: Environment) -> None:
     matrix = Matrix(dev)
@@ -130,6 +132,7 @@ def test_the_check_of_a_live_cluster_expects_what_the_policies_say(dev: Environm
         "node": matrix.pods["another-node"],
         PROMETHEUS_HOST: matrix.pods["prometheus"],
         GPU_EXPORTER_HOST: matrix.pods.get("gpu-exporter", matrix.pods["stranger"]),
+        ALERTMANAGER_HOST: matrix.pods.get("alertmanager", Pod(None)),
         CHECKPOINTS_HOST: matrix.pods["checkpoints"],
         "kubernetes.default.svc.cluster.local": matrix.pods["api-server"],
         "169.254.169.254": Pod(None, address="169.254.169.254"),

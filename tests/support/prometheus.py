@@ -1,6 +1,7 @@
-"""A real Prometheus for tests, and answers to PromQL."""
+"""A real Prometheus and a real Alertmanager for tests, and answers to PromQL."""
 
 import json
+import os
 import subprocess
 import time
 import urllib.parse
@@ -9,21 +10,24 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from embedded_account.machine.processes import free_port
-from rehearsal.prometheus import UnavailableError, ensure
+from rehearsal.prometheus import ALERTMANAGER, PROMETHEUS, UnavailableError, ensure
 from tests.support.waiting import wait_until
 
+# Debian's build reads its templates below /usr/share, where nothing may be installed.
+_IN_NAMESPACE: Final = ("unshare", "--map-root-user", "--mount")
 
-def programs() -> dict[str, Path]:
-    """Return Prometheus and promtool; skip the test where apt cannot fetch them."""
+
+def programs(package: str = PROMETHEUS) -> dict[str, Path]:
+    """Return the programs of Debian's package by name; skip the test where apt cannot fetch it."""
     try:
-        return ensure()
+        return ensure(package)
     except UnavailableError as error:
-        pytest.skip(f"Debian's package prometheus cannot be had: {error}")
+        pytest.skip(f"Debian's package {package} cannot be had: {error}")
 
 
 @dataclass(frozen=True)
@@ -66,18 +70,52 @@ def running(files: Mapping[str, str], folder: Path) -> Iterator[Prometheus]:
         "--log.level=warn",
     ]
     prometheus = Prometheus(f"http://127.0.0.1:{port}")
-    with (folder / "log").open("w") as log, subprocess.Popen(argv, stdout=log, stderr=log) as process:
+    with _serving(argv, prometheus.address, folder, {}):
+        yield prometheus
+
+
+@contextmanager
+def running_alertmanager(text: str, folder: Path, variables: Mapping[str, str]) -> Iterator[str]:
+    """Run Alertmanager with this configuration and environment until the block ends; yield its HOST:PORT."""
+    (folder / "alertmanager.yaml").write_text(text)
+    address = f"127.0.0.1:{free_port()}"
+    program = programs(ALERTMANAGER)[ALERTMANAGER]
+    _require_namespaces()
+    argv = [
+        *_IN_NAMESPACE,
+        *("sh", "-c", 'mount --bind "$0" /usr/share && exec "$@"', str(program.parents[1] / "share")),
+        str(program),
+        f"--config.file={folder / 'alertmanager.yaml'}",
+        f"--storage.path={folder / 'data'}",
+        f"--web.listen-address={address}",
+        "--cluster.listen-address=",
+    ]
+    with _serving(argv, f"http://{address}", folder, variables):
+        yield address
+
+
+def _require_namespaces() -> None:
+    refused = subprocess.run([*_IN_NAMESPACE, "true"], capture_output=True, text=True, check=False)
+    if refused.returncode:
+        pytest.skip(f"Debian's Alertmanager needs a mount namespace: {refused.stderr.strip()}")
+
+
+@contextmanager
+def _serving(argv: list[str], address: str, folder: Path, variables: Mapping[str, str]) -> Iterator[None]:
+    """Run a program of Prometheus until the block ends; the block begins when the program is ready."""
+    own = {**os.environ, **variables}
+    with (folder / "log").open("w") as log, subprocess.Popen(argv, stdout=log, stderr=log, env=own) as process:
         try:
-            wait_until(lambda: _is_ready(prometheus, process, folder), "Prometheus")
-            yield prometheus
+            wait_until(lambda: _is_ready(address, process, folder), f"an answer of {address}")
+            yield
         finally:
             process.terminate()
 
 
-def _is_ready(prometheus: Prometheus, process: "subprocess.Popen[bytes]", folder: Path) -> bool:
+def _is_ready(address: str, process: "subprocess.Popen[bytes]", folder: Path) -> bool:
     assert process.poll() is None, (folder / "log").read_text()
     try:
-        with urllib.request.urlopen(f"{prometheus.address}/-/ready"):  # noqa: S310 - this test's own Prometheus
+        with urllib.request.urlopen(f"{address}/-/ready"):  # noqa: S310 - this test's own program
             return True
     except OSError:
         time.sleep(0.1)

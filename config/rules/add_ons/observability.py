@@ -13,9 +13,10 @@ _LEAST_VCPUS: Final = 16
 
 @error("V99")
 def parts_have_what_they_need(environment: Environment) -> Iterator[Violation]:
-    """Require `container_insights` beside `alerts`, each receiver once, and a 4xlarge node for `hyperpod`.
+    """Require a part that alerts beside receivers, each receiver once, and a 4xlarge node for `hyperpod`.
 
-    Why: only its alarms publish. Two equal subscriptions are one. The add-on's pods stay pending on smaller nodes.
+    Why: only `in_cluster` and `container_insights` alert. Two equal subscriptions are one. The add-on's pods stay
+    pending on smaller nodes.
     Source: SNS API reference, Subscribe; SageMaker AI developer guide, hyperpod-observability-addon-setup.
     Example: observability: {alerts: {emails: [ml-platform@example.com]}}
     """
@@ -32,7 +33,8 @@ def _alerts(environment: Environment) -> Iterator[Violation]:
     wanted = environment.observability.alerts
     for key, receivers in (("emails", wanted.emails), ("https", wanted.https)):
         path = f"observability.alerts.{key}"
-        if receivers and not environment.container_insights:
-            reason = "nothing sends alerts without observability.container_insights"
-            yield Violation(path, reason, "alerts beside container_insights", "add container_insights: {}")
+        if receivers and not (environment.alertmanager or environment.container_insights):
+            reason = "nothing sends alerts"
+            allowed = "alerts beside in_cluster or container_insights"
+            yield Violation(path, reason, allowed, "add in_cluster: {} or container_insights: {}")
         yield from same_names(path, receivers, key="")

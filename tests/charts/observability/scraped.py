@@ -22,7 +22,7 @@ from embedded_account.kubernetes import pki
 from k8s_charts.observability.scrape import DCGM_JOB, configuration
 from k8s_charts.shared.names import DCGM_EXPORTER, DCGM_PORT, JOB_SUPERVISOR, METRICS_PORT, REAPER
 from tests.support import fake_kubernetes
-from tests.support.fake_kubernetes import JOBS, LEASES, NODES, FakeKubernetes
+from tests.support.fake_kubernetes import BUILDS, JOBS, LEASES, NODES, FakeKubernetes
 
 SAMPLES = Path(__file__).parent / "samples"
 SCRAPED = {"ray", JOB_SUPERVISOR, "reaper", "kuberay", "exporter", DCGM_JOB}
@@ -76,7 +76,11 @@ def cluster(folder: Path) -> Iterator[dict[str, int]]:
     with ExitStack() as stack:
         fake = stack.enter_context(fake_kubernetes.serve(keys, folder / "account"))
         _fill(fake)
-        exporter, reaped, supervised = Exporter(fake.cluster, namespace="ray"), Metrics(), Metrics()
+        exporter, reaped, supervised = (
+            Exporter(fake.cluster, namespace="ray", builds="image-build"),
+            Metrics(),
+            Metrics(),
+        )
         reaper = Reaper(fake.cluster, reaped, namespace="ray", unready_seconds=30, dry_run=False)
         _supervisor(fake.cluster, supervised)
         exporter.start()
@@ -115,7 +119,7 @@ def _with_pods(job: dict[str, Any], ports: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _fill(fake: FakeKubernetes) -> None:
-    fake.live |= {LEASES, NODES}
+    fake.live |= {LEASES, NODES, BUILDS}
     now = datetime.now(UTC).isoformat()
     figures = {"step": 120.0, "steps_per_second": 2.5, "goodput": 93.1}
     state = asdict(State(attempt=1, progress=100, progress_at=now, figures=figures))
@@ -123,6 +127,7 @@ def _fill(fake: FakeKubernetes) -> None:
     fake.put(LEASES, {"metadata": metadata, "spec": {"renewTime": now}})
     job = {"name": "train-1", "uid": "1", "creationTimestamp": now, "resourceVersion": "1"}
     fake.put(JOBS, {"metadata": job})
+    fake.put(BUILDS, {"metadata": {"name": "ray-image-1", "creationTimestamp": now}, "status": {}})
     prefix = "sagemaker.amazonaws.com"
     labels = {
         f"{prefix}/instance-group-name": "gpus",

@@ -42,6 +42,7 @@ def healthy(**changes: str) -> Series:
         "DCGM_EXP_XID_ERRORS_COUNT": f"0x{MINUTES}",
         "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": f"0x{MINUTES}",
         "DCGM_FI_DEV_ROW_REMAP_FAILURE": f"0x{MINUTES}",
+        "ray_image_build_failed": f"0x{MINUTES}",
     }
     return usual | changes
 
@@ -55,6 +56,8 @@ def named(series: str) -> str:
         return name + GPU % status
     if name.startswith("up"):
         return f'up{{job="{name[3:-1]}"}}'
+    if name == "ray_image_build_failed":
+        return f'{name}{{build="ray-image-1"}}'
     if name.startswith("ray_run"):
         return name + RUN
     return name + (HEALTH % status if status else NODE if name.startswith("hyperpod") else '{pod="ray-reaper-0"}')
@@ -88,6 +91,7 @@ FAULTS: dict[str, Series] = {
     "EccUncorrectable": healthy(DCGM_FI_DEV_ECC_DBE_VOL_TOTAL="0x60 2x180"),
     "RowRemapFailed": healthy(DCGM_FI_DEV_ROW_REMAP_FAILURE="0x60 1x180"),
     "GpuExporterDown": healthy(**{"up{dcgm}": "1x60 0x180"}),
+    "ImageBuildFailed": healthy(ray_image_build_failed="0x60 1x180"),
 }
 """What each alert is for."""
 

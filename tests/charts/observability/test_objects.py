@@ -1,6 +1,7 @@
 """The objects of Prometheus and Grafana: names that Ray knows, minimal rights, system nodes, and nothing if off."""
 
 import json
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -9,19 +10,24 @@ import yaml
 
 from config import Environment, load
 from config.estimates.costs import estimate
-from config.facts.versions import DCGM_EXPORTER_IMAGE, GRAFANA_IMAGE, PROMETHEUS_IMAGE
+from config.facts.versions import ALERTMANAGER_IMAGE, DCGM_EXPORTER_IMAGE, GRAFANA_IMAGE, PROMETHEUS_IMAGE
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
-from config.model import InCluster, Observability
+from config.model import Alerts, InCluster, Observability
 from k8s_charts.helm.images import public_images, pushed_copy
+from k8s_charts.observability.alertmanager import AlertFacts
 from k8s_charts.ray.pods import DASHBOARD_ENV
 from k8s_charts.ray_objects import ray_objects
 from k8s_charts.shared.names import PROMETHEUS_NAMESPACE
+from k8s_charts.shared.service_account import ROLE_ANNOTATION
 from ops.render.manifests import render
 from tests.charts.support.facts import RAY_FACTS, Object
 
 
-def observed(name: str = "dev", **settings: Any) -> Environment:
-    return load(name).model_copy(update={"observability": Observability(in_cluster=InCluster(**settings))})
+def observed(
+    name: str = "dev", *, emails: tuple[str, ...] = ("ml-platform@example.com",), **settings: Any
+) -> Environment:
+    wanted = Observability(in_cluster=InCluster(**settings), alerts=Alerts(emails=emails))
+    return load(name).model_copy(update={"observability": wanted})
 
 
 @cache
@@ -49,11 +55,41 @@ def pods() -> dict[str, Object]:
 def test_an_environment_without_the_key_has_none_of_the_objects_and_its_other_objects_are_the_same(name: str) -> None:
     off, on = render(load(name)), render(observed(name))
     added = {str(path) for path in on.keys() - off.keys()}
-    parts = ("namespace", "policies", "programs", "gpu-namespace", "gpu-policies")
+    parts = ("alertmanager", "namespace", "policies", "programs", "gpu-namespace", "gpu-policies")
     assert added == {f"{name}/ray/observability/{part}.yaml" for part in parts}
     changed = {path.name for path in off if off[path] != on[path]}
     # The supervisors of runs are scraped, viewers may look, and workers leave room for the GPUs' exporter.
     assert changed <= {"policies.yaml", "viewers.yaml", "rayml.yaml"}
+
+
+def test_without_receivers_nothing_of_alertmanager_is_there() -> None:
+    files = {path.name: text for path, text in render(observed(emails=())).items() if "observability" in path.parts}
+    assert files.keys() == {"namespace.yaml", "policies.yaml", "programs.yaml"}
+    assert not [name for name, text in files.items() if "alertmanager" in text]
+    assert ALERTMANAGER_IMAGE not in {image.image for image in public_images(observed(emails=()))}
+
+
+def test_alertmanager_without_a_topic_is_refused() -> None:
+    with pytest.raises(ValueError, match="dev: Alertmanager needs a topic and a role"):
+        ray_objects(observed(), replace(RAY_FACTS, alerts=None))
+
+
+def test_only_alertmanagers_account_has_a_role_and_another_topic_restarts_it() -> None:
+    roles = {name: item["metadata"].get("annotations", {}) for name, item in of_kind("ServiceAccount").items()}
+    assert RAY_FACTS.alerts
+    assert roles == {"prometheus": {}, "grafana": {}, "alertmanager": {ROLE_ANNOTATION: RAY_FACTS.alerts.role_arn}}
+
+    def read(topic: str) -> str:
+        facts = replace(RAY_FACTS, alerts=AlertFacts(topic, "role"))
+        [pod] = [
+            item["spec"]["template"]
+            for item in ray_objects(observed(), facts).observability["alertmanager"].to_json()
+            if item["kind"] == "Deployment"
+        ]
+        return str(pod["metadata"]["annotations"]["ray-on-hyperpod/configuration"])
+
+    one, other = read("${Token[TOPIC.1]}"), read("${Token[TOPIC.2]}")
+    assert one.replace("TOPIC.1", "TOPIC.2") == other != one
 
 
 def test_rays_dashboard_finds_both_at_the_addresses_that_its_head_knows() -> None:
@@ -63,6 +99,7 @@ def test_rays_dashboard_finds_both_at_the_addresses_that_its_head_knows() -> Non
         if "/" not in name
         for port in item["spec"]["ports"]
     }
+    assert services.pop("http://alertmanager.prometheus-system.svc:9093") == 9093
     assert services == {DASHBOARD_ENV["RAY_PROMETHEUS_HOST"]: 9090, DASHBOARD_ENV["RAY_GRAFANA_HOST"]: 3000}
 
 
@@ -101,6 +138,7 @@ def test_prometheus_reads_pods_leases_and_nodes_and_submitters_open_grafana_and_
         "ray/prometheus": [("pods", "get", "list", "watch"), ("leases", "list", "watch")],
         "kuberay/prometheus": [("pods", "get", "list", "watch")],
         "gpu-metrics/prometheus": [("pods", "get", "list", "watch")],
+        "image-build/prometheus": [("jobs", "list", "watch")],
         "prometheus-system-prometheus": [("nodes", "list", "watch")],
     }
     bindings = of_kind("RoleBinding") | of_kind("ClusterRoleBinding")
@@ -109,7 +147,7 @@ def test_prometheus_reads_pods_leases_and_nodes_and_submitters_open_grafana_and_
     subjects = [subject for item in bindings.values() for subject in item["subjects"]]
     account = {"kind": "ServiceAccount", "name": "prometheus", "namespace": PROMETHEUS_NAMESPACE}
     assert subjects == [account] * 4
-    assert not pods()["grafana"]["automountServiceAccountToken"]
+    assert not any(pods()[name]["automountServiceAccountToken"] for name in ("grafana", "alertmanager"))
 
 
 @pytest.mark.parametrize("gib", [10, 40])
@@ -148,11 +186,11 @@ def test_files_of_config_maps_are_json_or_yaml_and_fit_into_one_object() -> None
 
 def test_images_have_a_digest_and_a_copy_is_pushed_by_its_tag() -> None:
     on = {image.image for image in public_images(observed())} - {image.image for image in public_images(load("dev"))}
-    assert on == {PROMETHEUS_IMAGE, GRAFANA_IMAGE, DCGM_EXPORTER_IMAGE}
+    assert on == {PROMETHEUS_IMAGE, GRAFANA_IMAGE, ALERTMANAGER_IMAGE, DCGM_EXPORTER_IMAGE}
     assert {image.rpartition("@")[2].partition(":")[0] for image in on} == {"sha256"}
     assert pushed_copy(GRAFANA_IMAGE, "mirror.example.com/a") == "mirror.example.com/a/grafana/grafana:12.1.0"
 
 
-def test_costs_name_both_and_the_system_nodes_that_pay_for_them() -> None:
+def test_costs_name_all_three_and_the_system_nodes_that_pay_for_them() -> None:
     [added] = set(estimate(observed())) - set(estimate(load("dev")))
-    assert (added.what, added.usd_per_hour) == ("Prometheus and Grafana: on the system nodes", 0.0)
+    assert (added.what, added.usd_per_hour) == ("Prometheus, Grafana and Alertmanager: on the system nodes", 0.0)

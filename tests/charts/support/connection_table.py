@@ -5,7 +5,7 @@ from ipaddress import ip_address
 from itertools import product
 
 from config import Environment
-from config.model import AwsRay, InCluster, Observability
+from config.model import Alerts, AwsRay, InCluster, Observability
 from k8s_charts.platform_objects import platform_objects
 from k8s_charts.ray_objects import ray_objects
 from k8s_charts.shared.chart import ProjectChart
@@ -31,7 +31,7 @@ from tests.charts.support.network_policies import INTERNET, Pod
 TABLE = (REPOSITORY / "docs" / "explain" / "isolation.md").read_text().partition("```table\n")[2].partition("```")[0]
 
 RAY_PORTS = (6379, 8000, 8265, 10001, 44217, 52365)
-PORTS = (22, 53, 80, 443, 3000, 5000, 8080, 8082, 8889, 9090, 9200, 9400, 10250, 12345, *RAY_PORTS)
+PORTS = (22, 53, 80, 443, 3000, 5000, 8080, 8082, 8889, 9090, 9093, 9200, 9400, 10250, 12345, *RAY_PORTS)
 
 Connection = tuple[str, str, int, str]
 """Source, target, port, protocol."""
@@ -49,9 +49,10 @@ def with_aws_ray(environment: Environment, *keys: str) -> Environment:
     return environment.model_copy(update={"aws_ray": AwsRay(**dict.fromkeys(keys, True))})
 
 
-def with_in_cluster(environment: Environment) -> Environment:
-    """Return the environment with Prometheus and Grafana."""
-    return environment.model_copy(update={"observability": Observability(in_cluster=InCluster())})
+def with_in_cluster(environment: Environment, *, alertmanager: bool = False) -> Environment:
+    """Return the environment with Prometheus and Grafana, and with a receiver of alerts if asked."""
+    alerts = Alerts(emails=("ml-platform@example.com",) if alertmanager else ())
+    return environment.model_copy(update={"observability": Observability(in_cluster=InCluster(), alerts=alerts)})
 
 
 class Matrix:
@@ -61,6 +62,7 @@ class Matrix:
         self.objects = _objects(environment)
         switches = [*environment.aws_ray, *environment.observability]
         switches += [("mlflow", enabled("mlflow", environment)), ("gpus", enabled("gpus", environment))]
+        switches += [("alertmanager", environment.alertmanager)]
         self._keys = {key if on else f"no {key}" for key, on in switches}
         network = environment.network
         self._node_subnets = [network.node_subnet(n) for n in range(len(network.node_zones))]
@@ -122,7 +124,7 @@ class Matrix:
             "kuberay-pod": Pod(operators),
             "prometheus": Pod(PROMETHEUS_NAMESPACE, {"app.kubernetes.io/name": "prometheus"}),
             "grafana": Pod(PROMETHEUS_NAMESPACE, {"app.kubernetes.io/name": "grafana"}),
-            **({"monitoring-pod": Pod(PROMETHEUS_NAMESPACE)} if PROMETHEUS_NAMESPACE in self.namespaces else {}),
+            **(_further_monitoring_pods() if PROMETHEUS_NAMESPACE in self.namespaces else {}),
             **(self._gpu_pods() if GPU_METRICS_NAMESPACE in self.namespaces else {}),
             "checkpoints": Pod(HYPERPOD_NAMESPACE, {"app": "ai-toolkit"}),
             "collector": Pod(OBSERVABILITY_NAMESPACE, {"app": "collector"}),
@@ -153,6 +155,12 @@ class Matrix:
         # Pods of another namespace with the same labels.
         roles = ("rayml-head", "submitter", "operator", "prometheus", "checkpoints", "collector", "dns")
         return found | {f"false-{role}": replace(found[role], namespace="default") for role in roles}
+
+
+def _further_monitoring_pods() -> dict[str, Pod]:
+    """Return the pods that are only in a namespace of the project's own."""
+    alertmanager = Pod(PROMETHEUS_NAMESPACE, {"app.kubernetes.io/name": "alertmanager"})
+    return {"monitoring-pod": Pod(PROMETHEUS_NAMESPACE), "alertmanager": alertmanager}
 
 
 def _objects(environment: Environment) -> list[Object]:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from k8s_charts.observability.alertmanager import AlertFacts
 from k8s_charts.platform_objects import PlatformFacts
 from k8s_charts.ray_objects import ImageBuildFacts, RayFacts
 from k8s_charts.storage.volumes import FileSystemAddress
@@ -18,4 +19,5 @@ RAY_FACTS = RayFacts(
     file_system=FILE_SYSTEM,
     ray_role_arn="arn:aws:iam::111122223333:role/ray",
     image_build=ImageBuildFacts("arn:aws:iam::111122223333:role/builder", "s3://bucket/context.zip"),
+    alerts=AlertFacts("arn:aws:sns:us-west-2:111122223333:alerts", "arn:aws:iam::111122223333:role/alertmanager"),
 )

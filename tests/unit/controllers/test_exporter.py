@@ -12,7 +12,7 @@ from controllers.job_run import State
 from controllers.lease import STATE, TRAINS
 from controllers.observability.exporter import GAUGES, Exporter
 from controllers.telemetry import serve
-from tests.support.fake_kubernetes import LEASES, NODES, FakeKubernetes, Object
+from tests.support.fake_kubernetes import BUILDS, LEASES, NODES, FakeKubernetes, Object
 from tests.support.waiting import wait_until
 
 SAVED = "2026-11-01T10:00:00+00:00"
@@ -35,8 +35,8 @@ def a_node(name: str, *, ready: str = "True", **labels: str) -> Object:
 @pytest.fixture
 def exporter(kubernetes: FakeKubernetes) -> Iterator[Exporter]:
     """Return an exporter that starts with what the test puts into the fake API server."""
-    kubernetes.live |= {LEASES, NODES}
-    made = Exporter(kubernetes.cluster, namespace="ray")
+    kubernetes.live |= {LEASES, NODES, BUILDS}
+    made = Exporter(kubernetes.cluster, namespace="ray", builds="image-build")
     yield made
     made.stop()
 
@@ -106,6 +106,35 @@ def test_a_node_that_is_not_ready_or_silent_is_not_ready_and_system_nodes_are_le
     kubernetes.put(NODES, a_node("system"))
     found = {key: value for key, value in exported(exporter).items() if key.startswith("hyperpod_")}
     assert found == {'hyperpod_node_ready{node="hyperpod-i-0",instance_group="gpus"}': 0}
+
+
+@pytest.mark.parametrize(
+    ("newest", "failed"),
+    [
+        ({}, 0),
+        ({"conditions": [{"type": "Complete", "status": "True"}]}, 0),
+        ({"conditions": [{"type": "Failed", "status": "False"}]}, 0),
+        ({"conditions": [{"type": "FailureTarget", "status": "True"}, {"type": "Failed", "status": "True"}]}, 1),
+    ],
+)
+def test_only_the_newest_build_of_the_image_counts(
+    kubernetes: FakeKubernetes, exporter: Exporter, newest: Object, failed: int
+) -> None:
+    over = {"conditions": [{"type": "Failed", "status": "True"}]}
+    for name, hour, status in (("first", 9, over), ("again", 10, newest)):
+        metadata = {"name": name, "creationTimestamp": f"2026-11-01T{hour:02}:00:00Z"}
+        kubernetes.put(BUILDS, {"metadata": metadata, "status": status})
+    found = {key: value for key, value in exported(exporter).items() if key.startswith("ray_image")}
+    assert found == {'ray_image_build_failed{build="again"}': failed}
+
+
+def test_without_a_namespace_of_builds_none_is_asked_for(kubernetes: FakeKubernetes) -> None:
+    kubernetes.live |= {LEASES, NODES, BUILDS}
+    kubernetes.put(BUILDS, {"metadata": {"name": "other"}})
+    exporter = Exporter(kubernetes.cluster, namespace="ray")
+    assert "ray_image_build_failed" not in str(exported(exporter))
+    exporter.stop()
+    assert not kubernetes.asked("GET", BUILDS)
 
 
 def test_gauges_follow_the_objects(kubernetes: FakeKubernetes, exporter: Exporter) -> None:

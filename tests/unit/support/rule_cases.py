@@ -797,9 +797,12 @@ CASES: Final[dict[str, list[Case]]] = {
         *(
             Case(
                 {"observability": {"alerts": {key: [receiver]}}},
-                {"observability": {"alerts": {key: [receiver]}, "container_insights": {}}},
+                {"observability": {"alerts": {key: [receiver]}, part: {}}},
             )
-            for key, receiver in (("emails", "ml@example.com"), ("https", "https://alerts.example.com"))
+            for key, receiver, part in (
+                ("emails", "ml@example.com", "container_insights"),
+                ("https", "https://alerts.example.com", "in_cluster"),
+            )
         ),
         Case(
             {"observability.alerts": {"emails": ["ml@example.com", "ml@example.com"]}},

@@ -72,6 +72,7 @@ RESOURCES: Final[Mapping[str, Mapping[str, str]]] = {
         "DescribeTrainingPlan": "training-plan/{TrainingPlanName}",
         **_same(_ON_TRACKING_SERVERS, "mlflow-tracking-server/{TrackingServerName}"),
     },
+    "sns": {"Publish": "{TopicArn}"},
     "ssm": {
         **_same("DeleteParameter GetParameter PutParameter", "parameter/{Name}"),
         "GetParameters": "parameter/{Names}",

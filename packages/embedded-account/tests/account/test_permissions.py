@@ -278,6 +278,21 @@ def test_encrypted_objects_need_rights_on_their_key_through_s3(people: People, c
     refused(writer.create_multipart_upload, "kms:Decrypt", key, Bucket="data", Key="a")
 
 
+def test_publishing_to_an_encrypted_topic_needs_the_topic_and_its_key(people: People, clients: Clients) -> None:
+    key: str = clients("kms").create_key()["KeyMetadata"]["Arn"]
+    sns = clients("sns")
+    topic, other = (
+        sns.create_topic(Name=name, Attributes={"KmsMasterKeyId": key})["TopicArn"] for name in ("own", "other")
+    )
+    publish, rights = statement("sns:Publish", topic), ["kms:Decrypt", "kms:GenerateDataKey"]
+    through = {"StringEquals": {"kms:ViaService": f"sns.{REGION}.amazonaws.com"}}
+    poor = people.make("no-key", publish)("sns")
+    refused(poor.publish, "kms:Decrypt", key, TopicArn=topic, Message="a")
+    publisher = people.make("publisher", publish, statement(rights, key, Condition=through))("sns")
+    assert publisher.publish(TopicArn=topic, Message="a")["MessageId"]
+    refused(publisher.publish, "sns:Publish", other, TopicArn=other, Message="a")
+
+
 def test_a_keys_policy_and_state_are_read_with_rights_on_this_key_only(people: People, clients: Clients) -> None:
     own, other = (clients("kms").create_key()["KeyMetadata"]["Arn"] for _ in range(2))
     kms = people.make("reads-key", statement(["kms:DescribeKey", "kms:GetKeyPolicy"], own))("kms")
