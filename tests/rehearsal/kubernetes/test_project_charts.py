@@ -33,10 +33,7 @@ SYSTEM_NODE = {"cpu": "3920m", "memory": "14Gi", "pods": "58", "ephemeral-storag
 
 
 class Deployment:
-    """Applies charts and releases as CDK's own functions do: strictly, created rather than adopted.
-
-    kubectl gets all charts of a call at once, in their order: its start takes longer than a chart.
-    """
+    """Applies charts and releases as CDK's own functions do: strictly, created rather than adopted."""
 
     def __init__(self, control_plane: ControlPlane, charts: Path) -> None:
         self.kubectl = Kubectl(control_plane)
@@ -44,16 +41,14 @@ class Deployment:
         self._control_plane = control_plane
         self._charts = charts
 
-    def create(self, *charts: ProjectChart) -> None:
-        create = ("kubectl", "create", "--save-config", "--validate=strict", "-f", "-")
-        self.warnings += self._run(*create, text=_text(*charts))
+    def create(self, chart: ProjectChart) -> None:
+        self.warnings += self._run("kubectl", "create", "--save-config", "--validate=strict", "-f", "-", chart=chart)
 
-    def difference(self, *charts: ProjectChart) -> str:
-        return self.kubectl("diff", "-f", "-", stdin=_text(*charts))
+    def differs(self, chart: ProjectChart) -> bool:
+        return bool(self.kubectl("diff", "-f", "-", stdin=_text(chart)))
 
-    def delete(self, *charts: ProjectChart) -> None:
-        """Delete the objects, and wait until all are gone."""
-        self._run("kubectl", "delete", KUBECTL_PATIENCE, "-f", "-", text=_text(*charts))
+    def delete(self, chart: ProjectChart) -> None:
+        self._run("kubectl", "delete", KUBECTL_PATIENCE, "-f", "-", chart=chart)
 
     def install(self, release: HelmRelease) -> None:
         values = self._control_plane.directory / f"{release.name}.json"
@@ -74,9 +69,10 @@ class Deployment:
     def uninstall_code(self) -> None:
         helm(self._control_plane, "uninstall", code.RELEASE, "--namespace=kuberay")
 
-    def _run(self, program: str, *arguments: str, text: str | None = None) -> list[str]:
+    def _run(self, program: str, *arguments: str, chart: ProjectChart | None = None) -> list[str]:
         argv = [str(self._control_plane.binaries[program]), f"--kubeconfig={self._control_plane.admin_kubeconfig}"]
         environment = {"HOME": str(self._control_plane.directory), "PATH": "/usr/bin:/bin"}
+        text = _text(chart) if chart else None
         done = subprocess.run(
             [*argv, *arguments], input=text, env=environment, capture_output=True, text=True, check=False
         )
@@ -84,9 +80,8 @@ class Deployment:
         return [line for line in done.stderr.splitlines() if "Warning" in line]
 
 
-def _text(*charts: ProjectChart) -> str:
-    items = [item for chart in charts for item in chart.to_json()]
-    return json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+def _text(chart: ProjectChart) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": chart.to_json()})
 
 
 @pytest.fixture(scope="module")
@@ -123,12 +118,15 @@ def deployment(
         deployment.install(hyperpod_dependencies_release(region=dev.region))
         deployment.create(platform.fsx_csi_account)
         deployment.install(platform.fsx_csi)
-        deployment.create(platform.kuberay_namespace, platform.kuberay_policies)
+        for chart in (platform.kuberay_namespace, platform.kuberay_policies):
+            deployment.create(chart)
         deployment.install(platform.kuberay_crds)
         deployment.install(platform.kuberay)
-        deployment.create(*_build_ground(platform), ray.namespace)
+        for chart in (*_build_ground(platform), ray.namespace):
+            deployment.create(chart)
         deployment.install_code(ray)
-        deployment.create(*_before_clusters(ray), *ray.clusters.values())
+        for chart in _ray_charts(ray):
+            deployment.create(chart)
         yield deployment
     finally:
         plane.stop()
@@ -138,12 +136,12 @@ def _build_ground(platform: PlatformObjects) -> list[ProjectChart]:
     return [chart for chart in (platform.image_build_namespace, platform.image_build_policies) if chart]
 
 
-def _before_clusters(ray: RayObjects) -> list[ProjectChart]:
+def _ray_charts(ray: RayObjects) -> list[ProjectChart]:
     """After the namespace and the controllers' code."""
     ground = [ray.policies, *ray.cluster_policies.values(), ray.account, ray.volume, ray.reaper]
     ground += ray.volume_owner.values()
     build = [chart for chart in (ray.image_builder_account, ray.image_build) if chart]
-    return [*ground, *build, *ray.priorities.values()]
+    return [*ground, *build, *ray.priorities.values(), *ray.clusters.values()]
 
 
 def _system_nodes(environment: Environment) -> list[NodeSpec]:
@@ -234,7 +232,7 @@ def test_image_build_gets_a_place_and_completes(deployment: Deployment) -> None:
 
 
 def test_applying_the_same_again_changes_nothing(deployment: Deployment, ray: RayObjects) -> None:
-    assert deployment.difference(ray.namespace, *_before_clusters(ray), *ray.clusters.values()) == ""
+    assert [chart.node.id for chart in (ray.namespace, *_ray_charts(ray)) if deployment.differs(chart)] == []
 
 
 def test_a_value_that_the_operators_chart_does_not_know_fails_the_release(
@@ -256,14 +254,15 @@ def test_kinds_that_others_installed_are_refused_and_so_never_taken_away(
 def test_removing_the_ray_stack_and_then_the_platform_leaves_nothing(
     deployment: Deployment, ray: RayObjects, platform: PlatformObjects
 ) -> None:
-    # What the clusters use may go only when they are gone.
-    deployment.delete(*ray.clusters.values())
-    deployment.delete(*reversed(_before_clusters(ray)))
+    for chart in reversed(_ray_charts(ray)):
+        deployment.delete(chart)
     deployment.uninstall_code()
     deployment.delete(ray.namespace)
     deployment.uninstall(platform.kuberay)
     deployment.uninstall(platform.kuberay_crds)
-    deployment.delete(*reversed(_build_ground(platform)), platform.kuberay_policies, platform.kuberay_namespace)
+    for chart in (*reversed(_build_ground(platform)), platform.kuberay_policies):
+        deployment.delete(chart)
+    deployment.delete(platform.kuberay_namespace)
     deployment.uninstall(platform.fsx_csi)
     deployment.delete(platform.fsx_csi_account)
 
