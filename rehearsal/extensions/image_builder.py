@@ -28,7 +28,7 @@ from config.naming import STAND_IN_IMAGE
 from embedded_account.context import Account
 from embedded_account.kubernetes.api import STRATEGIC_PATCH, Api, ApiError, Object
 from embedded_account.services.iam.pod_role import PodRole, PodRoleError, take_role
-from embedded_account.services.s3_keys import default_key, key_context
+from embedded_account.services.s3.keys import default_key, key_context
 from embedded_account.services.shared.api_model import client
 from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE
 

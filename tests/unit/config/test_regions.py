@@ -1,16 +1,17 @@
-"""The table of regions agrees with an independent record: moto's copy of answers of EC2's API."""
+"""The table of regions agrees with independent records: moto's copy of answers of EC2's API, and botocore's data."""
 
 import gzip
 import json
 from pathlib import Path
 from typing import Final
 
+import botocore.session
 import moto
 import pytest
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
 
 from config.facts.instance_types import catalogue
-from config.facts.regions import regions
+from config.facts.regions import grafana_regions, regions
 
 OFFERINGS: Final = Path(moto.__file__).parent / "ec2" / "resources" / "instance_type_offerings" / "region"
 RECORDED: Final = sorted(path.name.removesuffix(".json.gz") for path in OFFERINGS.iterdir())
@@ -27,6 +28,10 @@ def test_zone_ids_are_those_of_ec2(code: str) -> None:
 def test_no_region_that_ec2_knows_is_missing() -> None:
     others = ("cn-", "us-gov-", "us-iso", "eu-iso", "eusc-")
     assert {code for code in RegionsAndZonesBackend.zones if not code.startswith(others)} <= set(regions())
+
+
+def test_regions_of_amazon_managed_grafana_are_those_of_botocore() -> None:
+    assert grafana_regions() == {*botocore.session.get_session().get_available_regions("grafana")}
 
 
 @pytest.mark.parametrize("code", RECORDED)

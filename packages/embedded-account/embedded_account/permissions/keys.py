@@ -9,7 +9,7 @@ from embedded_account.context import Account
 from embedded_account.permissions.calls import Call
 from embedded_account.services.iam.policies import Context
 from embedded_account.services.keys import context_of
-from embedded_account.services.s3_keys import default_key, key_context, key_of_object
+from embedded_account.services.s3.keys import default_key, key_context, key_of_object
 
 _OF_PARTS: Final = ("kms:Decrypt", "kms:GenerateDataKey")
 _ACTIONS: Final = {

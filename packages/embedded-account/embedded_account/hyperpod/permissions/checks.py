@@ -11,7 +11,7 @@ from embedded_account.hyperpod.permissions.required import (
 )
 from embedded_account.services.iam.policies import Context, Decision, Grants
 from embedded_account.services.keys import context_of
-from embedded_account.services.s3_keys import key_context, key_of_object
+from embedded_account.services.s3.keys import key_context, key_of_object
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from moto.utilities.utils import get_partition
 from embedded_account.context import Account
 from embedded_account.services.fsx import rules
 from embedded_account.services.keys import unusable
-from embedded_account.services.s3_keys import default_key, key_context
+from embedded_account.services.s3.keys import default_key, key_context
 
 Fields = Mapping[str, Any]
 _S3_ROLE = "aws-service-role/s3.data-source.lustre.fsx.amazonaws.com/AWSServiceRoleForFSxS3Access"

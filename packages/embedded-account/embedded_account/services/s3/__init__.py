@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from embedded_account.context import Account
-from embedded_account.services.s3_keys import refuse_unusable_keys
-from embedded_account.services.s3_transport import take_http_for_https
+from embedded_account.services.s3.keys import refuse_unusable_keys
+from embedded_account.services.s3.transport import take_http_for_https
 from embedded_account.services.shared.api_model import ApiModel, Properties
 from embedded_account.services.shared.resource_model import cloudformation_model, serve
 
