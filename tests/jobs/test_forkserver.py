@@ -15,7 +15,7 @@ SCRIPT = """
 import atexit, os, sys, threading
 print(sys.argv[1:], os.environ.get("GIVEN"), os.environ.get("NOT_GIVEN"), __name__, sys.path[0])
 atexit.register(print, "at its end")
-threading.Thread(target=print, args=["of a thread"]).start()
+threading.Thread(target=sys.stdout.write, args=["of a thread\\n"]).start()
 """
 
 
