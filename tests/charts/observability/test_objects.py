@@ -64,7 +64,8 @@ def test_an_environment_without_the_key_has_none_of_the_objects_and_its_other_ob
 
 def test_without_receivers_nothing_of_alertmanager_is_there() -> None:
     files = {path.name: text for path, text in render(observed(emails=())).items() if "observability" in path.parts}
-    assert files.keys() == {"namespace.yaml", "policies.yaml", "programs.yaml"}
+    gpus = {"gpu-namespace.yaml", "gpu-policies.yaml"}
+    assert files.keys() == {"namespace.yaml", "policies.yaml", "programs.yaml", *gpus}
     assert not [name for name, text in files.items() if "alertmanager" in text]
     assert ALERTMANAGER_IMAGE not in {image.image for image in public_images(observed(emails=()))}
 
@@ -75,9 +76,11 @@ def test_alertmanager_without_a_topic_is_refused() -> None:
 
 
 def test_only_alertmanagers_account_has_a_role_and_another_topic_restarts_it() -> None:
-    roles = {name: item["metadata"].get("annotations", {}) for name, item in of_kind("ServiceAccount").items()}
+    annotated = {name: item["metadata"].get("annotations") for name, item in of_kind("ServiceAccount").items()}
     assert RAY_FACTS.alerts
-    assert roles == {"prometheus": {}, "grafana": {}, "alertmanager": {ROLE_ANNOTATION: RAY_FACTS.alerts.role_arn}}
+    assert annotated.pop("alertmanager") == {ROLE_ANNOTATION: RAY_FACTS.alerts.role_arn}
+    assert annotated
+    assert not any(annotated.values())
 
     def read(topic: str) -> str:
         facts = replace(RAY_FACTS, alerts=AlertFacts(topic, "role"))
@@ -146,7 +149,7 @@ def test_prometheus_reads_pods_leases_and_nodes_and_submitters_open_grafana_and_
     assert (people["kind"], people["name"]) == ("Group", "ray-submitters")
     subjects = [subject for item in bindings.values() for subject in item["subjects"]]
     account = {"kind": "ServiceAccount", "name": "prometheus", "namespace": PROMETHEUS_NAMESPACE}
-    assert subjects == [account] * 4
+    assert subjects == [account] * 5
     assert not any(pods()[name]["automountServiceAccountToken"] for name in ("grafana", "alertmanager"))
 
 
