@@ -1,10 +1,11 @@
 """Judge the result of the all-reduce: did every worker take part, with its GPUs and over EFA."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ops.smoke.expected import Expected
+from ops.smoke.gpu_health import Health
 
 _OFI: Final = "OFI"
 """What NCCL's log names (NET/OFI) if it uses EFA; else NCCL falls back to TCP (awsome-distributed-training #386)."""
@@ -33,6 +34,12 @@ class Verdict:
     cluster: str
     rows: tuple[Row, ...]
     problems: tuple[str, ...]
+    gpus: Health | None = None
+    """The health of the GPUs of the workers' nodes; None without GPUs."""
+
+    def with_gpus(self, found: Health) -> "Verdict":
+        """Return the verdict with the health of the GPUs, whose faults are problems."""
+        return replace(self, gpus=found, problems=(*self.problems, *found.problems))
 
 
 def judge(cluster: str, wanted: Expected, result: Mapping[str, Any]) -> Verdict:

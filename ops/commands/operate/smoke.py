@@ -1,5 +1,6 @@
 """The command that verifies a RayCluster with an all-reduce."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -37,6 +38,10 @@ def smoke(
     NCCL does not use EFA where the instance type has it. It waits for GPUs
     that a job uses. `--timeout` holds for each RayCluster.
 
+    It also fails if Prometheus knows of a fault of a GPU: an XID error of the
+    last hour, memory that lost data, or a row that cannot be replaced. Without
+    `observability.in_cluster` it says that this is unknown.
+
     The bandwidth is shown beside the network of the instance type, and not
     judged: 256 MiB per GPU are too few to reach it.
 
@@ -53,11 +58,15 @@ def smoke(
     With `-o json` or `-o yaml`, progress goes to standard error. `seconds` is
     the time of one all-reduce, null for a worker without a part.
     `nominal_gigabytes_per_second` is what the network of the instance type
-    carries, null on a single node, where GPUs use NVLink:
+    carries, null on a single node, where GPUs use NVLink. `gpu_health` is
+    null without GPUs; `unknown` says why nothing is known, else it is null:
 
     ```json
     {"environment": "dev", "passed": true, "clusters": [
-      {"cluster": "rayml", "problems": [], "workers": [
+      {"cluster": "rayml", "problems": [],
+       "gpu_health": {"watched": ["hyperpod-i-0123456789abcdef0"],
+                      "unknown": null},
+       "workers": [
         {"node": "hyperpod-i-0123456789abcdef0",
          "pod": "rayml-gpu-group-worker-x7k2p",
          "device": "NVIDIA H100 80GB HBM3",
@@ -77,9 +86,11 @@ def smoke(
     emit({"environment": env, "passed": passed, "clusters": [_data(each) for each in verdicts]}, None, output)
     if output is Format.TABLE:
         show(_table(verdicts))
+        for line in _said_of_gpus(verdicts):
+            console.print(line, soft_wrap=True)
     if not passed:
         problems = "; ".join(f"{each.cluster}: {problem}" for each in verdicts for problem in each.problems)
-        fail(f"the all-reduce failed: {problems}. Fix: see docs/troubleshooting.md", code=1)
+        fail(f"the check failed: {problems}. Fix: see docs/troubleshooting.md", code=1)
     if output is Format.TABLE:
         console.print(f"[bold green]{env} passed[/]: {sum(len(each.rows) for each in verdicts)} workers took part")
 
@@ -90,6 +101,7 @@ def _verdicts(environment: Environment, clusters: list[str], timeout: float, say
     from ops.jobs.run import RunError  # noqa: PLC0415
     from ops.jobs.runs import Runs, as_submitter  # noqa: PLC0415
     from ops.smoke.expected import expected  # noqa: PLC0415
+    from ops.smoke.gpu_health import health  # noqa: PLC0415
     from ops.smoke.run import SmokeError, run  # noqa: PLC0415
     from ops.smoke.verdict import judge  # noqa: PLC0415
 
@@ -100,7 +112,10 @@ def _verdicts(environment: Environment, clusters: list[str], timeout: float, say
             for name in clusters:
                 wanted = expected(environment, clients.kubernetes, runs.cluster(name))
                 result = run(runs, environment, name, say, timeout=timeout)
-                verdicts.append(judge(name, wanted, result))
+                verdict = judge(name, wanted, result)
+                if nodes := {worker.node for worker in wanted.workers if worker.gpus}:
+                    verdict = verdict.with_gpus(health(environment, clients.kubernetes, nodes))
+                verdicts.append(verdict)
     except (RunError, SmokeError) as error:
         fail(str(error), code=1)
     except UnreachableError as error:
@@ -114,8 +129,25 @@ def _data(verdict: "Verdict") -> dict[str, Any]:
     return {
         "cluster": verdict.cluster,
         "problems": list(verdict.problems),
+        "gpu_health": {"watched": sorted(verdict.gpus.watched), "unknown": verdict.gpus.unknown}
+        if verdict.gpus
+        else None,
         "workers": [_row(row) for row in verdict.rows],
     }
+
+
+def _said_of_gpus(verdicts: "list[Verdict]") -> Iterator[str]:
+    for verdict in verdicts:
+        if not (found := verdict.gpus):
+            continue
+        if found.unknown:
+            yield f"{verdict.cluster}: the health of its GPUs is unknown: {found.unknown}"
+            continue
+        nodes = {row.node for row in verdict.rows if row.gpus_expected}
+        watched = f"GPUs of {len(found.watched)} of {len(nodes)} nodes watched"
+        yield f"{verdict.cluster}: {watched}, {len(found.problems)} faults"
+        for node in sorted(nodes - found.watched):
+            yield f"{verdict.cluster}: the exporter on {node} does not answer"
 
 
 def _row(row: "Row") -> dict[str, Any]:

@@ -3,13 +3,20 @@
 `make test-observability` runs this folder and the tests of the exporter.
 """
 
+import socket
 from collections.abc import Iterator
+from types import SimpleNamespace
+from unittest.mock import create_autospec
 
+import kubernetes
 import pytest
 
+from config import load
+from config.model import InCluster, Observability
 from k8s_charts.observability.alerts import ALERTS, Alert, rule_groups
 from k8s_charts.observability.dashboards import DASHBOARDS
 from k8s_charts.observability.sources import metrics, source
+from ops.smoke import gpu_health
 from tests.charts.observability import scraped
 from tests.support.prometheus import Prometheus, running
 from tests.support.waiting import wait_until
@@ -103,3 +110,26 @@ def test_every_metric_of_a_dashboard_has_a_source() -> None:
 def test_a_metric_that_nothing_feeds_is_refused() -> None:
     with pytest.raises(LookupError, match="kube_node_info: nothing feeds it"):
         source("kube_node_info")
+
+
+def test_ops_smoke_finds_the_watched_nodes_and_no_fault_of_their_gpus(
+    prometheus: Prometheus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = ("127.0.0.1", int(prometheus.address.rpartition(":")[2]))
+    forward = SimpleNamespace(socket=lambda _: socket.create_connection(address), close=lambda: None)
+    pod = SimpleNamespace(
+        metadata=SimpleNamespace(name="prometheus-0", deletion_timestamp=None), status=SimpleNamespace(phase="Running")
+    )
+    core = SimpleNamespace(list_namespaced_pod=lambda *_, **__: SimpleNamespace(items=[pod]))
+    monkeypatch.setattr(gpu_health, "open_port_forward", lambda *_: forward)
+    monkeypatch.setattr("kubernetes.client.CoreV1Api", lambda _: core)
+    dev = load("dev").model_copy(update={"observability": Observability(in_cluster=InCluster())})
+
+    # An application's XID error is in what the exporter says, and no fault.
+    found = gpu_health.health(dev, create_autospec(kubernetes.client.ApiClient), {"hyperpod-i-0", "hyperpod-i-1"})
+    assert found == gpu_health.Health(frozenset({"hyperpod-i-0"}), ())
+
+    everything = {"XidError": "max by (node, gpu, xid) (DCGM_EXP_XID_ERRORS_COUNT) > 0"}
+    monkeypatch.setattr(gpu_health, "_FAULTS", everything)
+    found = gpu_health.health(dev, create_autospec(kubernetes.client.ApiClient), {"hyperpod-i-0"})
+    assert found.problems == ("XidError 13 on GPU 0 of hyperpod-i-0",)

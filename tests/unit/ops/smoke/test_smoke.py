@@ -11,10 +11,12 @@ from kubernetes.client import ApiException
 from typer.testing import CliRunner, Result
 
 import config
+from config.model import InCluster, Observability
 from ops.__main__ import app
 from ops.jobs.package import JOBS
 from ops.jobs.run import Run
 from ops.jobs.runs import Runs
+from ops.smoke import gpu_health
 from ops.smoke.expected import Expected, Worker, expected
 from ops.smoke.run import MARK, _wait
 from ops.smoke.verdict import judge
@@ -158,7 +160,51 @@ def test_failure_ends_with_1_and_names_the_cluster(ended: Callable[[dict[str, An
     failed = ops("-o", "json")
     assert failed.exit_code == 1
     assert not json.loads(failed.stdout)["passed"]
-    assert "error: the all-reduce failed: rayml: worker w-1 on n-1 took no part; rayml: only 1 of 4" in failed.stderr
+    assert "error: the check failed: rayml: worker w-1 on n-1 took no part; rayml: only 1 of 4" in failed.stderr
+
+
+def test_faults_of_gpus_fail_with_their_node_and_others_are_not_meant() -> None:
+    broken = {"node": "n-1", "gpu": "3", "xid": "79"}
+    found = gpu_health.judge(
+        [{"node": "n-1"}, {"node": "n-9"}], {"XidError": [broken, broken | {"node": "n-9"}]}, {"n-1", "n-2"}
+    )
+    assert found == gpu_health.Health(frozenset({"n-1"}), ("XidError 79 on GPU 3 of n-1",))
+    assert (
+        judge("rayml", WANTED, result(part("10.0.0.1"), part("10.0.0.2"))).with_gpus(found).problems == found.problems
+    )
+
+
+@pytest.mark.parametrize(
+    ("health", "exit_code", "said"),
+    [
+        (gpu_health.Health(frozenset({"n-1"}), ()), 0, "rayml: GPUs of 1 of 1 nodes watched, 0 faults"),
+        (gpu_health.Health(frozenset(), ()), 0, "rayml: the exporter on n-1 does not answer"),
+        (gpu_health.Health(frozenset({"n-1"}), ("RowRemapFailed on GPU 0 of n-1",)), 1, "1 faults"),
+        (None, 0, "rayml: the health of its GPUs is unknown: nobody watches it: `observability.in_cluster` is off"),
+    ],
+)
+def test_health_of_gpus_is_told_and_a_fault_ends_with_1(
+    request: pytest.FixtureRequest, health: gpu_health.Health | None, exit_code: int, said: str
+) -> None:
+    workers, ended = request.getfixturevalue("workers"), request.getfixturevalue("ended")
+    workers.kubernetes[RAY_CLUSTER]["spec"]["workerGroupSpecs"][0]["replicas"] = 1
+    ended(result(part("10.0.0.1")))
+    if health:
+        request.getfixturevalue("monkeypatch").setattr(gpu_health, "health", lambda *_: health)
+    shown = ops()
+    assert (shown.exit_code, said in shown.stdout) == (exit_code, True), shown.output
+
+
+def test_prometheus_that_cannot_be_asked_is_told_and_fails_nothing(apis: Apis, clients: Any) -> None:
+    dev = config.load("dev")
+    watched = dev.model_copy(update={"observability": Observability(in_cluster=InCluster())})
+    pods = "/api/v1/namespaces/prometheus-system/pods"
+    apis.kubernetes[pods] = {"items": []}
+    missing = gpu_health.health(watched, clients.kubernetes, {"n-1"})
+    assert missing.unknown == "Prometheus does not answer: namespace prometheus-system has no running pod of it"
+    apis.kubernetes[pods] = (403, "no")
+    refused = gpu_health.health(watched, clients.kubernetes, {"n-1"})
+    assert (refused.problems, (refused.unknown or "").startswith("Prometheus does not answer: ")) == ((), True)
 
 
 def test_errors_are_one_message_each(workers: Apis) -> None:
