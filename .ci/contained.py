@@ -1,9 +1,10 @@
-"""Run a command so that no process outlives it, and its CPU time includes that of all processes that it started.
+"""Run a command so that no process outlives it, and its CPU time includes that of the processes that it started.
 
     python .ci/contained.py [--grace SECONDS] COMMAND…
 
 A process whose parent ends becomes a child of this process instead of init's. The kernel therefore adds its CPU time to
-that of this process's children, and processes that outlive the command can be found.
+that of this process's children, and processes that outlive the command can be found. The children of a process that
+ignores SIGCHLD are counted nowhere: Ray's workers, which are most of what the jobs' tests cost.
 """
 
 import ctypes
