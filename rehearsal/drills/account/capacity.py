@@ -29,10 +29,10 @@ def play(context: DrillContext) -> None:
     }.items():
         if words not in printed:
             raise RehearsalError(f"`ops wait` must say {what} ({words!r})")
-    context.ops("wait", "--require", "min", "--timeout", "5m", "--interval", "1s")
+    context.ops("wait", "--require", "min", "--timeout", "15m", "--interval", "1s")
 
     context.faults(f"AWS has enough {group.instance_type} again", capacity={group.instance_type: None})
-    context.ops("wait", "--timeout", "5m", "--interval", "1s")
+    context.ops("wait", "--timeout", "15m", "--interval", "1s")
 
 
 DRILL: Final = Drill(

@@ -17,7 +17,7 @@ def play(context: DrillContext) -> None:
     ray = context.environment.ray.clusters[0]
     workers = sum(group.replicas for group in ray.workers)
     context.deploy()
-    context.ops("wait", "--timeout", "5m", "--interval", "1s")
+    context.ops("wait", "--timeout", "15m", "--interval", "1s")
     cluster = context.rehearsal.cluster()
     look = partial(_heads, cluster, ray.name)
     before = look()
@@ -28,7 +28,7 @@ def play(context: DrillContext) -> None:
             wait_for("the RayCluster", partial(cluster.ray_status, ray.name), is_whole(workers))
             heads = wait_for("a head elsewhere", look, lambda found: len(found) == 1 and found != before)
             step.see(f"its head is on {heads[0]}, was on {before[0]}")
-        context.ops("wait", "--timeout", "5m", "--interval", "1s")
+        context.ops("wait", "--timeout", "15m", "--interval", "1s")
 
 
 def _heads(cluster: ClusterView, name: str) -> list[str]:

@@ -18,7 +18,7 @@ def play(context: DrillContext) -> None:
     ray = context.environment.ray.clusters[0]
     groups = context.environment.hyperpod.instance_groups
     context.deploy()
-    context.ops("wait", "--timeout", "5m", "--interval", "1s")
+    context.ops("wait", "--timeout", "15m", "--interval", "1s")
     before = _groups(context)
 
     # No container runs here: the head cannot tell whether a job runs.
@@ -44,7 +44,7 @@ def play(context: DrillContext) -> None:
     if "paused already" not in context.ops("pause", "--yes"):
         raise RehearsalError("a second pause must have nothing to do")
 
-    context.ops("resume", "--yes", "--timeout", "5m", "--interval", "1s")
+    context.ops("resume", "--yes", "--timeout", "15m", "--interval", "1s")
     _costs(context, costs.planned(context.environment), "resumed")
     with context.step("every node and every Ray pod is there again") as step:
         wait_for(

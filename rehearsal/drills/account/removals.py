@@ -37,13 +37,13 @@ _KINDS: Final = (
 def play(context: DrillContext) -> None:
     """Deploy a second RayCluster and a worker group, remove one after the other, and compare with the state before."""
     context.deploy()
-    context.ops("wait", "--timeout", "5m", "--interval", "1s")
+    context.ops("wait", "--timeout", "15m", "--interval", "1s")
     api = Api.from_kubeconfig(_kubeconfig(context))
     before = Counter(_inventory(api, context.environment.ray.namespace))
 
     context.edit("one more RayCluster, worker group and head node", _add)
     context.deploy()
-    context.ops("wait", "--timeout", "5m", "--interval", "1s")
+    context.ops("wait", "--timeout", "15m", "--interval", "1s")
 
     with context.audited() as auditor:
         auditor.permit("generic-garbage-collector", lambda pod: pod.labels.get("ray.io/cluster") == SECOND)
@@ -64,7 +64,7 @@ def play(context: DrillContext) -> None:
         if EXTRA not in (printed := context.ops("status", expect=(0, 1))):
             raise RehearsalError(f"`ops status` must say that pods of {EXTRA} are left:\n{printed}")
         context.ops("rollout", "--yes", "--force", "--timeout", "5m")
-        context.ops("wait", "--timeout", "5m", "--interval", "1s")
+        context.ops("wait", "--timeout", "15m", "--interval", "1s")
         with context.step("everything is as before"):
             after = Counter(_inventory(api, context.environment.ray.namespace))
             if after != before:

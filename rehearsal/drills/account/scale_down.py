@@ -15,7 +15,7 @@ def play(context: DrillContext) -> None:
     ray = context.environment.ray.clusters[0]
     wanted = group.count // 2
     context.deploy()
-    context.ops("wait", "--timeout", "5m", "--interval", "1s")
+    context.ops("wait", "--timeout", "15m", "--interval", "1s")
     cluster = context.rehearsal.cluster()
     before = cluster.ray_pod_names(ray.name)
 
