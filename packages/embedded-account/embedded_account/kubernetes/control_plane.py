@@ -17,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+import urllib3
 import yaml
 
 from embedded_account.kubernetes import audit, flags, pki
@@ -129,7 +130,7 @@ class ControlPlane:
             self._write_files()
             self._etcd = self._start_etcd(self._supervisor)
             self._api_server = self._start_api_server(self._supervisor, self._etcd)
-            self._start_controllers(self._supervisor)
+            self._start_controllers(self._supervisor, self._api_server)
             self._supervisor.watch(self.failed, restarted=_RESTARTED)
         except BaseException:
             self.stop()
@@ -180,12 +181,14 @@ class ControlPlane:
 
         return self._run(supervisor, "kube-apiserver", self._api_server_flags(etcd.port), ready=answers)
 
-    def _start_controllers(self, supervisor: Supervisor) -> None:
+    def _start_controllers(self, supervisor: Supervisor, api_server: Child) -> None:
         """Start the programs that use the API in parallel; return when pods have a service account to run as."""
         kubeconfig, grace = self.admin_kubeconfig, self._grace
         controllers = flags.controller_manager(kubeconfig, self._files, grace=grace)
+        manager = self._run(supervisor, "kube-controller-manager", controllers)
         started = [
-            self._run(supervisor, "kube-controller-manager", controllers),
+            api_server,
+            manager,
             self._run(supervisor, "kube-scheduler", flags.scheduler(kubeconfig)),
             self._run(supervisor, "kwok", flags.kwok(kubeconfig, self._stages, grace=grace)),
             supervisor.start("kubelet", self._kubelet_argv(), self._environment()),
@@ -197,7 +200,7 @@ class ControlPlane:
             for child in started:
                 _require_alive(child)
             if time.monotonic() > deadline:
-                raise ProcessError(f"the controller manager makes no service accounts; its log: {started[0].log}")
+                raise ProcessError(f"the controller manager makes no service accounts; its log: {manager.log}")
             time.sleep(0.05)
 
     def _run(
@@ -282,4 +285,7 @@ def _exists(api: Api, path: str) -> bool:
         if error.status == 404:
             return False
         raise
+    except urllib3.exceptions.HTTPError:
+        # An API server that has just started may reset a connection on a busy machine.
+        return False
     return True

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from embedded_account.kubernetes.api import Api, ApiError
+from embedded_account.kubernetes.api import Api, ApiError, Object
 from embedded_account.kubernetes.building.binaries import KUBERNETES_VERSION, Binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
@@ -192,6 +192,27 @@ def test_the_end_of_each_program_is_noticed_and_kwok_is_started_again(tmp_path: 
             os.kill(programs[name], signal.SIGKILL)
             wait_until(lambda: told, f"the report of the end of {name}")
             assert str(told.pop()).startswith(f"{name} was ended by SIGKILL; its log: {plane.logs / name}.log\n")
+    finally:
+        plane.stop()
+
+
+def test_reset_connection_does_not_end_the_start(
+    tmp_path: Path, binaries: Binaries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    get = Api.get
+
+    def reset_once(api: Api, path: str, **query: str) -> Object:
+        asked.append(path)
+        if len(asked) == 1:
+            raise urllib3.exceptions.ProtocolError("Connection aborted.", ConnectionResetError(104, "reset by peer"))
+        return get(api, path, **query)
+
+    monkeypatch.setattr(Api, "get", reset_once)
+    plane = ControlPlane(tmp_path, binaries, name="reset")
+    try:
+        plane.start()
+        assert len(asked) > 1
     finally:
         plane.stop()
 
