@@ -172,6 +172,7 @@ def _outside(peer: str) -> bool:
 def public_endpoints(sides: Sides) -> Iterator[Risk]:
     """Yield what becomes reachable from more of the Internet."""
     yield from _eks_endpoints(sides)
+    yield from _grafana_workspaces(sides)
     yield from _buckets_and_subnets(sides)
     for key, resource in sides.head.resources.items():
         kind = str(resource.get("Type"))
@@ -196,6 +197,19 @@ def _eks_endpoints(sides: Sides) -> Iterator[Risk]:
         if more:
             what = f"public access from {short(', '.join(more))}"
             yield Risk(key, Danger.PUBLIC_ENDPOINT, what, "The Kubernetes API is reachable from more addresses.")
+
+
+def _grafana_workspaces(sides: Sides) -> Iterator[Risk]:
+    for key, after in sides.head.of_type("AWS::Grafana::Workspace"):
+        was_open = sides.existed(key) and not _limits(sides.before(key))
+        if not _limits(after) and not was_open:
+            what = "no NetworkAccessControl"
+            yield Risk(key, Danger.PUBLIC_ENDPOINT, what, "The workspace is reachable from every address.")
+
+
+def _limits(workspace: Mapping[str, Any]) -> object:
+    """Return the networks that may reach a workspace of Grafana; without any, all do."""
+    return workspace.get("NetworkAccessControl")
 
 
 def _public_ranges(cluster: Mapping[str, Any]) -> list[str]:

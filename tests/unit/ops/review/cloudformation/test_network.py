@@ -86,6 +86,8 @@ def test_network_acls(pairs: Pairs) -> None:
 CLUSTER = of(
     "AWS::EKS::Cluster", ResourcesVpcConfig={"EndpointPublicAccess": True, "PublicAccessCidrs": ["203.0.113.0/24"]}
 )
+LIST = of("AWS::EC2::PrefixList", Entries=[{"Cidr": "203.0.113.0/24", "Description": "office"}])
+GRAFANA = of("AWS::Grafana::Workspace", NetworkAccessControl={"PrefixListIds": ["pl-1"], "VpceIds": []})
 BLOCKED = {"BlockPublicAcls": True, "RestrictPublicBuckets": True}
 
 
@@ -102,6 +104,7 @@ BLOCKED = {"BlockPublicAcls": True, "RestrictPublicBuckets": True}
             {"PublicAccessBlockConfiguration__BlockPublicAcls": False},
         ),
         (of("AWS::EC2::Subnet", MapPublicIpOnLaunch=False), {"MapPublicIpOnLaunch": True}),
+        (GRAFANA, {"NetworkAccessControl": None}),
     ],
 )
 def test_what_becomes_public(pairs: Pairs, resource: dict[str, Any], properties: dict[str, Any]) -> None:
@@ -111,6 +114,20 @@ def test_what_becomes_public(pairs: Pairs, resource: dict[str, Any], properties:
 def test_a_narrower_public_endpoint_is_harmless(pairs: Pairs) -> None:
     assert dangers(pairs.edited(CLUSTER, ResourcesVpcConfig__PublicAccessCidrs=["203.0.113.0/28"])) == set()
     assert dangers(pairs.edited(CLUSTER, ResourcesVpcConfig__EndpointPublicAccess=False)) == set()
+
+
+@pytest.mark.parametrize("more", [["203.0.113.0/24", "198.51.100.0/24"], ["203.0.112.0/23"]])
+def test_a_wider_list_of_networks(pairs: Pairs, more: list[str]) -> None:
+    assert dangers(pairs.edited(LIST, Entries=[{"Cidr": each} for each in more])) == {Danger.OPENED_PORT}
+
+
+def test_a_workspace_of_grafana_for_some_networks_only_is_harmless(pairs: Pairs) -> None:
+    assert dangers(pairs.edited(LIST, Entries=[{"Cidr": "203.0.113.0/28", "Description": "one floor"}])) == set()
+    assert dangers(pairs.judged({}, {"List": LIST, "Workspace": GRAFANA})) == set()
+
+
+def test_a_new_workspace_of_grafana_that_everybody_reaches(pairs: Pairs) -> None:
+    assert dangers(pairs.judged({}, {"Workspace": of("AWS::Grafana::Workspace")})) == {Danger.PUBLIC_ENDPOINT}
 
 
 def test_a_subnet_with_a_new_route_to_an_internet_gateway(pairs: Pairs) -> None:
