@@ -19,6 +19,7 @@ from embedded_account.services.eks.service import Identity, service_of
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.fake_cluster import FakePlane
 from embedded_account.testing.functions import make_role
+from embedded_account.testing.stacks import Stacks
 from ops.preflight.check import Verdict
 from rehearsal.run.existing_resources import existing_resources
 from tests.rehearsal.account.preflight.conftest import Preflight, said
@@ -272,6 +273,17 @@ def test_an_add_on_that_the_ray_stack_installs_must_not_be_in_the_cluster_yet(
     assert rows[HYPERPOD].verdict is PASS
     assert preflight("EKS add-on").keys() == {"vpc-cni"}
     eks.delete_addon(clusterName=CLUSTER, addonName=CLOUDWATCH)
+
+
+def test_an_add_on_of_the_environments_own_ray_stack_passes(
+    ec2: Any, stacks: Stacks, environment: Environment, preflight: Preflight
+) -> None:
+    add_on = {"Type": "AWS::EKS::Addon", "Properties": {"ClusterName": CLUSTER, "AddonName": CLOUDWATCH}}
+    ray = naming.stack(environment, "ray")
+    assert stacks.deploy(ray, {"Resources": {"Agents": add_on}}) == "CREATE_COMPLETE"
+    row = preflight("EKS add-on", observed(environment))[CLOUDWATCH]
+    assert said(row) == (PASS, "is the environment's own", "")
+    assert stacks.delete(ray) == "DELETE_COMPLETE"
 
 
 def test_log_groups_that_agents_left_fail_with_the_command_that_deletes_them(
