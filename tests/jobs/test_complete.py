@@ -4,6 +4,8 @@ import re
 from contextlib import suppress
 from urllib.request import urlopen
 
+import pytest
+
 from tests.jobs.support.ray_nodes import Nodes
 from tests.jobs.support.runs import JOB, Runs
 from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
@@ -31,6 +33,7 @@ def gauges(nodes: Nodes) -> dict[str, float]:
     return found
 
 
+@pytest.mark.sampled(1, of="the library on real Ray")
 def test_run_is_watched_ends_with_its_hook_and_is_extended(nodes: Nodes, runs: Runs) -> None:
     trace = runs.storage / "trace.txt"
     first = runs.start(script=SCRIPT)

@@ -50,9 +50,8 @@ def assert_same(runs: Runs, expected: Undisturbed) -> None:
         torch.testing.assert_close(weight, expected.weights[name], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "saving", [(), pytest.param(("--asynchronous",), marks=pytest.mark.long)], ids=["blocking", "asynchronous"]
-)
+@pytest.mark.sampled(1, of="the library on real Ray")
+@pytest.mark.parametrize("saving", [(), ("--asynchronous",)], ids=["blocking", "asynchronous"])
 @pytest.mark.usefixtures("elastic")
 def test_run_continues_without_a_lost_node_and_grows_once_another_is_there(
     nodes: Nodes, runs: Runs, expected: Undisturbed, saving: tuple[str, ...]

@@ -10,7 +10,7 @@ import os
 import random
 import signal
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
 from typing import Final
 
@@ -142,13 +142,23 @@ def hang_at(stretch: range) -> int:
 Interruption = Callable[[Interrupted, range], None]
 KILLS: Final[tuple[Interruption, ...]] = (kill_a_worker, kill_a_node, lose_the_head)
 INTERRUPTIONS: Final[tuple[Interruption, ...]] = (kill_a_node, freeze_a_node, tear_a_checkpoint, lose_the_head, hang)
-ORDERS: Final = {"-".join(each.__name__ for each in order): order for order in permutations(INTERRUPTIONS)}
-CASES: Final = {
-    f"{saving}-{name}": (order, saving == "asynchronous")
-    for saving in ("blocking", "asynchronous")
-    for name, order in ORDERS.items()
-}
-"""Each order, with each way of saving."""
+Case = tuple[Sequence[Interruption], bool]
+
+
+def cases(length: int) -> dict[str, Case]:
+    """Return each order of so many different interruptions, with each way of saving, by name."""
+    return {
+        "-".join(("asynchronous" if asynchronous else "blocking", *(each.__name__ for each in order))): (
+            order,
+            asynchronous,
+        )
+        for asynchronous in (False, True)
+        for order in permutations(INTERRUPTIONS, length)
+    }
+
+
+ALL: Final = cases(len(INTERRUPTIONS))
+PAIRS: Final = cases(2)
 
 
 def assert_as_undisturbed(runs: Runs, expected: Undisturbed) -> None:
@@ -171,21 +181,30 @@ def assert_resumed(run: Interrupted, *, asynchronous: bool = False) -> None:
         assert 0 <= step - origin <= most
 
 
-@pytest.mark.sampled(1, long=8)
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.sampled(1, long=0)
+@pytest.mark.parametrize("case", PAIRS.values(), ids=PAIRS)
+def test_run_with_two_interruptions_ends_like_an_undisturbed_run(
+    case: Case, nodes: Nodes, runs: Runs, undisturbed: Callable[..., Undisturbed], draw: random.Random
+) -> None:
+    assert_interrupted_ends_like_undisturbed(case, nodes, runs, undisturbed, draw)
+
+
+@pytest.mark.sampled(0, long=8)
+@pytest.mark.parametrize("case", ALL.values(), ids=ALL)
 def test_run_with_every_interruption_ends_like_an_undisturbed_run(
-    case: tuple[Sequence[Interruption], bool],
-    nodes: Nodes,
-    runs: Runs,
-    undisturbed: Callable[..., Undisturbed],
-    draw: random.Random,
+    case: Case, nodes: Nodes, runs: Runs, undisturbed: Callable[..., Undisturbed], draw: random.Random
+) -> None:
+    assert_interrupted_ends_like_undisturbed(case, nodes, runs, undisturbed, draw)
+
+
+def assert_interrupted_ends_like_undisturbed(
+    case: Case, nodes: Nodes, runs: Runs, undisturbed: Callable[..., Undisturbed], draw: random.Random
 ) -> None:
     order, asynchronous = case
     stretches = {each: range(index * STRETCH, (index + 1) * STRETCH) for index, each in enumerate(order)}
     size = (f"--steps={STRETCH * len(order)}", f"--every={EVERY}", f"--worker-failures={len(order)}")
     expected = undisturbed(*size)
-    faults = (f"--tear-at={tear_at(stretches[tear_a_checkpoint])}", f"--hang-at={hang_at(stretches[hang])}")
-    run = Interrupted(nodes, runs, draw, *size, *faults, *(["--asynchronous"] if asynchronous else []))
+    run = Interrupted(nodes, runs, draw, *size, *faults(stretches), *(["--asynchronous"] if asynchronous else []))
     for interrupt, stretch in stretches.items():
         runs.allow(stretch.stop)
         interrupt(run, stretch)
@@ -197,6 +216,15 @@ def test_run_with_every_interruption_ends_like_an_undisturbed_run(
     assert run.next_attempt().wait() == 0, run.attempt.output
     assert "nothing is left to do" in run.attempt.output
     assert runs.trained() == trained
+
+
+def faults(stretches: Mapping[Interruption, range]) -> list[str]:
+    """Return the arguments for the interruptions that the training itself makes."""
+    tear, hung = stretches.get(tear_a_checkpoint), stretches.get(hang)
+    return [
+        *([f"--tear-at={tear_at(tear)}"] if tear else []),
+        *([f"--hang-at={hang_at(hung)}"] if hung else []),
+    ]
 
 
 @pytest.mark.long

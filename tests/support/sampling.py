@@ -1,7 +1,8 @@
 """Draw samples with one seed for a whole run of the tests, so that the run can be repeated.
 
 A test marked `sampled(few)` has more cases than a run has time for: a run takes `few` cases, drawn by the seed.
-`-m sampled` (`make test-long`) takes all cases, or as many as the marker's `long` states.
+`-m sampled` (`make test-long`) takes all cases, or as many as the marker's `long` states. Tests with the same `of` are
+cases of one group: a run takes `few` of them together.
 """
 
 import os
@@ -47,9 +48,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long = MARKER in config.option.markexpr
     cases = defaultdict[str, list[pytest.Item]](list)
     for item in items:
-        if item.get_closest_marker(MARKER):
-            cases[item.nodeid.partition("[")[0]].append(item)
-    drawn = {item for test, found in cases.items() for item in _sample(test, found, long=long)}
+        if marker := item.get_closest_marker(MARKER):
+            cases[marker.kwargs.get("of", item.nodeid.partition("[")[0])].append(item)
+    drawn = {item for group, found in cases.items() for item in _sample(group, found, long=long)}
     left_out = [item for found in cases.values() for item in found if item not in drawn]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
@@ -66,9 +67,20 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
             terminalreporter.write_line(name)
 
 
-def _sample(test: str, cases: list[pytest.Item], *, long: bool) -> list[pytest.Item]:
-    marker = cases[0].get_closest_marker(MARKER)
-    assert marker is not None
+def _sample(group: str, cases: list[pytest.Item], *, long: bool) -> list[pytest.Item]:
+    markers = [marker for case in cases if (marker := case.get_closest_marker(MARKER))]
+    few, many = ({number(marker) for marker in markers} for number in (_few, _many))
+    assert len(few) == len(many) == 1, f"{group}: one group, one number of cases"
+    [short_run], [long_run] = few, many
+    number = long_run if long else short_run
+    return cases if number is None else drawing(group).sample(cases, min(number, len(cases)))
+
+
+def _few(marker: pytest.Mark) -> int:
     [few] = marker.args
-    many = marker.kwargs.get("long", len(cases))
-    return drawing(test).sample(cases, min(many if long else few, len(cases)))
+    return int(few)
+
+
+def _many(marker: pytest.Mark) -> int | None:
+    """Return how many cases a long run takes, or None for all."""
+    return marker.kwargs.get("long")
