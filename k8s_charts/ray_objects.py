@@ -178,6 +178,7 @@ def _viewers(app: cdk8s.App, environment: Environment) -> ProjectChart:
     build = [names.IMAGE_BUILD_NAMESPACE] if environment.image.built else []
     seen = [names.PROMETHEUS_NAMESPACE] if environment.observability.in_cluster else []
     seen += [names.GPU_METRICS_NAMESPACE] if environment.observed_gpu_groups else []
+    seen += [names.EFA_METRICS_NAMESPACE] if environment.observed_efa_groups else []
     namespaces = list(dict.fromkeys([*own, *build, *seen]))
     jobs = _hyperpod_jobs(environment)
     return ViewersChart(app, "viewers", ray_namespace=ray, namespaces=namespaces, hyperpod_jobs=jobs)

@@ -66,6 +66,7 @@ DAEMONSETS_OF_CONTAINER_INSIGHTS: Final = (
 
 DAEMONSETS_OF_IN_CLUSTER: Final = (
     DaemonSet("dcgm-exporter", 100, 128, Nodes.GPU, "dcgm-exporter 4.5.3-4.8.2, its chart's values.yaml"),
+    DaemonSet("efa-exporter", 20, 64, Nodes.EFA, "k8s_charts/observability/efa.py"),
 )
 
 FLOATING_PODS: Final = (

@@ -106,6 +106,11 @@ class Environment(Model):
         return tuple(group for group in self.hyperpod.instance_groups if self.in_cluster and group.type.gpus)
 
     @property
+    def observed_efa_groups(self) -> tuple[InstanceGroup, ...]:
+        """The groups with EFA, on whose nodes `observability.in_cluster` runs an exporter."""
+        return tuple(group for group in self.hyperpod.instance_groups if self.in_cluster and group.type.efa)
+
+    @property
     def hyperpod_observability(self) -> bool:
         """Whether HyperPod's observability add-on is installed."""
         return self.slurm is None and self.observability.hyperpod is not None

@@ -14,7 +14,7 @@ from config.rules.rule import Violation, error
 # Namespaces of Kubernetes, of HyperPod's chart, which fixes their names, and of k8s_charts/shared/names.py.
 _TAKEN_NAMESPACES: Final = (
     *("default", "kube-system", "kube-public", "kube-node-lease"),
-    *("aws-hyperpod", "kubeflow", "mpi-operator", "image-build", "prometheus-system", "gpu-metrics"),
+    *("aws-hyperpod", "kubeflow", "mpi-operator", "image-build", "prometheus-system", "gpu-metrics", "efa-metrics"),
     # Namespaces of HyperPod's add-ons (task governance, observability, the endpoint operator) and their dependencies.
     *("kueue-system", "hyperpod-observability", "hyperpod-ray", "cert-manager", "amazon-cloudwatch"),
 )

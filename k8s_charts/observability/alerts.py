@@ -24,7 +24,7 @@ BROKEN_GPU: Final = f'DCGM_EXP_XID_ERRORS_COUNT{{xid=~"|{"|".join(map(str, _XIDS
 class Alert:
     """An alert that fires if `value` breaks `limit` for `seconds`; with `on_run` only for runs that train.
 
-    With `gpus` only clusters with nodes with GPUs have it.
+    With `gpus` only clusters with nodes with GPUs have it, and with `efa` those with EFA.
 
     The value always has series while what it is about exists, so that a test can ask for it without a fault.
     """
@@ -37,6 +37,7 @@ class Alert:
     summary: str
     on_run: bool = False
     gpus: bool = False
+    efa: bool = False
 
     @property
     def expression(self) -> str:
@@ -52,7 +53,7 @@ class Alert:
     @property
     def page(self) -> str:
         """The page with the runbook."""
-        return GPU_RUNBOOK if self.gpus else RUNBOOK
+        return GPU_RUNBOOK if self.gpus or self.efa else RUNBOOK
 
     def rule(self) -> dict[str, Any]:
         """Return the alert as a rule of Prometheus."""
@@ -190,6 +191,25 @@ ALERTS: Final = (
         gpus=True,
     ),
     Alert(
+        "EfaDrops",
+        "sum by (node, instance_group, device) (rate(node_amazonefa_rx_drops[5m]))",
+        # As CloudWatch's alarm of this name has it (config/alarms.py).
+        ">= 1",
+        15 * _MINUTE,
+        "warning",
+        "EFA device {{ $labels.device }} of node {{ $labels.node }} drops {{ $value | humanize }} packets a second.",
+        efa=True,
+    ),
+    Alert(
+        "EfaExporterDown",
+        'min by (node, instance_group) (up{job="efa"})',
+        "< 1 or max by (node, instance_group) (efa_unreadable) > 0 or max by (node, instance_group) (efa_devices) < 1",
+        15 * _MINUTE,
+        "warning",
+        "Nothing reads EFA on node {{ $labels.node }}: its exporter, its devices or some of their counters are gone.",
+        efa=True,
+    ),
+    Alert(
         "ImageBuildFailed",
         "ray_image_build_failed",
         "== 1",
@@ -200,7 +220,7 @@ ALERTS: Final = (
 )
 
 
-def rule_groups(*, gpus: bool) -> tuple[dict[str, Any], ...]:
-    """Return the groups of Prometheus' rules; with `gpus` those about GPUs, too."""
-    rules = [alert.rule() for alert in ALERTS if gpus or not alert.gpus]
+def rule_groups(*, gpus: bool, efa: bool) -> tuple[dict[str, Any], ...]:
+    """Return the groups of Prometheus' rules; with `gpus` those about GPUs, too, and with `efa` those about EFA."""
+    rules = [alert.rule() for alert in ALERTS if (gpus or not alert.gpus) and (efa or not alert.efa)]
     return ({"name": "ray-on-hyperpod", "rules": rules},)

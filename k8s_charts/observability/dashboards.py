@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from k8s_charts.observability.gpu_panels import GPU_PANELS
+from k8s_charts.observability.hardware_panels import EFA_PANELS, GPU_PANELS
 from k8s_charts.observability.scrape import CLUSTER_LABEL
 
 # Rows of two panels on Grafana's grid of 24 columns.
@@ -189,12 +189,21 @@ GPUS: Final = Dashboard(
     panels=tuple(_panel(*each) for each in GPU_PANELS),
 )
 
-DASHBOARDS: Final = (RAY, JOBS, NODES, GPUS)
+EFA: Final = Dashboard(
+    uid="efa",
+    title="EFA",
+    choice="group",
+    of="label_values(efa_devices, instance_group)",
+    panels=tuple(_panel(*each) for each in EFA_PANELS),
+)
+
+DASHBOARDS: Final = (RAY, JOBS, NODES, GPUS, EFA)
 
 
-def dashboards(*, gpus: bool) -> dict[str, dict[str, Any]]:
-    """Return each dashboard as Grafana's JSON model, by uid; that of GPUs only with `gpus`."""
-    return {dashboard.uid: _model(dashboard) for dashboard in DASHBOARDS if gpus or dashboard is not GPUS}
+def dashboards(*, gpus: bool, efa: bool) -> dict[str, dict[str, Any]]:
+    """Return each dashboard as Grafana's JSON model, by uid; that of GPUs only with `gpus`, of EFA with `efa`."""
+    without = [board for board, wanted in ((GPUS, gpus), (EFA, efa)) if not wanted]
+    return {dashboard.uid: _model(dashboard) for dashboard in DASHBOARDS if dashboard not in without}
 
 
 def _model(dashboard: Dashboard) -> dict[str, Any]:

@@ -4,16 +4,21 @@ import cdk8s
 
 from config import Environment, naming
 from config.facts import versions
-from config.model import InCluster
+from config.model import InCluster, InstanceGroup
 from k8s_charts.helm.images import copy_of
 from k8s_charts.observability.alertmanager import AlertFacts, Alertmanager, AlertmanagerChart
 from k8s_charts.observability.alerts import rule_groups
 from k8s_charts.observability.chart import ObservabilityChart
 from k8s_charts.observability.dashboards import dashboards
-from k8s_charts.observability.parts import GpuNodes, Settings
+from k8s_charts.observability.parts import Settings, WatchedNodes
 from k8s_charts.shared.chart import ProjectChart
-from k8s_charts.shared.flows import allowed, ends, gpu_metrics_flows, observability_flows
-from k8s_charts.shared.names import GPU_METRICS_NAMESPACE, IMAGE_BUILD_NAMESPACE, PROMETHEUS_NAMESPACE
+from k8s_charts.shared.flows import Flow, allowed, efa_metrics_flows, ends, gpu_metrics_flows, observability_flows
+from k8s_charts.shared.names import (
+    EFA_METRICS_NAMESPACE,
+    GPU_METRICS_NAMESPACE,
+    IMAGE_BUILD_NAMESPACE,
+    PROMETHEUS_NAMESPACE,
+)
 from k8s_charts.shared.namespaces import Namespace, NamespaceChart
 from k8s_charts.shared.network_policies import PoliciesChart
 from k8s_charts.shared.tolerations import tolerations
@@ -33,34 +38,45 @@ def observability(app: cdk8s.App, environment: Environment, alerts: AlertFacts |
         "namespace": NamespaceChart(app, "observability-namespace", namespace=own),
         "policies": PoliciesChart(app, "observability-policies", namespace=PROMETHEUS_NAMESPACE, flows=flows),
         **({"alertmanager": _alertmanager(app, environment, alerts)} if environment.alertmanager else {}),
-        **(_gpu_namespace(app, environment) if environment.observed_gpu_groups else {}),
+        **_exporter_namespaces(app, environment),
         "programs": ObservabilityChart(app, "observability", settings=_settings(environment, wanted)),
     }
 
 
-def _gpu_namespace(app: cdk8s.App, environment: Environment) -> dict[str, ProjectChart]:
-    # The exporter needs a capability, and a folder of the node, that the other levels refuse.
-    own = Namespace(GPU_METRICS_NAMESPACE, "privileged", environment.eks.version)
-    flows = allowed(gpu_metrics_flows(), environment)
+def _exporter_namespaces(app: cdk8s.App, environment: Environment) -> dict[str, ProjectChart]:
+    gpus, efa = environment.observed_gpu_groups, environment.observed_efa_groups
     return {
-        "gpu-namespace": NamespaceChart(app, "gpu-metrics-namespace", namespace=own),
-        "gpu-policies": PoliciesChart(app, "gpu-metrics-policies", namespace=GPU_METRICS_NAMESPACE, flows=flows),
+        **(_namespace(app, environment, "gpu", GPU_METRICS_NAMESPACE, gpu_metrics_flows()) if gpus else {}),
+        **(_namespace(app, environment, "efa", EFA_METRICS_NAMESPACE, efa_metrics_flows()) if efa else {}),
     }
 
 
-def _gpus(environment: Environment) -> GpuNodes | None:
-    groups = environment.observed_gpu_groups
+def _namespace(
+    app: cdk8s.App, environment: Environment, part: str, name: str, flows: tuple[Flow, ...]
+) -> dict[str, ProjectChart]:
+    # Both exporters need a folder of the node, and that of GPUs a capability: the other levels refuse them.
+    own = Namespace(name, "privileged", environment.eks.version)
+    open_flows = allowed(flows, environment)
+    return {
+        f"{part}-namespace": NamespaceChart(app, f"{name}-namespace", namespace=own),
+        f"{part}-policies": PoliciesChart(app, f"{name}-policies", namespace=name, flows=open_flows),
+    }
+
+
+def _watched(environment: Environment, groups: tuple[InstanceGroup, ...], image: str) -> WatchedNodes | None:
     if not groups:
         return None
-    return GpuNodes(
+    return WatchedNodes(
         groups=tuple(group.name for group in groups),
         tolerations=tuple(tolerations(taint for group in groups for taint in group.taints)),
-        image=copy_of(versions.DCGM_EXPORTER_IMAGE, environment.image_registry),
+        image=copy_of(image, environment.image_registry),
     )
 
 
 def _settings(environment: Environment, wanted: InCluster) -> Settings:
-    registry, gpus = environment.image_registry, _gpus(environment)
+    registry = environment.image_registry
+    gpus = _watched(environment, environment.observed_gpu_groups, versions.DCGM_EXPORTER_IMAGE)
+    efa = _watched(environment, environment.observed_efa_groups, versions.PYTHON_IMAGE)
     return Settings(
         ray_namespace=environment.ray.namespace,
         operator_namespace=environment.kuberay.namespace,
@@ -68,11 +84,12 @@ def _settings(environment: Environment, wanted: InCluster) -> Settings:
         grafana_image=copy_of(versions.GRAFANA_IMAGE, registry),
         python_image=copy_of(versions.PYTHON_IMAGE, registry),
         storage_gib=wanted.storage_gib,
-        dashboards=dashboards(gpus=gpus is not None),
-        rule_groups=rule_groups(gpus=gpus is not None),
+        dashboards=dashboards(gpus=gpus is not None, efa=efa is not None),
+        rule_groups=rule_groups(gpus=gpus is not None, efa=efa is not None),
         alertmanager=environment.alertmanager,
         build_namespace=IMAGE_BUILD_NAMESPACE if environment.image.built else None,
         gpus=gpus,
+        efa=efa,
     )
 
 

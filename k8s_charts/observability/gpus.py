@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from config.labels import INSTANCE_GROUP_LABEL
 from k8s_charts.controllers.code import digest
-from k8s_charts.observability.parts import SERVES, GpuNodes, Part
+from k8s_charts.observability.parts import SERVES, Part, WatchedNodes
 from k8s_charts.shared.flows import DCGM_PODS
 from k8s_charts.shared.names import DCGM_EXPORTER, DCGM_PORT, GPU_METRICS_NAMESPACE
 
@@ -45,7 +45,7 @@ _POD_RESOURCES: Final = "/var/lib/kubelet/pod-resources"
 _GPU_TAINT: Final = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 
 
-def gpu_exporter(nodes: GpuNodes) -> Iterator[Part]:
+def gpu_exporter(nodes: WatchedNodes) -> Iterator[Part]:
     """Yield the objects of the exporter."""
     counters = {_COUNTERS: "".join(f"{name}, {kind}, {said}\n" for name, (kind, said) in METRICS.items())}
     yield _part("v1", "ServiceAccount", {"automountServiceAccountToken": False})
@@ -68,7 +68,7 @@ def _part(api_version: str, kind: str, body: Mapping[str, Any]) -> Part:
     return Part(api_version, kind, DCGM_EXPORTER, body, GPU_METRICS_NAMESPACE)
 
 
-def _pod(nodes: GpuNodes) -> dict[str, Any]:
+def _pod(nodes: WatchedNodes) -> dict[str, Any]:
     in_groups = {"key": INSTANCE_GROUP_LABEL, "operator": "In", "values": list(nodes.groups)}
     required = {"nodeSelectorTerms": [{"matchExpressions": [in_groups]}]}
     return {
@@ -88,7 +88,7 @@ def _pod(nodes: GpuNodes) -> dict[str, Any]:
     }
 
 
-def _container(nodes: GpuNodes) -> dict[str, Any]:
+def _container(nodes: WatchedNodes) -> dict[str, Any]:
     health = {"path": "/health", "port": DCGM_PORT}
     return {
         "name": DCGM_EXPORTER,

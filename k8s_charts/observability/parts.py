@@ -17,8 +17,8 @@ SERVES: Final = {"ray-on-hyperpod/serves": "true"}
 
 
 @dataclass(frozen=True)
-class GpuNodes:
-    """The nodes with NVIDIA GPUs: their instance groups, tolerations of the groups' taints, the exporter's image."""
+class WatchedNodes:
+    """Nodes with an exporter: their instance groups, tolerations of the groups' taints, the exporter's image."""
 
     groups: tuple[str, ...]
     tolerations: tuple[Mapping[str, Any], ...]
@@ -29,8 +29,8 @@ class GpuNodes:
 class Settings:
     """What differs between environments: namespaces, images, disk and nodes; and what is shown and alerted.
 
-    With `alertmanager` Prometheus sends its alerts there. `build_namespace` is None if no image is built, and `gpus`
-    without nodes with GPUs.
+    With `alertmanager` Prometheus sends its alerts there. `build_namespace` is None if no image is built, `gpus`
+    without nodes with GPUs, and `efa` without nodes with EFA.
     """
 
     ray_namespace: str
@@ -43,7 +43,8 @@ class Settings:
     rule_groups: tuple[Mapping[str, Any], ...]
     alertmanager: bool
     build_namespace: str | None
-    gpus: GpuNodes | None = None
+    gpus: WatchedNodes | None = None
+    efa: WatchedNodes | None = None
 
 
 @dataclass(frozen=True)

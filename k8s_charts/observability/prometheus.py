@@ -12,6 +12,7 @@ from k8s_charts.observability.parts import Part, Settings, config_map, deploymen
 from k8s_charts.observability.scrape import RULES_FILE, configuration
 from k8s_charts.shared.flows import PROMETHEUS_PODS
 from k8s_charts.shared.names import (
+    EFA_METRICS_NAMESPACE,
     EXPORTER,
     EXPORTER_CODE,
     GPU_METRICS_NAMESPACE,
@@ -42,6 +43,7 @@ def prometheus(settings: Settings) -> Iterator[Part]:
         *([(settings.build_namespace, [_BUILDS])] if settings.build_namespace else []),
         (None, [_NODES]),
         *([(GPU_METRICS_NAMESPACE, [_PODS])] if settings.gpus else []),
+        *([(EFA_METRICS_NAMESPACE, [_PODS])] if settings.efa else []),
     ):
         yield from role(_NAME, namespace, rules)
     yield config_map(EXPORTER_CODE, code_of(EXPORTER))
@@ -57,6 +59,7 @@ def _config(settings: Settings) -> dict[str, str]:
         operator_namespace=settings.operator_namespace,
         alertmanager=settings.alertmanager,
         gpus=settings.gpus is not None,
+        efa=settings.efa is not None,
     )
     # JSON is YAML, too.
     return {

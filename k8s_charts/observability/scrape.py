@@ -8,6 +8,8 @@ from k8s_charts.shared.names import (
     ALERTMANAGER_PORT,
     DCGM_EXPORTER,
     DCGM_PORT,
+    EFA_EXPORTER,
+    EFA_METRICS_NAMESPACE,
     GPU_METRICS_NAMESPACE,
     JOB_SUPERVISOR,
     METRICS_PORT,
@@ -20,15 +22,16 @@ CLUSTER_LABEL: Final = "ray_io_cluster"
 """The label with the RayCluster's name, as KubeRay's own sample names it (config/prometheus/podMonitor.yaml)."""
 
 DCGM_JOB: Final = "dcgm"
+EFA_JOB: Final = "efa"
 
 _META: Final = "__meta_kubernetes_pod"
 _GROUP_OF_NODE: Final = "__meta_kubernetes_node_label_" + INSTANCE_GROUP_LABEL.translate(str.maketrans("./-", "___"))
 
 
 def configuration(
-    *, ray_namespace: str, operator_namespace: str, alertmanager: bool = False, gpus: bool = False
+    *, ray_namespace: str, operator_namespace: str, alertmanager: bool = False, gpus: bool = False, efa: bool = False
 ) -> dict[str, Any]:
-    """Return prometheus.yml; with `gpus` it scrapes the exporters on nodes with GPUs."""
+    """Return prometheus.yml; with `gpus` it scrapes the exporters on nodes with GPUs, and with `efa` those of EFA."""
     ray = _Pods(ray_namespace)
     own = _Pods(operator_namespace)
     return {
@@ -48,7 +51,8 @@ def configuration(
             ray.job(JOB_SUPERVISOR, ("app_kubernetes_io_name", JOB_SUPERVISOR), {}),
             own.job("reaper", ("app_kubernetes_io_name", REAPER), {}),
             own.job("kuberay", ("app_kubernetes_io_name", "kuberay-operator"), {}),
-            *([_gpus()] if gpus else []),
+            *([_of_nodes(DCGM_JOB, GPU_METRICS_NAMESPACE, DCGM_EXPORTER, DCGM_PORT)] if gpus else []),
+            *([_of_nodes(EFA_JOB, EFA_METRICS_NAMESPACE, EFA_EXPORTER, METRICS_PORT)] if efa else []),
             {"job_name": "exporter", "honor_labels": True, "static_configs": [_target(METRICS_PORT)]},
             {"job_name": "prometheus", "static_configs": [_target(9090)]},
         ],
@@ -80,17 +84,17 @@ class _Pods:
         }
 
 
-def _gpus() -> dict[str, Any]:
-    """Return the job of the GPUs' exporters.
+def _of_nodes(job: str, namespace: str, exporter: str, port: int) -> dict[str, Any]:
+    """Return the job of an exporter that runs on nodes; its series get the labels of the node.
 
-    The label `pod` of their series is the pod that uses the GPU, so the exporter's own name must not replace it.
+    The label `pod` of a GPU's series is the pod that uses the GPU, so the exporter's own name must not replace it.
     """
-    found = {"role": "pod", "namespaces": {"names": [GPU_METRICS_NAMESPACE]}, "attach_metadata": {"node": True}}
+    found = {"role": "pod", "namespaces": {"names": [namespace]}, "attach_metadata": {"node": True}}
     return {
-        "job_name": DCGM_JOB,
+        "job_name": job,
         "kubernetes_sd_configs": [found],
         "relabel_configs": [
-            *_running("app_kubernetes_io_name", DCGM_EXPORTER, DCGM_PORT),
+            *_running("app_kubernetes_io_name", exporter, port),
             _copy(f"{_META}_node_name", "node"),
             _copy(_GROUP_OF_NODE, "instance_group"),
         ],

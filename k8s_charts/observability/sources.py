@@ -16,9 +16,11 @@ _SOURCES: Final[Mapping[str, str]] = {
     "ray_node_gram_": "ray: each node with GPUs",
     "ray_": "ray: heads and workers",
     "DCGM_": "dcgm: each node with GPUs",
+    "node_amazonefa_": "efa: each node with EFA",
+    "efa_": "efa: each node with EFA",
     "up": "Prometheus itself",
 }
-_METRIC: Final = re.compile(r"\b(?:ray|hyperpod|job_supervisor|DCGM)_\w+|\bup\b(?=\{|\)|$| )")
+_METRIC: Final = re.compile(r"\b(?:ray|hyperpod|job_supervisor|DCGM|node_amazonefa|efa)_\w+|\bup\b(?=\{|\)|$| )")
 
 
 def metrics(expression: str) -> list[str]:

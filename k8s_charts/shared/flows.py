@@ -20,6 +20,8 @@ from k8s_charts.shared.names import (
     DASHBOARD_PORT,
     DCGM_EXPORTER,
     DCGM_PORT,
+    EFA_EXPORTER,
+    EFA_METRICS_NAMESPACE,
     GPU_METRICS_NAMESPACE,
     GRAFANA_PORT,
     HYPERPOD_NAMESPACE,
@@ -37,7 +39,7 @@ from k8s_charts.shared.names import (
 
 HTTPS_PORT: Final = 443
 Labels = Mapping[str, str]
-Key = Literal["hang_detection", "tiered_checkpoints", "metrics", "in_cluster", "gpus", "alertmanager", "mlflow"]
+Key = Literal["hang_detection", "tiered_checkpoints", "metrics", "in_cluster", "gpus", "efa", "alertmanager", "mlflow"]
 
 _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 _RAY_HEAD: Final[Labels] = MappingProxyType({"ray.io/node-type": "head"})
@@ -49,6 +51,7 @@ _ALL: Final[Labels] = MappingProxyType({})
 PROMETHEUS_PODS: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": "prometheus"})
 GRAFANA_PODS: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": "grafana"})
 DCGM_PODS: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": DCGM_EXPORTER})
+EFA_PODS: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": EFA_EXPORTER})
 ALERTMANAGER_PODS: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": ALERTMANAGER})
 # Prometheus; Grafana's container; Grafana's Service. The VPC CNI checks a packet before a Service's address is
 # translated (EKS user guide, network policies: "the service port must be the same as the container port").
@@ -136,9 +139,11 @@ def allowed(flows: tuple[Flow, ...], environment: Environment) -> tuple[Flow, ..
 
 
 def enabled(key: Key, environment: Environment) -> bool:
-    """Return whether the environment enables a flow: by `aws_ray`, `observability`, its GPUs, or a key of its own."""
+    """Return whether the environment enables a flow: by `aws_ray`, `observability`, its nodes, or a key of its own."""
     if key == "gpus":
         return bool(environment.observed_gpu_groups)
+    if key == "efa":
+        return bool(environment.observed_efa_groups)
     if key == "mlflow":
         return ends(environment).tracking_port != HTTPS_PORT
     if key == "alertmanager":
@@ -264,6 +269,7 @@ def observability_flows(ends: Ends) -> tuple[Flow, ...]:
         replace(dns, name="grafana-dns", said=grafana[0], pods=grafana[1]),
         Flow("scrape", *prometheus, "out", scraped, _SCRAPED, (METRICS_PORT,)),
         _gpu_metrics(*prometheus, "out", Peer("exporters of GPUs", GPU_METRICS_NAMESPACE, DCGM_PODS)),
+        _efa_metrics(*prometheus, "out", Peer("exporters of EFA", EFA_METRICS_NAMESPACE, EFA_PODS)),
         *(_shown_by_heads(ends, *pods) for pods in (prometheus, grafana)),
         Flow("series", *prometheus, "in", (Peer("Grafana", labels=GRAFANA_PODS),), series, (PROMETHEUS_PORT,)),
         Flow("read-series", *grafana, "out", (Peer("Prometheus", labels=PROMETHEUS_PODS),), series, (PROMETHEUS_PORT,)),
@@ -292,6 +298,16 @@ def gpu_metrics_flows() -> tuple[Flow, ...]:
 
 def _gpu_metrics(said: str, pods: Labels, direction: Literal["in", "out"], peer: Peer) -> Flow:
     return Flow("scrape-gpus", said, pods, direction, (peer,), _SCRAPED, (DCGM_PORT,), key="gpus")
+
+
+def efa_metrics_flows() -> tuple[Flow, ...]:
+    """Return the flows of the namespace of EFA's exporters: Prometheus comes in, and nothing goes out."""
+    prometheus = Peer("Prometheus", PROMETHEUS_NAMESPACE, PROMETHEUS_PODS)
+    return (_efa_metrics("exporters of EFA", EFA_PODS, "in", prometheus),)
+
+
+def _efa_metrics(said: str, pods: Labels, direction: Literal["in", "out"], peer: Peer) -> Flow:
+    return Flow("scrape-efa", said, pods, direction, (peer,), _SCRAPED, (METRICS_PORT,), key="efa")
 
 
 def _shown_by_heads(ends: Ends, said: str, pods: Labels) -> Flow:

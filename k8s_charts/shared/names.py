@@ -13,6 +13,8 @@ IMAGE_BUILD_NAMESPACE: Final = "image-build"
 PROMETHEUS_NAMESPACE: Final = "prometheus-system"
 # Of the exporters on nodes with GPUs: their pods may do what Pod Security refuses elsewhere.
 GPU_METRICS_NAMESPACE: Final = "gpu-metrics"
+# Of the exporters on nodes with EFA, which read a folder of the node, but have no further right.
+EFA_METRICS_NAMESPACE: Final = "efa-metrics"
 # The names that this stack gives to its Services.
 PROMETHEUS_SERVICE: Final = "prometheus-kube-prometheus-prometheus"
 GRAFANA_SERVICE: Final = "prometheus-grafana"
@@ -44,6 +46,7 @@ EXPORTER_CODE: Final = "exporter-code"
 
 # NVIDIA's exporter, under which name Prometheus' job and the pods' label know it, too.
 DCGM_EXPORTER: Final = "dcgm-exporter"
+EFA_EXPORTER: Final = "efa-exporter"
 
 # Prefix in the data bucket that the Ray pods read and write.
 RAY_DATA_PREFIX: Final = "ray"

@@ -8,13 +8,19 @@ from k8s_charts.shared.flows import (
     REAPER_FLOW,
     Ends,
     Flow,
+    efa_metrics_flows,
     gpu_metrics_flows,
     observability_flows,
     operator_flows,
     ray_cluster_flows,
     ray_flows,
 )
-from k8s_charts.shared.names import GPU_METRICS_NAMESPACE, IMAGE_BUILD_NAMESPACE, PROMETHEUS_NAMESPACE
+from k8s_charts.shared.names import (
+    EFA_METRICS_NAMESPACE,
+    GPU_METRICS_NAMESPACE,
+    IMAGE_BUILD_NAMESPACE,
+    PROMETHEUS_NAMESPACE,
+)
 
 _INTRODUCTION: Final = """# Allowed connections
 
@@ -27,7 +33,7 @@ A flow with a key is allowed only if [`aws_ray`](environment.md#aws_ray) or
 `alertmanager`.
 [`hyperpod.tiered_storage`](environment.md#hyperpodtiered_storage) enables `tiered_checkpoints`, too. An address
 in [`mlflow`](environment.md) with another port than 443 enables `mlflow`; 5000 is an example. `in_cluster` with an
-instance group with NVIDIA GPUs enables `gpus`.
+instance group with NVIDIA GPUs enables `gpus`, and with EFA `efa`.
 """
 
 
@@ -40,6 +46,7 @@ def page() -> str:
         (f"`{IMAGE_BUILD_NAMESPACE}`", IMAGE_BUILD_FLOWS),
         (f"`{PROMETHEUS_NAMESPACE}` (`in_cluster`)", observability_flows(ends)),
         (f"`{GPU_METRICS_NAMESPACE}` (`in_cluster`)", gpu_metrics_flows()),
+        (f"`{EFA_METRICS_NAMESPACE}` (`in_cluster`)", efa_metrics_flows()),
     )
     return "\n".join([_INTRODUCTION, *(line for title, flows in sections for line in _section(title, flows))])
 

@@ -24,6 +24,8 @@ from k8s_charts.shared.names import (
     DASHBOARD_PORT,
     DCGM_EXPORTER,
     DCGM_PORT,
+    EFA_EXPORTER,
+    EFA_METRICS_NAMESPACE,
     GCS_PORT,
     GPU_METRICS_NAMESPACE,
     IMAGE_BUILD_NAMESPACE,
@@ -47,6 +49,7 @@ _PROGRAM: Final = Path(probe.__file__)
 _HEAD_PORTS: Final = (DASHBOARD_PORT, GCS_PORT, CLIENT_PORT)
 PROMETHEUS_HOST: Final = f"{PROMETHEUS_SERVICE}.{PROMETHEUS_NAMESPACE}.svc.cluster.local"
 GPU_EXPORTER_HOST: Final = f"{DCGM_EXPORTER}.{GPU_METRICS_NAMESPACE}.svc.cluster.local"
+EFA_EXPORTER_HOST: Final = f"{EFA_EXPORTER}.{EFA_METRICS_NAMESPACE}.svc.cluster.local"
 ALERTMANAGER_HOST: Final = f"{ALERTMANAGER}.{PROMETHEUS_NAMESPACE}.svc.cluster.local"
 # A user id that no user of the nodes has.
 _USER: Final = 65532
@@ -140,7 +143,7 @@ def _prometheus(environment: Environment, heads: Mapping[str, Head]) -> Iterator
     if environment.observability.in_cluster:
         name = "prometheus"
         tried = _to_heads(name, heads, ports=(METRICS_PORT, *_HEAD_PORTS), open_ports=(METRICS_PORT,))
-        tried += _to_gpu_exporters(name, environment, reachable=True)
+        tried += _to_exporters(name, environment, reachable=True)
         tried += _to_alertmanager(name, environment, reachable=True)
         yield Origin(name, PROMETHEUS_NAMESPACE, tuple(tried), PROMETHEUS_PODS)
 
@@ -148,14 +151,16 @@ def _prometheus(environment: Environment, heads: Mapping[str, Head]) -> Iterator
 def _to_monitoring(origin: str, environment: Environment) -> Iterator[Connection]:
     if environment.observability.in_cluster:
         yield Connection(origin, "prometheus", PROMETHEUS_HOST, PROMETHEUS_PORT, open=False)
-    yield from _to_gpu_exporters(origin, environment, reachable=False)
+    yield from _to_exporters(origin, environment, reachable=False)
     yield from _to_alertmanager(origin, environment, reachable=False)
 
 
-def _to_gpu_exporters(origin: str, environment: Environment, *, reachable: bool) -> Iterator[Connection]:
+def _to_exporters(origin: str, environment: Environment, *, reachable: bool) -> Iterator[Connection]:
     # Without a node there is no exporter.
     if any(group.count for group in environment.observed_gpu_groups):
         yield Connection(origin, "gpu-exporter", GPU_EXPORTER_HOST, DCGM_PORT, open=reachable)
+    if any(group.count for group in environment.observed_efa_groups):
+        yield Connection(origin, "efa-exporter", EFA_EXPORTER_HOST, METRICS_PORT, open=reachable)
 
 
 def _to_alertmanager(origin: str, environment: Environment, *, reachable: bool) -> Iterator[Connection]:

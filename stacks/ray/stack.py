@@ -109,9 +109,10 @@ class RayStack(EnvironmentStack):
         namespace = manifest(self, "ObservabilityNamespace", cluster=cluster, chart=charts["namespace"], after=after)
         policies = manifest(self, "ObservabilityPolicies", cluster=cluster, chart=charts["policies"], after=namespace)
         before = policies
-        if "gpu-namespace" in charts:
-            own = manifest(self, "GpuMetricsNamespace", cluster=cluster, chart=charts["gpu-namespace"], after=before)
-            before = manifest(self, "GpuMetricsPolicies", cluster=cluster, chart=charts["gpu-policies"], after=own)
+        for part in (part for part in ("gpu", "efa") if f"{part}-namespace" in charts):
+            id = f"{part.title()}Metrics"
+            own = manifest(self, f"{id}Namespace", cluster=cluster, chart=charts[f"{part}-namespace"], after=before)
+            before = manifest(self, f"{id}Policies", cluster=cluster, chart=charts[f"{part}-policies"], after=own)
         if chart := charts.get("alertmanager"):
             manifest(self, "Alertmanager", cluster=cluster, chart=chart, after=policies)
         object_release(

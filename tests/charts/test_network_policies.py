@@ -5,7 +5,7 @@ import pytest
 from config import Environment, available, load
 from config.model import AwsRay, TieredStorage
 from k8s_charts.shared.names import CHECKPOINTS_HOST
-from ops.isolation.plan import ALERTMANAGER_HOST, GPU_EXPORTER_HOST, PROMETHEUS_HOST, Head, plan
+from ops.isolation.plan import ALERTMANAGER_HOST, EFA_EXPORTER_HOST, GPU_EXPORTER_HOST, PROMETHEUS_HOST, Head, plan
 from tests.charts.support.connection_table import (
     RAY_PORTS,
     Connection,
@@ -131,6 +131,7 @@ def test_the_check_of_a_live_cluster_expects_what_the_policies_say(dev: Environm
         "head": matrix.pods["rayml-head"],
         "node": matrix.pods["another-node"],
         PROMETHEUS_HOST: matrix.pods["prometheus"],
+        EFA_EXPORTER_HOST: matrix.pods.get("efa-exporter", matrix.pods["stranger"]),
         GPU_EXPORTER_HOST: matrix.pods.get("gpu-exporter", matrix.pods["stranger"]),
         ALERTMANAGER_HOST: matrix.pods.get("alertmanager", Pod(None)),
         CHECKPOINTS_HOST: matrix.pods["checkpoints"],

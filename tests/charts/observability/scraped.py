@@ -14,18 +14,19 @@ from controllers.job_decision import Limits
 from controllers.job_run import Run, State
 from controllers.kubernetes_api import ApiServer
 from controllers.lease import STATE, TRAINS
+from controllers.observability.efa_exporter import Exporter as EfaExporter
 from controllers.observability.exporter import Exporter
 from controllers.reaper import Reaper
 from controllers.supervision import Supervisor
 from controllers.telemetry import Metrics, serve
 from embedded_account.kubernetes import pki
-from k8s_charts.observability.scrape import DCGM_JOB, configuration
-from k8s_charts.shared.names import DCGM_EXPORTER, DCGM_PORT, JOB_SUPERVISOR, METRICS_PORT, REAPER
-from tests.support import fake_kubernetes
+from k8s_charts.observability.scrape import DCGM_JOB, EFA_JOB, configuration
+from k8s_charts.shared.names import DCGM_EXPORTER, DCGM_PORT, EFA_EXPORTER, JOB_SUPERVISOR, METRICS_PORT, REAPER
+from tests.support import efa_sysfs, fake_kubernetes
 from tests.support.fake_kubernetes import BUILDS, JOBS, LEASES, NODES, FakeKubernetes
 
 SAMPLES = Path(__file__).parent / "samples"
-SCRAPED = {"ray", JOB_SUPERVISOR, "reaper", "kuberay", "exporter", DCGM_JOB}
+SCRAPED = {"ray", JOB_SUPERVISOR, "reaper", "kuberay", "exporter", DCGM_JOB, EFA_JOB}
 _META = "__meta_kubernetes_pod"
 _RAY_LABELS = {"ray.io/is-ray-node": "yes", "ray.io/cluster": "rayml"}
 
@@ -52,16 +53,17 @@ def a_pod(labels: Mapping[str, str], phase: str = "Running") -> dict[str, str]:
     return {f"{_META}_ip": "127.0.0.1", f"{_META}_phase": phase, f"{_META}_name": "pod", **named}
 
 
+ON_NODE = {
+    f"{_META}_node_name": "hyperpod-i-0",
+    **_labels("__meta_kubernetes_node", {INSTANCE_GROUP_LABEL: "gpus"}),
+}
 PODS = {
     "head": a_pod({**_RAY_LABELS, "ray.io/node-type": "head"}),
     "worker": a_pod({**_RAY_LABELS, "ray.io/node-type": "worker", "ray.io/group": "gpu-group"}),
     "supervisor": a_pod({"app.kubernetes.io/name": JOB_SUPERVISOR}),
     "reaper": a_pod({"app.kubernetes.io/name": REAPER}),
-    "gpus": {
-        **a_pod({"app.kubernetes.io/name": DCGM_EXPORTER}),
-        f"{_META}_node_name": "hyperpod-i-0",
-        **_labels("__meta_kubernetes_node", {INSTANCE_GROUP_LABEL: "gpus"}),
-    },
+    "gpus": {**a_pod({"app.kubernetes.io/name": DCGM_EXPORTER}), **ON_NODE},
+    "efa": {**a_pod({"app.kubernetes.io/name": EFA_EXPORTER}), **ON_NODE},
     "operator": a_pod({"app.kubernetes.io/name": "kuberay-operator"}),
     "starting": a_pod({**_RAY_LABELS, "ray.io/node-type": "worker"}, phase="Pending"),
     "stranger": a_pod({"app.kubernetes.io/name": "shell"}),
@@ -93,7 +95,9 @@ def cluster(folder: Path) -> Iterator[dict[str, int]]:
             "ray": Said("ray-2.42.1.txt", "gpu.txt"),
             "kuberay": Metrics(),
             DCGM_JOB: Said("dcgm-4.8.2.txt"),
+            EFA_JOB: EfaExporter(folder / "sys"),
         }
+        efa_sysfs.add_device(folder / "sys", "rdmap79s0", efa_sysfs.NEWER)
         yield {job: _port(stack, page) for job, page in pages.items()}
 
 
@@ -102,7 +106,7 @@ def files(ports: Mapping[str, int], rules: Mapping[str, Any]) -> dict[str, str]:
 
     Debian's Prometheus is built without Kubernetes' discovery: the labels are what Prometheus' documentation says.
     """
-    whole = configuration(ray_namespace="ray", operator_namespace="kuberay", gpus=True)
+    whole = configuration(ray_namespace="ray", operator_namespace="kuberay", gpus=True, efa=True)
     whole["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     whole["scrape_configs"] = [_with_pods(job, ports) for job in whole["scrape_configs"] if job["job_name"] in ports]
     return {"prometheus.yaml": json.dumps(whole), "rules.yaml": json.dumps(rules)}

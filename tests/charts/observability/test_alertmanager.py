@@ -126,7 +126,7 @@ def test_amtool_accepts_the_configuration(tmp_path: Path) -> None:
 
 
 def test_no_alert_makes_a_subject_that_sns_refuses() -> None:
-    names = [rule["alert"] for group in rule_groups(gpus=True) for rule in group["rules"]]
+    names = [rule["alert"] for group in rule_groups(gpus=True, efa=True) for rule in group["rules"]]
     longest = max(names, key=len)
     [published] = configuration(settings("topic"))["receivers"][0]["sns_configs"]
     subject = published["subject"].replace("{{ .GroupLabels.alertname }}", longest)

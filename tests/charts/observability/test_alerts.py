@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from config import load
+from config.alarms import ALARMS
 from k8s_charts.observability.alerts import ALERTS, GPU_RUNBOOK, RUNBOOK, rule_groups
 from rehearsal.paths import REPOSITORY
 from tests.charts.observability.scraped import SCRAPED, files
@@ -18,6 +20,7 @@ Series = dict[str, str]
 RUN = '{run="train-1"}'
 NODE = '{node="hyperpod-i-0",instance_group="gpus"}'
 GPU = '{node="hyperpod-i-0",instance_group="gpus",gpu="0",pod="rayml-gpu-group-worker-x7k2p",xid="%s"}'
+EFA = '{node="hyperpod-i-0",instance_group="gpus",device="rdmap79s0",port="1"}'
 HEALTH = '{node="hyperpod-i-0",instance_group="gpus",status="%s"}'
 MINUTES = 240
 EVERY_FIVE_MINUTES = [f"{minute}m" for minute in range(0, MINUTES, 5)]
@@ -39,6 +42,10 @@ def healthy(**changes: str) -> Series:
         "hyperpod_node_schedulable Schedulable": f"1x{MINUTES}",
         "hyperpod_node_deep_health_check Passed": f"1x{MINUTES}",
         "up{dcgm}": f"1x{MINUTES}",
+        "up{efa}": f"1x{MINUTES}",
+        "efa_devices": f"32x{MINUTES}",
+        "efa_unreadable": f"0x{MINUTES}",
+        "node_amazonefa_rx_drops": f"0x{MINUTES}",
         "DCGM_EXP_XID_ERRORS_COUNT": f"0x{MINUTES}",
         "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": f"0x{MINUTES}",
         "DCGM_FI_DEV_ROW_REMAP_FAILURE": f"0x{MINUTES}",
@@ -50,17 +57,18 @@ def healthy(**changes: str) -> Series:
 def named(series: str) -> str:
     """Return a series of `healthy` with its labels."""
     name, _, status = series.partition(" ")
-    if name == "up{dcgm}":
-        return 'up{job="dcgm",node="hyperpod-i-0",instance_group="gpus"}'
-    if name.startswith("DCGM"):
-        return name + GPU % status
+    if name in ("up{dcgm}", "up{efa}"):
+        return f'up{{job="{name[3:-1]}",{NODE[1:]}'
+    if name.startswith(("DCGM", "node_amazonefa")):
+        return name + (GPU % status if name.startswith("DCGM") else EFA)
     if name.startswith("up"):
         return f'up{{job="{name[3:-1]}"}}'
     if name == "ray_image_build_failed":
         return f'{name}{{build="ray-image-1"}}'
     if name.startswith("ray_run"):
         return name + RUN
-    return name + (HEALTH % status if status else NODE if name.startswith("hyperpod") else '{pod="ray-reaper-0"}')
+    of_node = name.startswith(("hyperpod", "efa"))
+    return name + (HEALTH % status if status else NODE if of_node else '{pod="ray-reaper-0"}')
 
 
 OLD = "0x240"
@@ -91,6 +99,9 @@ FAULTS: dict[str, Series] = {
     "EccUncorrectable": healthy(DCGM_FI_DEV_ECC_DBE_VOL_TOTAL="0x60 2x180"),
     "RowRemapFailed": healthy(DCGM_FI_DEV_ROW_REMAP_FAILURE="0x60 1x180"),
     "GpuExporterDown": healthy(**{"up{dcgm}": "1x60 0x180"}),
+    # 120 packets a minute.
+    "EfaDrops": healthy(node_amazonefa_rx_drops="0x60 0+120x180"),
+    "EfaExporterDown": healthy(**{"up{efa}": "1x60 0x180"}),
     "ImageBuildFailed": healthy(ray_image_build_failed="0x60 1x180"),
 }
 """What each alert is for."""
@@ -135,6 +146,14 @@ DRILLS: dict[str, Series] = {
         **{f"DCGM_EXP_XID_ERRORS_COUNT {xid}": "_x60 2x5 stale" for xid in (0, 13, 31, 43, 45)}
     ),
     "the exporter of GPUs restarts within ten minutes": healthy(**{"up{dcgm}": "1x60 0x10 1x170"}),
+    "EFA drops some packets each minute": healthy(node_amazonefa_rx_drops="0+30x240"),
+    "EFA drops many packets for ten minutes": healthy(node_amazonefa_rx_drops="0x60 0+6000x10 60000x170"),
+    "a node with EFA restarts and its counters begin anew": healthy(
+        **{"up{efa}": "1x60 0x10 1x170", "node_amazonefa_rx_drops": "5000x60 _x10 0x170"}
+    ),
+    "a cluster without EFA": {
+        name: values for name, values in healthy().items() if not name.startswith(("efa", "node_ama", "up{efa}"))
+    },
     "a cluster without GPUs": {
         name: values for name, values in healthy().items() if not name.startswith(("DCGM", "up{dcgm}"))
     },
@@ -161,7 +180,7 @@ def promtool(folder: Path, *argv: str) -> "subprocess.CompletedProcess[str]":
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with Prometheus' two files."""
     made = tmp_path_factory.mktemp("promtool")
-    for name, text in files(dict.fromkeys(SCRAPED, 1), {"groups": rule_groups(gpus=True)}).items():
+    for name, text in files(dict.fromkeys(SCRAPED, 1), {"groups": rule_groups(gpus=True, efa=True)}).items():
         (made / name).write_text(text)
     return made
 
@@ -205,15 +224,34 @@ def test_an_alert_says_which_run_it_is_about_and_where_its_runbook_is(folder: Pa
 
 
 def test_an_alert_about_a_gpu_names_it_and_its_error() -> None:
-    [rule] = [rule for rule in rule_groups(gpus=True)[0]["rules"] if rule["alert"] == "XidError"]
+    [rule] = [rule for rule in rule_groups(gpus=True, efa=True)[0]["rules"] if rule["alert"] == "XidError"]
     assert all(f"$labels.{label} }}" in rule["annotations"]["summary"] for label in ("node", "gpu", "xid"))
 
 
-def test_a_cluster_without_gpus_has_no_alert_about_them() -> None:
-    names = {rule["alert"] for rule in rule_groups(gpus=False)[0]["rules"]}
-    assert {alert.name for alert in ALERTS if alert.name not in names} == {
-        *("XidError", "EccUncorrectable", "RowRemapFailed", "GpuExporterDown"),
-    }
+@pytest.mark.parametrize(
+    "series",
+    [{"efa_devices": "32x60 0x180"}, {"efa_unreadable": "0x60 1x180"}],
+    ids=["the devices are gone", "a counter cannot be read"],
+)
+def test_an_exporter_that_cannot_see_efa_is_told_like_one_that_is_gone(folder: Path, series: Series) -> None:
+    silent = firing(folder, [case("blind", healthy(**series), {})])
+    assert silent.stderr.count("alertname: ") == 1
+    assert "alertname: EfaExporterDown" in silent.stderr
+
+
+def test_a_cluster_without_gpus_or_efa_has_no_alert_about_them() -> None:
+    def missing(*, gpus: bool, efa: bool) -> set[str]:
+        names = {rule["alert"] for rule in rule_groups(gpus=gpus, efa=efa)[0]["rules"]}
+        return {alert.name for alert in ALERTS if alert.name not in names}
+
+    assert missing(gpus=False, efa=True) == {"XidError", "EccUncorrectable", "RowRemapFailed", "GpuExporterDown"}
+    assert missing(gpus=True, efa=False) == {"EfaDrops", "EfaExporterDown"}
+
+
+def test_the_alert_of_dropped_packets_has_the_threshold_of_cloudwatchs_alarm() -> None:
+    [alert] = [alert for alert in ALERTS if alert.name == "EfaDrops"]
+    [alarm] = [alarm for alarm in ALARMS if alarm.name == "EfaDrops"]
+    assert (alert.limit, alert.seconds) == (f">= {alarm.threshold(load('dev'))}", alarm.periods * 300)
 
 
 @pytest.mark.parametrize("page", [RUNBOOK, GPU_RUNBOOK])

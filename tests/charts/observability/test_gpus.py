@@ -49,7 +49,9 @@ def of_exporter() -> dict[str, Object]:
 
 def pod(environment: Environment | None = None) -> Object:
     made = objects(environment or with_in_cluster(load("dev")))
-    [found] = [item for item in made if item["kind"] == "DaemonSet"]
+    [found] = [
+        item for item in made if item["kind"] == "DaemonSet" and item["metadata"]["namespace"] == GPU_METRICS_NAMESPACE
+    ]
     spec: Object = found["spec"]["template"]["spec"]
     return spec
 
@@ -106,7 +108,7 @@ def test_its_list_of_metrics_has_three_fields_in_each_line() -> None:
 
 
 def test_its_requests_are_those_that_ops_check_counts() -> None:
-    [counted] = DAEMONSETS_OF_IN_CLUSTER
+    [counted] = [each for each in DAEMONSETS_OF_IN_CLUSTER if each.name == "dcgm-exporter"]
     requests = pod()["containers"][0]["resources"]["requests"]
     assert requests == {"cpu": f"{counted.cpu_millis}m", "memory": f"{counted.memory_mib}Mi"}
 

@@ -55,17 +55,18 @@ def pods() -> dict[str, Object]:
 def test_an_environment_without_the_key_has_none_of_the_objects_and_its_other_objects_are_the_same(name: str) -> None:
     off, on = render(load(name)), render(observed(name))
     added = {str(path) for path in on.keys() - off.keys()}
-    parts = ("alertmanager", "namespace", "policies", "programs", "gpu-namespace", "gpu-policies")
+    efa = ("efa-namespace", "efa-policies") if observed(name).observed_efa_groups else ()
+    parts = ("alertmanager", "namespace", "policies", "programs", "gpu-namespace", "gpu-policies", *efa)
     assert added == {f"{name}/ray/observability/{part}.yaml" for part in parts}
     changed = {path.name for path in off if off[path] != on[path]}
-    # The supervisors of runs are scraped, viewers may look, and workers leave room for the GPUs' exporter.
+    # The supervisors of runs are scraped, viewers may look, and workers leave room for the exporters of GPUs and EFA.
     assert changed <= {"policies.yaml", "viewers.yaml", "rayml.yaml"}
 
 
 def test_without_receivers_nothing_of_alertmanager_is_there() -> None:
     files = {path.name: text for path, text in render(observed(emails=())).items() if "observability" in path.parts}
-    gpus = {"gpu-namespace.yaml", "gpu-policies.yaml"}
-    assert files.keys() == {"namespace.yaml", "policies.yaml", "programs.yaml", *gpus}
+    exporters = {f"{part}-{kind}.yaml" for part in ("gpu", "efa") for kind in ("namespace", "policies")}
+    assert files.keys() == {"namespace.yaml", "policies.yaml", "programs.yaml", *exporters}
     assert not [name for name, text in files.items() if "alertmanager" in text]
     assert ALERTMANAGER_IMAGE not in {image.image for image in public_images(observed(emails=()))}
 
@@ -141,6 +142,7 @@ def test_prometheus_reads_pods_leases_and_nodes_and_submitters_open_grafana_and_
         "ray/prometheus": [("pods", "get", "list", "watch"), ("leases", "list", "watch")],
         "kuberay/prometheus": [("pods", "get", "list", "watch")],
         "gpu-metrics/prometheus": [("pods", "get", "list", "watch")],
+        "efa-metrics/prometheus": [("pods", "get", "list", "watch")],
         "image-build/prometheus": [("jobs", "list", "watch")],
         "prometheus-system-prometheus": [("nodes", "list", "watch")],
     }
@@ -149,7 +151,7 @@ def test_prometheus_reads_pods_leases_and_nodes_and_submitters_open_grafana_and_
     assert (people["kind"], people["name"]) == ("Group", "ray-submitters")
     subjects = [subject for item in bindings.values() for subject in item["subjects"]]
     account = {"kind": "ServiceAccount", "name": "prometheus", "namespace": PROMETHEUS_NAMESPACE}
-    assert subjects == [account] * 5
+    assert subjects == [account] * 6
     assert not any(pods()[name]["automountServiceAccountToken"] for name in ("grafana", "alertmanager"))
 
 

@@ -39,7 +39,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
     folder = tmp_path_factory.mktemp("prometheus")
     with (
         scraped.cluster(folder) as ports,
-        running(scraped.files(ports, {"groups": rule_groups(gpus=True)}), folder) as started,
+        running(scraped.files(ports, {"groups": rule_groups(gpus=True, efa=True)}), folder) as started,
     ):
         wait_until(lambda: started.healthy_targets() == scraped.SCRAPED, "an answer of every target")
         wait_until(
@@ -78,6 +78,8 @@ def test_the_value_of_every_alert_is_there_without_a_fault_and_no_alert_fires(pr
         ('count by (node_type) (up{job="ray",ray_io_cluster="rayml"})', 1),
         ('ray_resources{Name="CPU",State="USED",node_type="head"}', 0),
         ('max by (node) (DCGM_FI_DEV_GPU_TEMP{node="hyperpod-i-0",instance_group="gpus"})', 61),
+        ('node_amazonefa_rx_drops{node="hyperpod-i-0",instance_group="gpus",device="rdmap79s0",port="1"}', 3),
+        ('sum by (node) (efa_devices{instance_group="gpus"})', 1),
         # The pod that uses the GPU, not the exporter's.
         ('DCGM_FI_DEV_FB_USED{gpu="0",pod="rayml-gpu-group-worker-x7k2p",namespace="ray"}', 61440),
     ],

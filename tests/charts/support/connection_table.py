@@ -11,7 +11,7 @@ from k8s_charts.ray_objects import ray_objects
 from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.shared.flows import enabled
 from k8s_charts.shared.names import (
-    DCGM_EXPORTER,
+    EFA_METRICS_NAMESPACE,
     GPU_METRICS_NAMESPACE,
     HYPERPOD_NAMESPACE,
     IMAGE_BUILD_NAMESPACE,
@@ -61,7 +61,7 @@ class Matrix:
     def __init__(self, environment: Environment) -> None:
         self.objects = _objects(environment)
         switches = [*environment.aws_ray, *environment.observability]
-        switches += [("mlflow", enabled("mlflow", environment)), ("gpus", enabled("gpus", environment))]
+        switches += [(key, enabled(key, environment)) for key in ("mlflow", "gpus", "efa")]
         switches += [("alertmanager", environment.alertmanager)]
         self._keys = {key if on else f"no {key}" for key, on in switches}
         network = environment.network
@@ -102,12 +102,15 @@ class Matrix:
             for source, target, (port, protocol) in product(named(sources), named(targets), _ports(ports))
         }
 
-    def _gpu_pods(self) -> dict[str, Pod]:
-        [exporter] = [item for item in self.of_kind("DaemonSet") if item["metadata"]["name"] == DCGM_EXPORTER]
-        return {
-            "gpu-exporter": Pod(GPU_METRICS_NAMESPACE, _labels(exporter["spec"])),
-            "gpu-pod": Pod(GPU_METRICS_NAMESPACE),
-        }
+    def _exporters(self) -> dict[str, Pod]:
+        """Return the exporters on nodes, and any other pod of their namespaces."""
+        found = {}
+        for part, namespace in (("gpu", GPU_METRICS_NAMESPACE), ("efa", EFA_METRICS_NAMESPACE)):
+            for exporter in self.of_kind("DaemonSet"):
+                if exporter["metadata"]["namespace"] == namespace:
+                    found[f"{part}-exporter"] = Pod(namespace, _labels(exporter["spec"]))
+                    found[f"{part}-pod"] = Pod(namespace)
+        return found
 
     def _is_in_node_subnets(self, pod: Pod) -> bool:
         return any(ip_address(pod.address) in block for block in self._node_subnets)
@@ -125,7 +128,7 @@ class Matrix:
             "prometheus": Pod(PROMETHEUS_NAMESPACE, {"app.kubernetes.io/name": "prometheus"}),
             "grafana": Pod(PROMETHEUS_NAMESPACE, {"app.kubernetes.io/name": "grafana"}),
             **(_further_monitoring_pods() if PROMETHEUS_NAMESPACE in self.namespaces else {}),
-            **(self._gpu_pods() if GPU_METRICS_NAMESPACE in self.namespaces else {}),
+            **self._exporters(),
             "checkpoints": Pod(HYPERPOD_NAMESPACE, {"app": "ai-toolkit"}),
             "collector": Pod(OBSERVABILITY_NAMESPACE, {"app": "collector"}),
             "dns": Pod(SYSTEM_NAMESPACE, {"k8s-app": "kube-dns"}),

@@ -142,11 +142,21 @@ def test_a_worker_leaves_room_for_the_agents_of_container_insights(name: str, ag
     assert pod.memory_mib + sum(each.memory_mib for each in others) <= node.memory_mib
 
 
-def test_a_worker_leaves_room_for_the_exporter_of_gpus_that_runs_only_where_gpus_are() -> None:
-    kind, cpu = catalogue()["ml.p5.48xlarge"], catalogue()["ml.m5.4xlarge"]
+@pytest.mark.parametrize(
+    ("name", "exporters"),
+    [
+        ("ml.p5.48xlarge", ["dcgm-exporter", "efa-exporter"]),
+        ("ml.g5.4xlarge", ["dcgm-exporter"]),
+        ("ml.trn1.32xlarge", ["efa-exporter"]),
+    ],
+)
+def test_a_worker_leaves_room_for_exporters_that_run_only_where_gpus_and_efa_are(
+    name: str, exporters: list[str]
+) -> None:
+    kind, cpu = catalogue()[name], catalogue()["ml.m5.4xlarge"]
     without, others = daemonsets_on(kind), daemonsets_on(kind, in_cluster=True)
-    assert [each.name for each in others if each not in without] == ["dcgm-exporter"]
-    assert system_pods(kind, in_cluster=True) == system_pods(kind) + 1
+    assert [each.name for each in others if each not in without] == exporters
+    assert system_pods(kind, in_cluster=True) == system_pods(kind) + len(exporters)
     assert daemonsets_on(cpu, in_cluster=True) == daemonsets_on(cpu)
     pod = whole_node_pod(kind, max(kind.threads_per_core), in_cluster=True)
     node = allocatable(kind, max(kind.threads_per_core))

@@ -1,4 +1,4 @@
-"""The panels of the dashboard of GPUs: id, title, Grafana's unit, and queries with their legends.
+"""The panels of the dashboards of GPUs and EFA: id, title, Grafana's unit, and queries with their legends.
 
 The pod that uses a GPU is a label of its series and changes with it, so each query aggregates over the pods.
 """
@@ -7,6 +7,10 @@ from typing import Final
 
 _GROUP: Final = 'instance_group=~"$group"'
 _EACH: Final = "{{node}} {{gpu}}"
+
+
+def _efa(counter: str, *labels: str, function: str = "rate", minutes: int = 2) -> str:
+    return f"sum by ({', '.join(('node', *labels))}) ({function}(node_amazonefa_{counter}{{{_GROUP}}}[{minutes}m]))"
 
 
 def _of_node(function: str, metric: str, *labels: str, known: str = "") -> str:
@@ -78,5 +82,41 @@ GPU_PANELS: Final = (
         (_of_node("max", "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", "gpu"), f"{_EACH} corrected"),
         (_of_node("max", "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "gpu"), f"{_EACH} uncorrectable"),
         (_of_node("max", "DCGM_FI_DEV_ROW_REMAP_FAILURE", "gpu"), f"{_EACH} failed"),
+    ),
+)
+
+EFA_PANELS: Final = (
+    (
+        1,
+        "EFA devices",
+        "short",
+        (f"sum by (instance_group) (efa_devices{{{_GROUP}}})", "{{instance_group}}"),
+        (f"sum by (instance_group) (efa_unreadable{{{_GROUP}}})", "{{instance_group}} unreadable"),
+    ),
+    (2, "Throughput", "Bps", (_efa("tx_bytes"), "{{node}} sends"), (_efa("rx_bytes"), "{{node}} receives")),
+    (
+        3,
+        "RDMA",
+        "Bps",
+        (_efa("rdma_read_bytes"), "{{node}} reads"),
+        (_efa("rdma_write_bytes"), "{{node}} writes"),
+    ),
+    (4, "Packets", "pps", (_efa("tx_pkts"), "{{node}} sends"), (_efa("rx_pkts"), "{{node}} receives")),
+    (5, "Dropped packets", "pps", (_efa("rx_drops", "device"), "{{node}} {{device}}")),
+    (
+        6,
+        "Failed RDMA operations in five minutes",
+        "short",
+        (_efa("rdma_read_wr_err", function="increase", minutes=5), "{{node}} reads"),
+        (_efa("rdma_write_wr_err", function="increase", minutes=5), "{{node}} writes"),
+    ),
+    (7, "Packets sent again", "pps", (_efa("retrans_pkts"), "{{node}}")),
+    (
+        8,
+        "Connections in trouble in five minutes",
+        "short",
+        (_efa("retrans_timeout_events", function="increase", minutes=5), "{{node}} timeouts"),
+        (_efa("impaired_remote_conn_events", function="increase", minutes=5), "{{node}} impaired"),
+        (_efa("unresponsive_remote_events", function="increase", minutes=5), "{{node}} unresponsive"),
     ),
 )

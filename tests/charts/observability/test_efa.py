@@ -1,0 +1,145 @@
+"""The exporter of EFA: on exactly the nodes that have it, with no right but to read two folders, unseen by others."""
+
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config import Environment, load
+from config.facts.daemonsets import DAEMONSETS_OF_IN_CLUSTER
+from config.labels import INSTANCE_GROUP_LABEL
+from config.model import Taint
+from controllers.observability.efa_exporter import COUNTERS, PREFIX
+from k8s_charts.helm.images import public_images
+from k8s_charts.observability.alerts import ALERTS
+from k8s_charts.observability.dashboards import DASHBOARDS
+from k8s_charts.observability.sources import metrics
+from k8s_charts.ray_objects import ray_objects
+from k8s_charts.shared.names import EFA_METRICS_NAMESPACE
+from ops.isolation.plan import EFA_EXPORTER_HOST, Head, plan
+from tests.charts.support.connection_table import with_in_cluster
+from tests.charts.support.facts import RAY_FACTS, Object
+
+
+def with_groups(environment: Environment, **changes: Any) -> Environment:
+    """Return the environment, observed in the cluster, with this change of each instance group that has EFA."""
+    groups = [
+        group.model_copy(update=changes) if group.type.efa else group for group in environment.hyperpod.instance_groups
+    ]
+    hyperpod = environment.hyperpod.model_copy(update={"instance_groups": tuple(groups)})
+    return with_in_cluster(environment.model_copy(update={"hyperpod": hyperpod}))
+
+
+def objects(environment: Environment) -> list[Object]:
+    charts = ray_objects(environment, RAY_FACTS).observability
+    return [item for chart in charts.values() for item in chart.to_json()]
+
+
+@cache
+def of_exporter() -> dict[str, Object]:
+    """Return the objects of dev's exporter by kind; a policy by its name."""
+    return {
+        item["metadata"]["name"] if item["kind"] == "NetworkPolicy" else item["kind"]: item
+        for item in objects(with_groups(load("dev")))
+        if item["metadata"].get("namespace") == EFA_METRICS_NAMESPACE
+    }
+
+
+def pod(environment: Environment) -> Object:
+    [found] = [
+        item
+        for item in objects(environment)
+        if item["kind"] == "DaemonSet" and item["metadata"]["namespace"] == EFA_METRICS_NAMESPACE
+    ]
+    spec: Object = found["spec"]["template"]["spec"]
+    return spec
+
+
+def test_it_runs_on_the_groups_with_efa_and_tolerates_their_taints_only() -> None:
+    taint = Taint(key="team", value="a", effect="NoSchedule")
+    spec = pod(with_groups(load("dev"), taints=(taint,)))
+    [term] = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    with_efa = [group.name for group in load("dev").hyperpod.instance_groups if group.type.efa]
+    assert term["matchExpressions"] == [{"key": INSTANCE_GROUP_LABEL, "operator": "In", "values": with_efa}]
+    assert spec["tolerations"] == [{"key": "team", "operator": "Equal", "value": "a", "effect": "NoSchedule"}]
+
+
+def test_it_has_no_right_but_to_read_two_folders_of_the_node() -> None:
+    spec = of_exporter()["DaemonSet"]["spec"]["template"]["spec"]
+    [container] = spec["containers"]
+    security = container["securityContext"]
+    assert spec["securityContext"]["runAsNonRoot"]
+    assert security["capabilities"] == {"drop": ["ALL"]}
+    assert security["readOnlyRootFilesystem"]
+    assert not security["allowPrivilegeEscalation"]
+    assert not spec["automountServiceAccountToken"]
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys()
+    assert all(mount["readOnly"] for mount in container["volumeMounts"])
+    folders = [volume["hostPath"]["path"] for volume in spec["volumes"] if "hostPath" in volume]
+    assert folders == ["/sys/class", "/sys/devices"]
+    bound = [item for kind, item in of_exporter().items() if kind.endswith("Binding")]
+    assert [subject["name"] for item in bound for subject in item["subjects"]] == ["prometheus"]
+
+
+def test_its_namespace_lets_only_prometheus_in_and_nothing_out() -> None:
+    policies = {name: item["spec"] for name, item in of_exporter().items() if item["kind"] == "NetworkPolicy"}
+    assert policies.keys() == {"default-deny", "allow-scrape-efa"}
+    assert policies["allow-scrape-efa"]["policyTypes"] == ["Ingress"]
+
+
+def test_its_program_starts_from_its_config_map_alone(tmp_path: Path) -> None:
+    package = tmp_path / "controllers"
+    package.mkdir()
+    for name, text in of_exporter()["ConfigMap"]["data"].items():
+        (package / name).write_text(text)
+    [container] = of_exporter()["DaemonSet"]["spec"]["template"]["spec"]["containers"]
+    started = subprocess.run(
+        [sys.executable, *container["command"][1:], *container["args"], "--help"],
+        cwd=tmp_path,
+        env={},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Export the counters of EFA devices" in started.stdout, started.stderr
+
+
+def test_dashboards_and_alerts_read_only_what_it_exports() -> None:
+    asked = [query.expression for board in DASHBOARDS for panel in board.panels for query in panel.queries]
+    read = {metric for text in (*asked, *(alert.expression for alert in ALERTS)) for metric in metrics(text)}
+    found = {metric for metric in read if metric.startswith(("efa_", PREFIX))}
+    assert (
+        {"efa_devices", "efa_unreadable"} < found <= {"efa_devices", "efa_unreadable", *(PREFIX + n for n in COUNTERS)}
+    )
+
+
+def test_its_requests_are_those_that_ops_check_counts() -> None:
+    [counted] = [each for each in DAEMONSETS_OF_IN_CLUSTER if each.name == "efa-exporter"]
+    [container] = of_exporter()["DaemonSet"]["spec"]["template"]["spec"]["containers"]
+    requests = container["resources"]["requests"]
+    assert requests == {"cpu": f"{counted.cpu_millis}m", "memory": f"{counted.memory_mib}Mi"}
+
+
+def test_it_needs_no_image_that_the_controllers_do_not_need() -> None:
+    with_efa, without = with_groups(load("dev")), with_groups(load("dev"), instance_type="ml.g5.4xlarge")
+    assert set(public_images(with_efa)) == set(public_images(without))
+
+
+def test_a_cluster_without_efa_has_nothing_of_it() -> None:
+    text = str(objects(with_groups(load("dev"), instance_type="ml.g5.4xlarge", type_facts=None))).lower()
+    assert "dcgm" in text
+    assert "efa_" not in text.replace("amazonefa_", "efa_")
+    assert EFA_METRICS_NAMESPACE not in text
+
+
+@pytest.mark.parametrize(("count", "tried"), [(2, True), (0, False)])
+def test_the_isolation_check_tries_the_exporter_only_where_a_node_can_have_one(count: int, *, tried: bool) -> None:
+    planned = plan(with_groups(load("dev"), count=count), {"rayml": Head("head", "node")})
+    connections = [each for origin in planned for each in origin.connections]
+    found = {each.origin: each.open for each in connections if each.host == EFA_EXPORTER_HOST}
+    assert found == (
+        {"pod-beside-ray": False, "pod-elsewhere": False, "image-build": False, "prometheus": True} if tried else {}
+    )
