@@ -117,6 +117,13 @@ def priced(inventory: Inventory) -> list[Cost]:
     return lines
 
 
+def prices_of_nodes(environment: Environment) -> dict[str, float]:
+    """Map each instance type of the environment's nodes to its US$ per hour; a type without a price is left out."""
+    has, table = planned(environment), prices()["instances"]
+    kinds = {nodes.instance_type for nodes in (*has.groups, has.system) if nodes}
+    return {kind: table[kind] for kind in sorted(kinds) if kind in table}
+
+
 def by_part(environment: Environment) -> dict[str, float]:
     """Return the US$ per hour of what each stack has, by its part; what has no price is left out."""
     made = planned(environment)

@@ -29,8 +29,8 @@ class GpuNodes:
 class Settings:
     """What differs between environments: namespaces, images, disk and nodes; and what is shown and alerted.
 
-    With `alertmanager` Prometheus sends its alerts there. `build_namespace` is None if no image is built, and `gpus`
-    without nodes with GPUs.
+    `prices` maps instance types to US dollars per hour. With `alertmanager` Prometheus sends its alerts there.
+    `build_namespace` is None if no image is built, and `gpus` without nodes with GPUs.
     """
 
     ray_namespace: str
@@ -43,6 +43,7 @@ class Settings:
     rule_groups: tuple[Mapping[str, Any], ...]
     alertmanager: bool
     build_namespace: str | None
+    prices: Mapping[str, float]
     gpus: GpuNodes | None = None
 
 
