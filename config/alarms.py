@@ -18,7 +18,7 @@ _FREE_PART: Final = 0.1
 
 @dataclass(frozen=True)
 class Alarm:
-    """An alarm that fires if `statistic` of the metric breaks the limit in each of `periods` of five minutes.
+    """An alarm that fires if `statistic` of the metric breaks the limit in each of `periods`, each of `seconds`.
 
     `of` names the dimension: the EKS cluster, or the file system.
     """
@@ -33,6 +33,7 @@ class Alarm:
     threshold: Callable[[Environment], float] = lambda _: 1
     below: bool = False
     applies: Callable[[Environment], bool] = lambda _: True
+    seconds: int = 300
 
     @property
     def runbook(self) -> str:
@@ -97,10 +98,12 @@ ALARMS: Final = (
         "FreeDataStorageCapacity",
         "FileSystemId",
         "Sum",
-        1,
+        5,
         threshold=_free_bytes,
         below=True,
         applies=_owns_file_system,
+        # FSx sends what is free every minute: a longer period would sum it several times.
+        seconds=60,
     ),
 )
 

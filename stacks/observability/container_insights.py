@@ -24,7 +24,6 @@ _CONFIGURATION: Final = {
     # Without a configuration the agent also collects traces (Application Signals), for which it has no right.
     "agent": {"config": {"logs": {"metrics_collected": {"kubernetes": {"enhanced_container_insights": True}}}}}
 }
-_PERIOD_SECONDS: Final = 300
 
 
 class Insights(Construct):
@@ -108,7 +107,7 @@ class Alarms(Construct):
             metric_name=alarm.metric,
             dimensions=[cloudwatch.CfnAlarm.DimensionProperty(name=alarm.of, value=of)],
             statistic=alarm.statistic,
-            period=_PERIOD_SECONDS,
+            period=alarm.seconds,
             evaluation_periods=alarm.periods,
             threshold=alarm.threshold(environment),
             comparison_operator="LessThanThreshold" if alarm.below else "GreaterThanOrEqualToThreshold",

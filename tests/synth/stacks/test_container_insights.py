@@ -91,6 +91,13 @@ def test_each_alarms_metric_has_these_dimensions_by_its_documentation(ray: Templ
         assert LISTED[alarm["Namespace"]]["source"]
 
 
+def test_the_file_systems_free_bytes_are_summed_over_its_disks_and_not_over_minutes(ray: Template) -> None:
+    """FSx for Lustre user guide, fs-metrics: one value for each disk and minute, which add up to the file system."""
+    [full] = [alarm for alarm in ray.properties("AWS::CloudWatch::Alarm") if alarm["Namespace"] == "AWS/FSx"]
+    assert (full["Statistic"], full["Period"], full["EvaluationPeriods"]) == ("Sum", 60, 5)
+    assert full["Threshold"] == load("dev").fsx.capacity_gib * 2**30 / 10
+
+
 def test_each_alarm_calls_the_topic_and_names_a_runbook_that_the_page_has(ray: Template) -> None:
     [topic] = ray.all("AWS::SNS::Topic")
     headings = re.findall(r"^### (\w+)$", (REPOSITORY / RUNBOOK).read_text(), flags=re.MULTILINE)
