@@ -79,6 +79,8 @@ def estimate(environment: Environment) -> list[Cost]:
         lines.append(Cost(programs, "on the system nodes", 0.0))
     if alarms := alarms_of(environment):
         lines.append(Cost("CloudWatch alarms", str(len(alarms)), _alarms(environment)))
+    if environment.container_insights:
+        lines.append(Cost("CloudWatch dashboard", "", prices()["cloudwatch_dashboard_month"] / HOURS_PER_MONTH))
     if environment.managed_grafana:
         lines.append(Cost("Grafana workspace", "1 editor", prices()["grafana_editor_month"] / HOURS_PER_MONTH))
     return lines
