@@ -18,7 +18,7 @@ _FREE_PART: Final = 0.1
 
 @dataclass(frozen=True)
 class Alarm:
-    """An alarm that fires if `statistic` of the metric breaks the limit in each of `periods` of five minutes.
+    """An alarm that fires if `statistic` of the metric breaks the limit in each of `periods`, each of `seconds`.
 
     `of` names the dimension: the EKS cluster, or the file system.
     """
@@ -33,6 +33,7 @@ class Alarm:
     threshold: Callable[[Environment], float] = lambda _: 1
     below: bool = False
     applies: Callable[[Environment], bool] = lambda _: True
+    seconds: int = 300
 
     @property
     def runbook(self) -> str:
@@ -40,11 +41,13 @@ class Alarm:
         return f"{RUNBOOK}#{self.name.lower()}"
 
 
-def _has_efa(environment: Environment) -> bool:
+def has_efa(environment: Environment) -> bool:
+    """Return whether a group of the environment has a type with EFA."""
     return any(group.type.efa for group in environment.hyperpod.instance_groups)
 
 
-def _owns_file_system(environment: Environment) -> bool:
+def owns_file_system(environment: Environment) -> bool:
+    """Return whether a stack of the environment makes its file system, so that its id is known."""
     return not environment.fsx.existing and not environment.fsx.dynamic
 
 
@@ -88,7 +91,7 @@ ALARMS: Final = (
         "ClusterName",
         "Maximum",
         3,
-        applies=_has_efa,
+        applies=has_efa,
     ),
     Alarm(
         "FileSystemFull",
@@ -97,10 +100,12 @@ ALARMS: Final = (
         "FreeDataStorageCapacity",
         "FileSystemId",
         "Sum",
-        1,
+        5,
         threshold=_free_bytes,
         below=True,
-        applies=_owns_file_system,
+        applies=owns_file_system,
+        # FSx sends what is free every minute: a longer period would sum it several times.
+        seconds=60,
     ),
 )
 

@@ -97,6 +97,15 @@ def data_bucket(environment: Environment) -> str:
     return f"{named(environment, 'data')}-{environment.account}-{environment.region}"
 
 
+def dashboard(environment: Environment) -> str:
+    """Return the name of the CloudWatch dashboard.
+
+    All regions of an account share the names of dashboards (CloudWatch API reference, PutDashboard), and PutDashboard
+    overwrites a dashboard of the same name. So the region is part of the name.
+    """
+    return named(environment, environment.region)
+
+
 def tracking_server(environment: Environment) -> str:
     """Return the name of SageMaker's MLflow tracking server of the environment."""
     return named(environment, "mlflow")

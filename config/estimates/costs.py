@@ -79,6 +79,8 @@ def estimate(environment: Environment) -> list[Cost]:
         lines.append(Cost(programs, "on the system nodes", 0.0))
     if alarms := alarms_of(environment):
         lines.append(Cost("CloudWatch alarms", str(len(alarms)), _alarms(environment)))
+    if environment.container_insights:
+        lines.append(Cost("CloudWatch dashboard", "", prices()["cloudwatch_dashboard_month"] / HOURS_PER_MONTH))
     if environment.managed_grafana:
         lines.append(Cost("Grafana workspace", "1 editor", prices()["grafana_editor_month"] / HOURS_PER_MONTH))
     return lines
@@ -115,6 +117,13 @@ def priced(inventory: Inventory) -> list[Cost]:
     if servers := inventory.tracking_servers:
         lines.append(Cost("MLflow tracking server", f"{servers} x Small", table["mlflow"]["Small"] * servers))
     return lines
+
+
+def prices_of_nodes(environment: Environment) -> dict[str, float]:
+    """Map each instance type of the environment's nodes to its US$ per hour; a type without a price is left out."""
+    has, table = planned(environment), prices()["instances"]
+    kinds = {nodes.instance_type for nodes in (*has.groups, has.system) if nodes}
+    return {kind: table[kind] for kind in sorted(kinds) if kind in table}
 
 
 def by_part(environment: Environment) -> dict[str, float]:

@@ -6,7 +6,7 @@ from typing import Final
 DRIFT_READS: Final[Mapping[str, str]] = {
     "aps": "DescribeAlertManagerDefinition DescribeLoggingConfiguration DescribeQueryLoggingConfiguration "
     "DescribeWorkspace DescribeWorkspaceConfiguration ListTagsForResource",
-    "cloudwatch": "DescribeAlarms ListTagsForResource",
+    "cloudwatch": "DescribeAlarms GetDashboard ListTagsForResource",
     "ec2": "DescribeAddresses DescribeFlowLogs DescribeInternetGateways DescribeLaunchTemplateVersions "
     "DescribeLaunchTemplates DescribeManagedPrefixLists DescribeNatGateways DescribeRouteTables "
     "DescribeSecurityGroupRules DescribeSecurityGroups DescribeSubnets DescribeTags DescribeVpcAttribute "

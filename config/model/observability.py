@@ -31,7 +31,7 @@ class InCluster(Model):
 
 
 class ContainerInsights(Model):
-    """The add-on amazon-cloudwatch-observability with its role, log groups, and alarms that a topic receives."""
+    """The add-on amazon-cloudwatch-observability with its role, log groups, a dashboard, and alarms to a topic."""
 
     log_retention_days: RetentionDays = Field(
         default=30, description="Days for which CloudWatch keeps the logs of pods and nodes."
@@ -81,7 +81,8 @@ class Observability(Model):
         default=None, description="Install Prometheus and Grafana with dashboards and alerts; `{}` takes the defaults."
     )
     container_insights: ContainerInsights | None = Field(
-        default=None, description="Send metrics and logs to CloudWatch, with alarms; `{}` takes the defaults."
+        default=None,
+        description="Send metrics and logs to CloudWatch, with a dashboard and alarms; `{}` takes the defaults.",
     )
     hyperpod: HyperPodObservability | None = Field(
         default=None,

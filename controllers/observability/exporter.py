@@ -29,6 +29,11 @@ _DEAF_SECONDS: Final = 300.0
 _GROUP: Final = "sagemaker.amazonaws.com/instance-group-name"
 _HEALTH: Final = "sagemaker.amazonaws.com/node-health-status"
 _DEEP_HEALTH: Final = "sagemaker.amazonaws.com/deep-health-check-status"
+# EKS and HyperPod write the type as their price lists do: HyperPod's with `ml.`.
+_TYPE: Final = "node.kubernetes.io/instance-type"
+_ROLE: Final = "ray-on-hyperpod/node-role"
+_SYSTEM: Final = "system nodes"
+"""In place of an instance group, whose name has no space."""
 
 GAUGES: Final[Mapping[str, str]] = {
     "ray_run_trains": "1 if an attempt of the run has its resources and runs, otherwise 0.",
@@ -42,6 +47,7 @@ GAUGES: Final[Mapping[str, str]] = {
     "hyperpod_node_ready": "1 if the node is Ready, otherwise 0.",
     "hyperpod_node_schedulable": "1 if HyperPod calls the node Schedulable, otherwise 0.",
     "hyperpod_node_deep_health_check": "1 for the state of the node's deep health check.",
+    "hyperpod_node_usd_per_hour": "On-demand list price of the node in US dollars per hour, also while it fails.",
     "ray_image_build_failed": "1 if the newest build of the Ray image failed, otherwise 0.",
 }
 """Every gauge with its help text."""
@@ -79,12 +85,14 @@ class Run:
 
 @dataclass(frozen=True)
 class Node:
-    """A HyperPod node: its instance group (empty: not HyperPod's), its health, and whether it is Ready."""
+    """A node: its instance group (empty: not HyperPod's), its health, whether it is Ready, and what it is."""
 
     group: str
     health: str
     deep_health: str
     ready: bool
+    instance_type: str
+    system: bool
 
     @classmethod
     def of(cls, node: Object) -> Self:
@@ -92,7 +100,14 @@ class Node:
         labels = node["metadata"].get("labels", {})
         conditions = node.get("status", {}).get("conditions") or []
         ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-        return cls(labels.get(_GROUP, ""), labels.get(_HEALTH, ""), labels.get(_DEEP_HEALTH, ""), ready)
+        return cls(
+            group=labels.get(_GROUP, ""),
+            health=labels.get(_HEALTH, ""),
+            deep_health=labels.get(_DEEP_HEALTH, ""),
+            ready=ready,
+            instance_type=labels.get(_TYPE, ""),
+            system=labels.get(_ROLE) == "system",
+        )
 
 
 @dataclass(frozen=True)
@@ -113,11 +128,15 @@ class Build:
 class Exporter(Metrics):
     """The gauges of a namespace's runs, of the cluster's nodes, and of image builds, as they are at each scrape.
 
-    Without `builds`, the namespace of the image's builds, there is no gauge of them.
+    Without `builds`, the namespace of the image's builds, there is no gauge of them. `prices` maps instance types to
+    US dollars per hour; a node of another type has no gauge of its price.
     """
 
-    def __init__(self, cluster: ApiServer, *, namespace: str, builds: str = "") -> None:
+    def __init__(
+        self, cluster: ApiServer, *, namespace: str, builds: str = "", prices: Mapping[str, float] | None = None
+    ) -> None:
         super().__init__()
+        self._prices = prices or {}
         self.describe("exporter_errors_total", "counter", "Requests to the API server that failed.")
         leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._runs = Mirror(cluster, leases, Run.of, self._failed)
@@ -155,18 +174,11 @@ class Exporter(Metrics):
             for name, value in saved.gauges.items():
                 yield name, {"run": run}, value
         for name, node in sorted(self._nodes.snapshot().items()):
-            if not node.group:
-                continue
-            labels = {"node": name, "instance_group": node.group}
-            yield "hyperpod_node_ready", labels, float(node.ready)
-            if node.health:
-                yield (
-                    "hyperpod_node_schedulable",
-                    {**labels, "status": node.health},
-                    float(node.health == "Schedulable"),
-                )
-            if node.deep_health:
-                yield "hyperpod_node_deep_health_check", {**labels, "status": node.deep_health}, 1.0
+            if node.group:
+                yield from _health(name, node)
+            if (node.group or node.system) and node.instance_type in self._prices:
+                labels = {"node": name, "instance_group": node.group or _SYSTEM, "instance_type": node.instance_type}
+                yield "hyperpod_node_usd_per_hour", labels, self._prices[node.instance_type]
         # A failed build stays beside the one that repeats it.
         if builds := self._builds.snapshot():
             name, build = max(builds.items(), key=lambda item: item[1].created)
@@ -175,6 +187,15 @@ class Exporter(Metrics):
     def _failed(self, error: ApiError) -> None:
         self.add("exporter_errors_total")
         log("no answer", controller=NAME, error=str(error))
+
+
+def _health(name: str, node: Node) -> Iterator[Sample]:
+    labels = {"node": name, "instance_group": node.group}
+    yield "hyperpod_node_ready", labels, float(node.ready)
+    if node.health:
+        yield "hyperpod_node_schedulable", {**labels, "status": node.health}, float(node.health == "Schedulable")
+    if node.deep_health:
+        yield "hyperpod_node_deep_health_check", {**labels, "status": node.deep_health}, 1.0
 
 
 def _seconds(text: str | None) -> float | None:
@@ -187,6 +208,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--namespace", required=True, help="namespace of the runs")
     parser.add_argument("--builds", default="", help="namespace of the image's builds, if there are any")
+    parser.add_argument("--prices", type=json.loads, default={}, help="US dollars per hour by instance type, in JSON")
     parser.add_argument("--service-account", type=Path, required=True, help="folder with `token` and `ca.crt`")
     parser.add_argument("--listen", required=True, help="HOST:PORT of /metrics and /healthz")
     return parser.parse_args()
@@ -201,7 +223,7 @@ def main() -> None:
     cluster = ApiServer(
         os.environ["KUBERNETES_SERVICE_HOST"], int(os.environ["KUBERNETES_SERVICE_PORT"]), arguments.service_account
     )
-    exporter = Exporter(cluster, namespace=arguments.namespace, builds=arguments.builds)
+    exporter = Exporter(cluster, namespace=arguments.namespace, builds=arguments.builds, prices=arguments.prices)
     started = time.monotonic()
     exporter.start()
     # Before the first answer the silence is infinite: the kubelet gives a start the same patience.

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from config.estimates.costs import prices
 from k8s_charts.observability.hardware_panels import EFA_PANELS, GPU_PANELS
-from k8s_charts.observability.scrape import CLUSTER_LABEL
+from k8s_charts.observability.scrape import CLUSTER_LABEL, EVERY_SECONDS
 
 # Rows of two panels on Grafana's grid of 24 columns.
 _WIDTH: Final = 12
@@ -28,12 +29,14 @@ class Query:
 
 @dataclass(frozen=True)
 class Panel:
-    """A chart of queries in one of Grafana's units."""
+    """A chart of queries in one of Grafana's units; with `now` their present values as numbers. `note` explains it."""
 
     title: str
     unit: str
     queries: tuple[Query, ...]
     id: int
+    note: str = ""
+    now: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,8 @@ class Dashboard:
     panels: tuple[Panel, ...]
 
 
-def _panel(id: int, title: str, unit: str, *queries: tuple[str, str]) -> Panel:
-    return Panel(title, unit, tuple(Query(expression, legend) for expression, legend in queries), id)
+def _panel(id: int, title: str, unit: str, *queries: tuple[str, str], note: str = "", now: bool = False) -> Panel:
+    return Panel(title, unit, tuple(Query(expression, legend) for expression, legend in queries), id, note, now)
 
 
 RAY: Final = Dashboard(
@@ -197,7 +200,53 @@ EFA: Final = Dashboard(
     panels=tuple(_panel(*each) for each in EFA_PANELS),
 )
 
-DASHBOARDS: Final = (RAY, JOBS, NODES, GPUS, EFA)
+
+_PRICE: Final = f"hyperpod_node_usd_per_hour{{{_GROUP}}}"
+_NO_BILL: Final = (
+    f"On-demand list prices of {prices()['region']} as of {prices()['date']}, of nodes only: no file system, network,"
+    " discount, Savings Plan or training plan. A type without a price is missing. No bill."
+)
+_SUM: Final = (
+    f"Each sample counts for {EVERY_SECONDS} seconds: gaps, and the time before this Prometheus, cost nothing."
+)
+
+
+def _paid(window: str) -> tuple[str, str]:
+    summed = f"sum by (instance_group) (sum_over_time({_PRICE}[{window}]))"
+    return f"{summed} * {EVERY_SECONDS} / 3600", "{{instance_group}}"
+
+
+COST: Final = Dashboard(
+    uid="cost",
+    title="Cost",
+    choice="group",
+    of="label_values(hyperpod_node_usd_per_hour, instance_group)",
+    panels=(
+        _panel(
+            1,
+            "US$ per hour",
+            "currencyUSD",
+            (f"sum by (instance_group) ({_PRICE})", "{{instance_group}}"),
+            (f"sum({_PRICE})", "all"),
+            note=_NO_BILL,
+        ),
+        _panel(
+            2,
+            "US$ per hour of HyperPod nodes out of service",
+            "currencyUSD",
+            (
+                f"sum by (instance_group) ({_PRICE} * on (node) group_left ()"
+                " (1 - min by (node) (hyperpod_node_ready or hyperpod_node_schedulable)))",
+                "{{instance_group}}",
+            ),
+            note=f"Nodes that are not Ready, or that HyperPod does not call Schedulable. {_NO_BILL}",
+        ),
+        _panel(3, "US$ of 24 hours", "currencyUSD", _paid("24h"), note=f"{_SUM} {_NO_BILL}", now=True),
+        _panel(4, "US$ of 30 days", "currencyUSD", _paid("30d"), note=f"{_SUM} {_NO_BILL}", now=True),
+    ),
+)
+
+DASHBOARDS: Final = (RAY, JOBS, NODES, GPUS, EFA, COST)
 
 
 def dashboards(*, gpus: bool, efa: bool) -> dict[str, dict[str, Any]]:
@@ -236,13 +285,22 @@ def _chart(number: int, panel: Panel) -> Mapping[str, Any]:
     row, column = divmod(number, 2)
     return {
         "id": panel.id,
-        "type": "timeseries",
+        "type": "stat" if panel.now else "timeseries",
         "title": panel.title,
         "datasource": _SOURCE,
         "gridPos": {"x": column * _WIDTH, "y": row * _HEIGHT, "w": _WIDTH, "h": _HEIGHT},
         "fieldConfig": {"defaults": {"unit": panel.unit}, "overrides": []},
         "targets": [
-            {"refId": chr(ord("A") + n), "datasource": _SOURCE, "expr": query.expression, "legendFormat": query.legend}
+            {
+                "refId": chr(ord("A") + n),
+                "datasource": _SOURCE,
+                "expr": query.expression,
+                "legendFormat": query.legend,
+                **({"instant": True, "range": False} if panel.now else {}),
+            }
             for n, query in enumerate(panel.queries)
         ],
+        **({"description": panel.note} if panel.note else {}),
+        # Each group's name beside its value; Grafana's default hides the name of a single one.
+        **({"options": {"textMode": "value_and_name"}} if panel.now else {}),
     }

@@ -3,6 +3,7 @@
 import cdk8s
 
 from config import Environment, naming
+from config.estimates.costs import prices_of_nodes
 from config.facts import versions
 from config.model import InCluster, InstanceGroup
 from k8s_charts.helm.images import copy_of
@@ -88,6 +89,7 @@ def _settings(environment: Environment, wanted: InCluster) -> Settings:
         rule_groups=rule_groups(gpus=gpus is not None, efa=efa is not None),
         alertmanager=environment.alertmanager,
         build_namespace=IMAGE_BUILD_NAMESPACE if environment.image.built else None,
+        prices=prices_of_nodes(environment),
         gpus=gpus,
         efa=efa,
     )

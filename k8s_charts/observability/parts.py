@@ -29,8 +29,8 @@ class WatchedNodes:
 class Settings:
     """What differs between environments: namespaces, images, disk and nodes; and what is shown and alerted.
 
-    With `alertmanager` Prometheus sends its alerts there. `build_namespace` is None if no image is built, `gpus`
-    without nodes with GPUs, and `efa` without nodes with EFA.
+    `prices` maps instance types to US dollars per hour. With `alertmanager` Prometheus sends its alerts there.
+    `build_namespace` is None if no image is built, `gpus` without nodes with GPUs, and `efa` without nodes with EFA.
     """
 
     ray_namespace: str
@@ -43,6 +43,7 @@ class Settings:
     rule_groups: tuple[Mapping[str, Any], ...]
     alertmanager: bool
     build_namespace: str | None
+    prices: Mapping[str, float]
     gpus: WatchedNodes | None = None
     efa: WatchedNodes | None = None
 

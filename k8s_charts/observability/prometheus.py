@@ -118,6 +118,7 @@ def _exporter(settings: Settings) -> dict[str, Any]:
         "args": [
             f"--namespace={settings.ray_namespace}",
             *([f"--builds={settings.build_namespace}"] if settings.build_namespace else []),
+            f"--prices={json.dumps(settings.prices)}",
             f"--service-account={SERVICE_ACCOUNT}",
             f"--listen=:{METRICS_PORT}",
         ],

@@ -7,6 +7,7 @@ from typing import Final
 # The first match counts.
 _SOURCES: Final[Mapping[str, str]] = {
     "ray_run_": "exporter: the run's Lease",
+    "hyperpod_node_usd_": "exporter: the node's type and its list price",
     "hyperpod_node_": "exporter: the node's labels and conditions",
     "ray_image_build_": "exporter: the newest Job of the image build",
     "ray_reaper_": "reaper",

@@ -108,10 +108,12 @@ def _drift_resources(arns: Arns) -> Mapping[str, tuple[str, ...]]:
     environment = arns.environment
     issuer = f"arn:aws:iam::{environment.account}:oidc-provider/oidc.eks.{environment.region}.amazonaws.com/id/*"
     prefix = naming.named(environment, "*")
+    # Dashboards belong to no region.
+    dashboard = f"arn:aws:cloudwatch::{environment.account}:dashboard/{naming.dashboard(environment)}"
     kinds = ("access-entry", "addon", "nodegroup")
     return {
         "aps": arns.of("aps", "workspace/*"),
-        "cloudwatch": arns.of("cloudwatch", f"alarm:{prefix}"),
+        "cloudwatch": (*arns.of("cloudwatch", f"alarm:{prefix}"), dashboard),
         "ec2": arns.of("ec2", "prefix-list/*", "vpc/*"),
         "ecr": arns.repository,
         "eks": (*arns.eks_cluster, *arns.in_eks(*kinds)),

@@ -124,6 +124,10 @@ def _alarm(_: Properties) -> Iterator[_Line]:
     yield _Line("CloudWatch alarm", prices()["cloudwatch_alarm_month"] / HOURS_PER_MONTH)
 
 
+def _dashboard(_: Properties) -> Iterator[_Line]:
+    yield _Line("CloudWatch dashboard", prices()["cloudwatch_dashboard_month"] / HOURS_PER_MONTH)
+
+
 def _add_on(properties: Properties) -> Iterator[_Line]:
     if properties.get("AddonName") == CLOUDWATCH:
         yield _Line("Container Insights' observations", None)
@@ -191,6 +195,7 @@ def _number(value: Any) -> int | None:
 _PRICED: Final[Mapping[str, Callable[[Properties], Iterator[_Line]]]] = {
     "Custom::HyperPodCluster": _cluster,
     "AWS::CloudWatch::Alarm": _alarm,
+    "AWS::CloudWatch::Dashboard": _dashboard,
     "AWS::EKS::Addon": _add_on,
     "AWS::EKS::Nodegroup": _node_group,
     "AWS::EKS::Cluster": _control_plane,

@@ -24,7 +24,6 @@ _CONFIGURATION: Final = {
     # Without a configuration the agent also collects traces (Application Signals), for which it has no right.
     "agent": {"config": {"logs": {"metrics_collected": {"kubernetes": {"enhanced_container_insights": True}}}}}
 }
-_PERIOD_SECONDS: Final = 300
 
 
 class Insights(Construct):
@@ -92,15 +91,16 @@ class Insights(Construct):
 class Alarms(Construct):
     """The alarms of `config.alarms`, each with its runbook in the description, sent to one topic."""
 
+    made: list[cloudwatch.CfnAlarm]
+
     def __init__(
         self, scope: Construct, id: str, *, environment: Environment, topic: sns.ITopic, dimensions: Mapping[str, str]
     ) -> None:
         super().__init__(scope, id)
-        for alarm in alarms_of(environment):
-            self._alarm(alarm, environment, topic, dimensions[alarm.of])
+        self.made = [self._alarm(alarm, environment, topic, dimensions[alarm.of]) for alarm in alarms_of(environment)]
 
-    def _alarm(self, alarm: Alarm, environment: Environment, topic: sns.ITopic, of: str) -> None:
-        cloudwatch.CfnAlarm(
+    def _alarm(self, alarm: Alarm, environment: Environment, topic: sns.ITopic, of: str) -> cloudwatch.CfnAlarm:
+        return cloudwatch.CfnAlarm(
             self,
             alarm.name,
             alarm_description=f"{alarm.summary} Runbook: {alarm.runbook}",
@@ -108,7 +108,7 @@ class Alarms(Construct):
             metric_name=alarm.metric,
             dimensions=[cloudwatch.CfnAlarm.DimensionProperty(name=alarm.of, value=of)],
             statistic=alarm.statistic,
-            period=_PERIOD_SECONDS,
+            period=alarm.seconds,
             evaluation_periods=alarm.periods,
             threshold=alarm.threshold(environment),
             comparison_operator="LessThanThreshold" if alarm.below else "GreaterThanOrEqualToThreshold",

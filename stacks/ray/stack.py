@@ -23,6 +23,7 @@ from k8s_charts.shared.chart import ProjectChart
 from stacks.eks.stack import EksStack
 from stacks.observability.alert_topic import AlertTopic, publisher_role
 from stacks.observability.container_insights import Alarms, Insights
+from stacks.observability.dashboard import AwsDashboard
 from stacks.observability.grafana import GrafanaWorkspace
 from stacks.observability.hyperpod_add_on import HyperPodAddOn
 from stacks.ray.file_system_guard import FileSystemGuard
@@ -158,7 +159,8 @@ class RayStack(EnvironmentStack):
         Insights(self, "ContainerInsights", cluster=cluster, cluster_name=name, settings=wanted.container_insights)
         file_system = storage.file_system.id if storage.file_system else ""
         dimensions = {"ClusterName": name, "FileSystemId": file_system}
-        Alarms(self, "Alarms", environment=environment, topic=alerts.topic, dimensions=dimensions)
+        alarms = Alarms(self, "Alarms", environment=environment, topic=alerts.topic, dimensions=dimensions)
+        AwsDashboard(self, "Dashboard", environment=environment, alarms=alarms.made, dimensions=dimensions)
 
     def _image_build(
         self, environment: Environment, repository: ecr.IRepository | None, cluster: eks.ICluster

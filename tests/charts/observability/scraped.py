@@ -9,7 +9,8 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from config.labels import INSTANCE_GROUP_LABEL
+from config.labels import INSTANCE_GROUP_LABEL, SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
+from config.rules.ray import INSTANCE_TYPE_LABEL
 from controllers.job_decision import Limits
 from controllers.job_run import Run, State
 from controllers.kubernetes_api import ApiServer
@@ -26,6 +27,7 @@ from tests.support import efa_sysfs, fake_kubernetes
 from tests.support.fake_kubernetes import BUILDS, JOBS, LEASES, NODES, FakeKubernetes
 
 SAMPLES = Path(__file__).parent / "samples"
+PRICES = {"ml.p5.48xlarge": 63.296, "m5.xlarge": 0.192}
 SCRAPED = {"ray", JOB_SUPERVISOR, "reaper", "kuberay", "exporter", DCGM_JOB, EFA_JOB}
 _META = "__meta_kubernetes_pod"
 _RAY_LABELS = {"ray.io/is-ray-node": "yes", "ray.io/cluster": "rayml"}
@@ -79,7 +81,7 @@ def cluster(folder: Path) -> Iterator[dict[str, int]]:
         fake = stack.enter_context(fake_kubernetes.serve(keys, folder / "account"))
         _fill(fake)
         exporter, reaped, supervised = (
-            Exporter(fake.cluster, namespace="ray", builds="image-build"),
+            Exporter(fake.cluster, namespace="ray", builds="image-build", prices=PRICES),
             Metrics(),
             Metrics(),
         )
@@ -137,9 +139,12 @@ def _fill(fake: FakeKubernetes) -> None:
         f"{prefix}/instance-group-name": "gpus",
         f"{prefix}/node-health-status": "Schedulable",
         f"{prefix}/deep-health-check-status": "Passed",
+        INSTANCE_TYPE_LABEL: "ml.p5.48xlarge",
     }
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
     fake.put(NODES, {"metadata": {"name": "hyperpod-i-0", "labels": labels}, "status": ready})
+    system = {SYSTEM_NODE_LABEL: SYSTEM_NODE_ROLE, INSTANCE_TYPE_LABEL: "m5.xlarge"}
+    fake.put(NODES, {"metadata": {"name": "system", "labels": system}, "status": ready})
 
 
 def _supervisor(server: ApiServer, metrics: Metrics) -> None:

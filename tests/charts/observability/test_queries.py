@@ -74,6 +74,8 @@ def test_the_value_of_every_alert_is_there_without_a_fault_and_no_alert_fires(pr
         ("ray_run_step", 120),
         ("ray_run_goodput_ratio", 0.931),
         ("sum(hyperpod_node_ready)", 1),
+        ('hyperpod_node_usd_per_hour{instance_group="gpus",instance_type="ml.p5.48xlarge"}', 63.296),
+        ('hyperpod_node_usd_per_hour{instance_group="system nodes",instance_type="m5.xlarge"}', 0.192),
         ('count(up{job="ray"})', 2),
         ('count by (node_type) (up{job="ray",ray_io_cluster="rayml"})', 1),
         ('ray_resources{Name="CPU",State="USED",node_type="head"}', 0),

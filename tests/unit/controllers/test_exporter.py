@@ -36,7 +36,9 @@ def a_node(name: str, *, ready: str = "True", **labels: str) -> Object:
 def exporter(kubernetes: FakeKubernetes) -> Iterator[Exporter]:
     """Return an exporter that starts with what the test puts into the fake API server."""
     kubernetes.live |= {LEASES, NODES, BUILDS}
-    made = Exporter(kubernetes.cluster, namespace="ray", builds="image-build")
+    made = Exporter(
+        kubernetes.cluster, namespace="ray", builds="image-build", prices={"ml.g5.xlarge": 1.408, "m5.large": 0.096}
+    )
     yield made
     made.stop()
 
@@ -106,6 +108,28 @@ def test_a_node_that_is_not_ready_or_silent_is_not_ready_and_system_nodes_are_le
     kubernetes.put(NODES, a_node("system"))
     found = {key: value for key, value in exported(exporter).items() if key.startswith("hyperpod_")}
     assert found == {'hyperpod_node_ready{node="hyperpod-i-0",instance_group="gpus"}': 0}
+
+
+def test_every_hyperpod_and_system_node_with_a_price_is_paid_for_also_a_lost_one(
+    kubernetes: FakeKubernetes, exporter: Exporter
+) -> None:
+    lost = a_node("lost", ready="Unknown", instance_group_name="gpus", node_health_status="Unschedulable")
+    nodes = {
+        "ml.g5.xlarge": (a_node("works", instance_group_name="gpus"), lost),
+        "ml.p6.48xlarge": (a_node("without-a-price", instance_group_name="new"),),
+        "m5.large": (a_node("system"), a_node("of-others")),
+    }
+    for kind, made in nodes.items():
+        for node in made:
+            node["metadata"]["labels"]["node.kubernetes.io/instance-type"] = kind
+            kubernetes.put(NODES, node)
+    nodes["m5.large"][0]["metadata"]["labels"]["ray-on-hyperpod/node-role"] = "system"
+    found = {key: value for key, value in exported(exporter).items() if "usd" in key}
+    assert found == {
+        'hyperpod_node_usd_per_hour{node="lost",instance_group="gpus",instance_type="ml.g5.xlarge"}': 1.408,
+        'hyperpod_node_usd_per_hour{node="works",instance_group="gpus",instance_type="ml.g5.xlarge"}': 1.408,
+        'hyperpod_node_usd_per_hour{node="system",instance_group="system nodes",instance_type="m5.large"}': 0.096,
+    }
 
 
 @pytest.mark.parametrize(

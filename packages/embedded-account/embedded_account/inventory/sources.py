@@ -178,6 +178,8 @@ def _events(backend: Any) -> Iterator[Found]:
 def _cloudwatch(backend: Any) -> Iterator[Found]:
     for alarm in backend.alarms.values():
         yield Found("AWS::CloudWatch::Alarm", alarm.name, alarm.alarm_arn)
+    for dashboard in backend.dashboards.values():
+        yield Found("AWS::CloudWatch::Dashboard", dashboard.name, dashboard.arn)
 
 
 def _aps(backend: Any) -> Iterator[Found]:

@@ -68,6 +68,10 @@ RESOURCES: Final[Mapping[str, Mapping[str, str]]] = {
         **_same("GetBucketLocation ListBucket GetEncryptionConfiguration", "{Bucket}"),
         **_same("AbortMultipartUpload DeleteObject GetObject PutObject", "{Bucket}/{Key}"),
     },
+    "monitoring": {
+        **_same("GetDashboard PutDashboard", "dashboard/{DashboardName}"),
+        "DeleteDashboards": "dashboard/{DashboardNames}",
+    },
     "sagemaker": {
         "DescribeTrainingPlan": "training-plan/{TrainingPlanName}",
         **_same(_ON_TRACKING_SERVERS, "mlflow-tracking-server/{TrackingServerName}"),
@@ -131,6 +135,8 @@ def _arn(account: Account, service: str, name: str) -> str:
         if stack:
             return stack.stack_id
         name = f"{name}/*"
+    if service == "monitoring":
+        return f"arn:aws:cloudwatch::{account.account_id}:{name}"
     # A parameter's name may begin with a slash, which its ARN has once; a snapshot's ARN has no account.
     name = name.replace("parameter//", "parameter/")
     owner = "" if name.startswith("snapshot/") else account.account_id

@@ -53,6 +53,10 @@ def lifecycle(days: int) -> str:
     return json.dumps({"rules": [{"rulePriority": 1, "selection": old, "action": {"type": "expire"}}]})
 
 
+def dashboard(text: str) -> str:
+    return json.dumps({"widgets": [{"type": "text", "properties": {"markdown": text}}]})
+
+
 ANYONE = {"Principal": {"AWS": "*"}}
 EGRESS = {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "CidrIp": "0.0.0.0/0"}
 MACHINE = '{"StartAt": "A", "States": {"A": {"Type": "Succeed"}}}'
@@ -107,6 +111,11 @@ CASES: dict[str, Case] = {
         },
         {"DatapointsToAlarm": 1},
         defaults=frozenset({"ActionsEnabled"}),
+    ),
+    "AWS::CloudWatch::Dashboard": Case(
+        {"DashboardName": "a", "DashboardBody": dashboard("a")},
+        {"DashboardBody": dashboard("b")},
+        {"Tags": tags("a")},
     ),
     "AWS::EC2::EIP": Case({"Domain": "vpc"}, {"Tags": tags("b")}),
     "AWS::EC2::FlowLog": Case(

@@ -142,7 +142,10 @@ def make_notifications(clients: Clients) -> Callable[[], None]:
         Threshold=1,
     )
 
+    clients("cloudwatch").put_dashboard(DashboardName="d", DashboardBody='{"widgets": []}')
+
     def delete() -> None:
+        clients("cloudwatch").delete_dashboards(DashboardNames=["d"])
         clients("cloudwatch").delete_alarms(AlarmNames=["a"])
         sqs.delete_queue(QueueUrl=queue)
         events.delete_rule(Name="rule")
@@ -182,6 +185,7 @@ def make_notifications(clients: Clients) -> Callable[[], None]:
             make_notifications,
             {
                 "AWS::CloudWatch::Alarm",
+                "AWS::CloudWatch::Dashboard",
                 "AWS::Events::Rule",
                 "AWS::SNS::Subscription",
                 "AWS::SNS::Topic",

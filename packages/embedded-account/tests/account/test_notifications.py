@@ -187,3 +187,53 @@ def test_an_alarm_on_a_topic_that_does_not_exist_is_refused(clients: Clients, re
     with RefusedWith(None, ":gone does not exist"):
         resources.create("AWS::CloudWatch::Alarm", {**ALARM, "AlarmActions": [f"{topic}:gone"]}, name="refused")
     assert [alarm["AlarmName"] for alarm in clients("cloudwatch").describe_alarms()["MetricAlarms"]] == ["kept"]
+
+
+def body(*widgets: dict[str, Any]) -> str:
+    return json.dumps({"widgets": widgets})
+
+
+def metric(*line: Any, **place: int) -> dict[str, Any]:
+    return {"type": "metric", **place, "properties": {"region": "us-west-2", "metrics": [list(line)]}}
+
+
+def test_a_dashboard_shows_alarms_and_metrics_until_it_is_deleted(clients: Clients, resources: Resources) -> None:
+    alarm = resources.create("AWS::CloudWatch::Alarm", ALARM, name="a").attributes()["Arn"]
+    text = {"type": "text", "width": 24, "properties": {"markdown": "a"}}
+    shown = {"type": "alarm", "properties": {"title": "a", "alarms": [alarm]}}
+    formula = metric({"expression": "m0 / PERIOD(m0)"})
+    plain = metric("AWS/FSx", "DataReadBytes", "FileSystemId", "fs-1", {"id": "m0"})
+    whole = body(text, shown, formula, plain)
+    made = resources.create("AWS::CloudWatch::Dashboard", {"DashboardBody": whole}, "ml_1-a")
+    assert made.physical_resource_id == "ml_1-a"
+    assert clients("cloudwatch").get_dashboard(DashboardName="ml_1-a")["DashboardBody"] == whole
+    with RefusedWith(None, "DashboardName ml_1-a: another dashboard of the account has this name"):
+        resources.create("AWS::CloudWatch::Dashboard", {"DashboardBody": whole}, "ml_1-a")
+    resources.delete(made)
+    assert clients("cloudwatch").list_dashboards()["DashboardEntries"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("a.b", body(), "DashboardName a.b: only 1 to 255 letters, digits, - and _ are allowed"),
+        ("a", "{", "DashboardBody: it is not JSON"),
+        ("a", "[]", "DashboardBody: it has no list `widgets`"),
+        ("a", body(*[metric("n", "m")] * 501), "it has 501 widgets; 500 are allowed"),
+        ("a", body({"type": "text"}), "widgets[0]: it has no `properties`"),
+        ("a", body({"type": "txt", "properties": {}}), "the type txt is unknown"),
+        ("a", body({"type": "text", "properties": {}}), "a text has no `markdown`"),
+        ("a", body(metric("n", "m", x=24)), "x is 24"),
+        ("a", body(metric("n", "m", width=25)), "width is 25"),
+        ("a", body(metric("n", "m", "d")), "is no metric"),
+        ("a", body(metric({"label": "a"})), "is no metric"),
+        ("a", body({"type": "alarm", "properties": {"alarms": []}}), "it shows 0 alarms; 1 to 100 are allowed"),
+        ("a", body({"type": "alarm", "properties": {"alarms": ["arn:a"]}}), "the alarm arn:a does not exist"),
+    ],
+)
+def test_a_dashboard_that_cloudwatch_could_not_show_is_refused(
+    clients: Clients, resources: Resources, name: str, text: str, reason: str
+) -> None:
+    with RefusedWith(None, reason):
+        resources.create("AWS::CloudWatch::Dashboard", {"DashboardBody": text}, name)
+    assert clients("cloudwatch").list_dashboards()["DashboardEntries"] == []

@@ -115,6 +115,12 @@ CALLS: list[tuple[str, str, dict[str, Any], list[tuple[str, str]]]] = [
     ),
     ("iam", "list_roles", {}, [("iam:ListRoles", "*")]),
     ("cloudwatch", "list_dashboards", {}, [("cloudwatch:ListDashboards", "*")]),
+    (
+        "cloudwatch",
+        "delete_dashboards",
+        {"DashboardNames": ["a"]},
+        [("cloudwatch:DeleteDashboards", "arn:aws:cloudwatch::111122223333:dashboard/a")],
+    ),
     ("service-quotas", "list_service_quotas", {"ServiceCode": "ec2"}, [("servicequotas:ListServiceQuotas", "*")]),
     (
         "ecr",
