@@ -32,7 +32,7 @@ def build(app: cdk.App, environment: Environment) -> None:
         _add_eks_and_ray(app, environment, network, storage)
     declare_function_logs(app)
     explain_departures(app, key_of_logs=environment.company.kms_key is not None)
-    apply_company_rules(app, environment.company)
+    apply_company_rules(app, environment)
 
 
 def _add_eks_and_ray(app: cdk.App, environment: Environment, network: NetworkStack, storage: StorageStack) -> None:

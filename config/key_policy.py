@@ -18,6 +18,7 @@ def named_principals(environment: Environment) -> list[str]:
     """Return what the key's policy names: the account, and services and roles without other rights to the key."""
     services = [f"logs.{environment.region}.amazonaws.com"]
     services += ["events.amazonaws.com"] if environment.notifications else []
+    services += ["budgets.amazonaws.com"] if environment.has_budget else []
     services += ["cloudwatch.amazonaws.com"] if alarms_of(environment) else []
     return [_owner(environment), *services, auto_scaling_role(environment.account)]
 
@@ -71,6 +72,13 @@ def key_policy(environment: Environment) -> dict[str, Any]:
     if environment.notifications:
         use = ["kms:Decrypt", "kms:GenerateDataKey*"]
         statements.append(_allow("Notifications", {"Service": "events.amazonaws.com"}, use))
+    if environment.has_budget:
+        use = ["kms:Decrypt", "kms:GenerateDataKey*"]
+        for_account = {
+            "StringEquals": {"aws:SourceAccount": account},
+            "ArnLike": {"aws:SourceArn": f"arn:aws:budgets::{account}:*"},
+        }
+        statements.append(_allow("Budget", {"Service": "budgets.amazonaws.com"}, use, for_account))
     if alarms_of(environment):
         use = ["kms:Decrypt", "kms:GenerateDataKey*"]
         statements.append(_allow("Alarms", {"Service": "cloudwatch.amazonaws.com"}, use))

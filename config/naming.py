@@ -6,6 +6,8 @@ from config.model import Environment
 
 ENVIRONMENT_TAG: Final = "ray-on-hyperpod:environment"
 """Key of the tag that marks AWS resources which no stack owns as an environment's."""
+BUDGET_TAG: Final = "ray-on-hyperpod-budget"
+"""Key of the tag by which AWS assigns costs to the environment's budget. A filter names it before a `$`."""
 STAND_IN_IMAGE: Final = "application/vnd.ray-on-hyperpod.rehearsal.stand-in+json"
 """Media type of the manifest that a rehearsal puts into ECR instead of an image: it builds no images."""
 DEFAULT_QUALIFIER: Final = "hnb659fds"
@@ -126,3 +128,14 @@ def volume_namespace(environment: Environment) -> str:
 def environment_tag(environment: Environment) -> str:
     """Return the value of the environment tag: unique within an account and region, as stack names are."""
     return f"{environment.project}-{environment.name}"
+
+
+def budget_tag(environment: Environment) -> str:
+    """Return the value of the budget's tag: a budget counts all regions of the account."""
+    return f"{environment_tag(environment)}-{environment.region}"
+
+
+def tags_of_all(environment: Environment) -> dict[str, str]:
+    """Return the tags of every resource: the company's, and the budget's if there is one."""
+    budget = {BUDGET_TAG: budget_tag(environment)} if environment.has_budget else {}
+    return {**environment.company.tags, **budget}

@@ -93,7 +93,7 @@ def _image_build_policies(app: cdk8s.App) -> ProjectChart:
 
 def _fsx_csi(environment: Environment) -> HelmRelease:
     own = {naming.ENVIRONMENT_TAG: naming.environment_tag(environment)}
-    tags = {**environment.company.tags, **own} if environment.fsx.dynamic else None
+    tags = {**naming.tags_of_all(environment), **own} if environment.fsx.dynamic else None
     return with_copies(fsx_csi_release(region=environment.region, file_system_tags=tags), environment.image_registry)
 
 

@@ -6,6 +6,7 @@ from typing import Final
 DRIFT_READS: Final[Mapping[str, str]] = {
     "aps": "DescribeAlertManagerDefinition DescribeLoggingConfiguration DescribeQueryLoggingConfiguration "
     "DescribeWorkspace DescribeWorkspaceConfiguration ListTagsForResource",
+    "budgets": "ListTagsForResource ViewBudget",
     "cloudwatch": "DescribeAlarms GetDashboard ListTagsForResource",
     "ec2": "DescribeAddresses DescribeFlowLogs DescribeInternetGateways DescribeLaunchTemplateVersions "
     "DescribeLaunchTemplates DescribeManagedPrefixLists DescribeNatGateways DescribeRouteTables "

@@ -44,6 +44,12 @@ def grafana_regions() -> frozenset[str]:
     return frozenset(read_table(REGIONS_FILE)["grafana"])
 
 
+@cache
+def budget_regions() -> frozenset[str]:
+    """Return the regions of the commercial partition whose CloudFormation makes budgets."""
+    return frozenset(read_table(REGIONS_FILE)["budgets"])
+
+
 def table_date() -> str:
     """Return the day on which the table was compared with its sources."""
     date: str = read_table(REGIONS_FILE)["date"]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, cast
 
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
 from config.findings import ConfigError
 from config.model.base import AccountId, Email, Model, Name, Region, Shape
@@ -51,6 +51,11 @@ class Notifications(Model):
     """Who is notified of cluster and node events."""
 
     email: Email = Field(description="E-mail address; its owner must confirm the subscription once.")
+    monthly_budget_usd: PositiveInt | None = Field(
+        default=None,
+        description="Budget of a month in US$, also a notification: at 80 % and 100 %, and if 100 % is forecast. Tags "
+        "every resource.",
+    )
 
 
 class Environment(Model):
@@ -89,6 +94,11 @@ class Environment(Model):
         description="MLflow tracking server of the jobs: `managed`, which SageMaker runs, or the address of yours.",
     )
     notifications: Notifications | None = Field(default=None, description="Who is notified of events.")
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether AWS compares the costs of a month with a budget."""
+        return self.notifications is not None and self.notifications.monthly_budget_usd is not None
 
     @property
     def container_insights(self) -> bool:

@@ -7,7 +7,7 @@ from config import naming
 from config.model import Environment
 from config.rules.rule import Violation, error
 
-_OWN_TAGS: Final = ("SageMaker", "project", "environment", "Name", naming.ENVIRONMENT_TAG)
+_OWN_TAGS: Final = ("SageMaker", "project", "environment", "Name", naming.ENVIRONMENT_TAG, naming.BUDGET_TAG)
 # "Tag your AWS resources": at most 50 tags on a resource; CloudFormation and this project set some themselves.
 _MOST_TAGS: Final = 40
 

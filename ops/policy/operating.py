@@ -113,6 +113,7 @@ def _drift_resources(arns: Arns) -> Mapping[str, tuple[str, ...]]:
     kinds = ("access-entry", "addon", "nodegroup")
     return {
         "aps": arns.of("aps", "workspace/*"),
+        "budgets": arns.budget,
         "cloudwatch": (*arns.of("cloudwatch", f"alarm:{prefix}"), dashboard),
         "ec2": arns.of("ec2", "prefix-list/*", "vpc/*"),
         "ecr": arns.repository,

@@ -17,6 +17,7 @@ from ops.review.assembly import Assembly, Properties
 from ops.review.kubernetes.objects import MANIFEST, all_applied
 from ops.review.model import Bill
 
+BUDGET: Final = "AWS::Budgets::Budget"
 _CSI_DRIVER: Final = "fsx.csi.aws.com"
 # They cost nothing, or by use: traffic, requests, stored bytes. A Helm release's pods run on nodes that are priced.
 _WITHOUT_A_STANDING_PRICE: Final = frozenset(
@@ -29,6 +30,8 @@ _WITHOUT_A_STANDING_PRICE: Final = frozenset(
                 "VPCGatewayAttachment",
             )
         ),
+        # AWS Budgets' price page: budgets without actions are free.
+        BUDGET,
         *("AWS::ECR::Repository", "AWS::EKS::AccessEntry", "AWS::Events::Rule"),
         *("AWS::FSx::DataRepositoryAssociation", "AWS::IAM::OIDCProvider", "AWS::IAM::Policy", "AWS::IAM::Role"),
         *("AWS::Lambda::Function", "AWS::Lambda::LayerVersion", "AWS::Logs::LogGroup", "AWS::S3::Bucket"),
@@ -65,6 +68,7 @@ def bill(assembly: Assembly) -> Bill:
         usd_per_hour=sum(line.usd_per_hour or 0.0 for line in lines),
         gpus=sum(line.gpus for line in lines),
         unpriced=tuple(f"{what} ({count})" if count > 1 else what for what, count in unpriced.items()),
+        budget_usd=_budget(assembly),
     )
 
 
@@ -72,6 +76,20 @@ def usd_per_hour_of_nodes(kind: Any, count: int) -> float | None:
     """Return the price of `count` instances of the type; None if the table has none."""
     price = prices()["instances"].get(kind) if isinstance(kind, str) else None
     return None if price is None else float(price) * count
+
+
+def _budget(assembly: Assembly) -> float | None:
+    """Return the budget of a month; the smallest if there are several, None if none has a known amount."""
+    amounts = [
+        limit.get("Amount")
+        for stack in assembly.stacks.values()
+        for resource in stack.resources.values()
+        if resource.get("Type") == BUDGET
+        for data in [resource.get("Properties", {}).get("Budget", {})]
+        for limit in [data.get("BudgetLimit", {})]
+        if data.get("TimeUnit") == "MONTHLY" and limit.get("Unit") == "USD"
+    ]
+    return min((float(each) for each in amounts if isinstance(each, int | float)), default=None)
 
 
 def _resources(assembly: Assembly) -> Iterator[_Line]:

@@ -140,6 +140,8 @@ class Bill:
     usd_per_hour: float
     gpus: int
     unpriced: tuple[str, ...] = ()
+    budget_usd: float | None = None
+    """AWS's budget of a month, which calls somebody; None if there is none."""
 
 
 @dataclass(frozen=True)

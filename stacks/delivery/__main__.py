@@ -27,7 +27,7 @@ def main() -> None:
         sys.exit(_wrong(str(error)))
     creates = app.node.try_get_context("provider") == "create"
     DeliveryStack(app, environment=environment, repository=repository, creates_provider=creates)
-    apply_company_rules(app, environment.company)
+    apply_company_rules(app, environment)
     app.synth()
 
 

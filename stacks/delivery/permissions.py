@@ -72,6 +72,7 @@ def _hyperpod_clusters(environment: Environment) -> str:
 def detect_drift(environment: Environment) -> list[iam.PolicyStatement]:
     """Return the rights to start CloudFormation's drift detection, and to read what it compares."""
     where = f"{environment.region}:{environment.account}"
+    reads = {service: names for service, names in DRIFT_READS.items() if service != "budgets" or environment.has_budget}
     return [
         iam.PolicyStatement(
             sid="DetectDrift",
@@ -91,7 +92,7 @@ def detect_drift(environment: Environment) -> list[iam.PolicyStatement]:
             sid="ReadResources",
             actions=[
                 "cloudformation:DescribeStackDriftDetectionStatus",
-                *(f"{service}:{action}" for service, actions in DRIFT_READS.items() for action in actions.split()),
+                *(f"{service}:{action}" for service, actions in reads.items() for action in actions.split()),
             ],
             # Most of these actions do not know resources, or know them only by ids that AWS chooses.
             resources=["*"],

@@ -67,7 +67,7 @@ class EksStack(EnvironmentStack):
             version=settings.version,
             subnets=network.vpc.node_subnets,
             security_group=network.security_group,
-            tags=environment.company.tags,
+            tags=naming.tags_of_all(environment),
             key=self.company_key,
         ).node_group
         if not settings.existing:

@@ -17,19 +17,21 @@ class ClusterNotifications(Construct):
     The owner of the address must confirm the subscription.
     """
 
-    topic: sns.ITopic
+    topic: sns.Topic
+    key: kms.IKey
 
     def __init__(
         self, scope: Construct, id: str, *, cluster_name: str, email: str, key: kms.IKey | None = None
     ) -> None:
         super().__init__(scope, id)
+        # Not SNS's AWS managed key: its policy does not admit EventBridge and cannot be changed.
+        self.key = key or self._own_key(cluster_name)
         self.topic = sns.Topic(
             self,
             "Topic",
             display_name=f"HyperPod cluster {cluster_name}",
             enforce_ssl=True,
-            # Not SNS's AWS managed key: its policy does not admit EventBridge and cannot be changed.
-            master_key=key or self._own_key(cluster_name),
+            master_key=self.key,
         )
         self.topic.add_subscription(subscriptions.EmailSubscription(email))
         # AWS docs, automating-sagemaker-with-eventbridge, has an example of each of the three event types. A "Cluster

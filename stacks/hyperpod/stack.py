@@ -6,9 +6,11 @@ from typing import Any
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from config import Environment
+from config import Environment, naming
+from config.model import Notifications
 from k8s_charts.storage.volumes import FileSystemAddress, existing_file_system
 from stacks.eks.stack import EksStack
+from stacks.hyperpod.budget import MonthlyBudget
 from stacks.hyperpod.cluster import HyperPodCluster
 from stacks.hyperpod.execution_role import ExecutionRole
 from stacks.hyperpod.lifecycle_scripts import LifecycleScripts
@@ -86,7 +88,7 @@ class HyperPodStack(EnvironmentStack):
             provider=provider,
             settings=settings,
             tags={
-                **environment.company.tags,
+                **naming.tags_of_all(environment),
                 "SageMaker": "true",
                 "project": environment.project,
                 "environment": environment.name,
@@ -102,12 +104,20 @@ class HyperPodStack(EnvironmentStack):
         )
         self.cluster.node.add_dependency(teardown, *needed)
         if environment.notifications:
-            ClusterNotifications(
+            self._notify(environment, environment.notifications)
+
+    def _notify(self, environment: Environment, wanted: Notifications) -> None:
+        notifications = ClusterNotifications(
+            self, "Notifications", cluster_name=self.cluster_name, email=wanted.email, key=self.company_key
+        )
+        if wanted.monthly_budget_usd:
+            MonthlyBudget(
                 self,
-                "Notifications",
-                cluster_name=self.cluster_name,
-                email=environment.notifications.email,
-                key=self.company_key,
+                "Budget",
+                usd=wanted.monthly_budget_usd,
+                filtered_by=naming.budget_tag(environment),
+                tags=naming.tags_of_all(environment),
+                receiver=notifications,
             )
 
 

@@ -1,5 +1,6 @@
 """What a company demands of every resource of an environment."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import aws_cdk as cdk
@@ -9,6 +10,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_ssm as ssm
 from constructs import IConstruct
 
+from config import Environment, naming
 from config.model import Company
 from stacks.shared.resources import resources_of_type
 
@@ -20,12 +22,13 @@ _UNTAGGED: Final = (
 """Types of which CDK declares some as a plain CfnResource, which it does not tag."""
 
 
-def apply_company_rules(app: IConstruct, company: Company) -> None:
+def apply_company_rules(app: IConstruct, environment: Environment) -> None:
     """Set boundary and path of every role, the key of every log group, CDK's own included, and tag every resource.
 
     Call it once the tree is complete. Custom resources take their tags as properties. Constructs that hold data take
     the key themselves, because roles need rights on it.
     """
+    company, tags = environment.company, naming.tags_of_all(environment)
     if company.kms_key:
         for log_group in resources_of_type(app, logs.CfnLogGroup.CFN_RESOURCE_TYPE_NAME):
             log_group.add_property_override("KmsKeyId", company.kms_key)
@@ -34,15 +37,15 @@ def apply_company_rules(app: IConstruct, company: Company) -> None:
             if company.permissions_boundary:
                 role.add_property_override("PermissionsBoundary", company.permissions_boundary)
             role.add_property_override("Path", company.role_path)
-    for key, value in company.tags.items():
+    for key, value in tags.items():
         cdk.Tags.of(app).add(key, value)
-    for kind in _UNTAGGED if company.tags else ():
+    for kind in _UNTAGGED if tags else ():
         for resource in resources_of_type(app, kind):
             if not cdk.TagManager.is_taggable(resource):
-                resource.add_property_override("Tags", _tags(company, kind))
+                resource.add_property_override("Tags", _tags(tags, kind))
 
 
-def _tags(company: Company, kind: str) -> Any:
+def _tags(tags: Mapping[str, str], kind: str) -> Any:
     if kind == ssm.CfnParameter.CFN_RESOURCE_TYPE_NAME:
-        return dict(company.tags)
-    return [{"Key": key, "Value": value} for key, value in company.tags.items()]
+        return dict(tags)
+    return [{"Key": key, "Value": value} for key, value in tags.items()]

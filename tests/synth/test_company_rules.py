@@ -29,6 +29,7 @@ COMPANY = Company(
     name_pattern="acme-{environment}-{name}",
 )
 KEY = str(COMPANY.kms_key)
+BUDGET = {naming.BUDGET_TAG: "rayhp-dev-us-west-2"}
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def assembly(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
         update={
             "company": COMPANY,
             "fsx": dev.fsx.model_copy(update={"provisioning": "dynamic"}),
-            "notifications": Notifications(email="ml-platform@example.com"),
+            "notifications": Notifications(email="ml-platform@example.com", monthly_budget_usd=200_000),
         }
     )
     return synthesise(environment, tmp_path_factory.mktemp("company"), validated=True)
@@ -72,14 +73,14 @@ def test_every_role_has_boundary_and_path(assembly: Assembly) -> None:
         assert found == (COMPANY.permissions_boundary, COMPANY.role_path), id
 
 
-def test_every_resource_that_can_have_tags_has_the_companys(assembly: Assembly) -> None:
+def test_every_resource_that_can_have_tags_has_the_companys_and_the_budgets(assembly: Assembly) -> None:
     known, tagged = resource_types(NODE_MODULES), 0
     for id, resource in resources(assembly):
         kind = known.get(resource["Type"])
         if kind and kind.tags:
             tags = resource["Properties"].get(kind.tags.name, [])
             tags = tags if isinstance(tags, dict) else {tag["Key"]: tag["Value"] for tag in tags}
-            assert COMPANY.tags.items() <= tags.items(), id
+            assert {**COMPANY.tags, **BUDGET}.items() <= tags.items(), id
             tagged += 1
     assert tagged > 30
 
@@ -87,10 +88,10 @@ def test_every_resource_that_can_have_tags_has_the_companys(assembly: Assembly) 
 def test_cluster_and_the_drivers_file_systems_have_the_tags(assembly: Assembly) -> None:
     cluster = assembly.templates["hyperpod"].only("Custom::HyperPodCluster")
     tags = {tag["Key"]: tag["Value"] for tag in cluster["Tags"]}
-    assert tags == {**COMPANY.tags, "SageMaker": "true", "project": "rayhp", "environment": "dev"}
+    assert tags == {**COMPANY.tags, **BUDGET, "SageMaker": "true", "project": "rayhp", "environment": "dev"}
     releases = assembly.templates["platform"].properties("Custom::AWSCDK-EKS-HelmChart")
     [driver] = [json.loads(each["Values"]) for each in releases if each["Release"] == "aws-fsx-csi-driver"]
-    assert COMPANY.tags.items() <= driver["controller"]["extraTags"].items()
+    assert {**COMPANY.tags, **BUDGET}.items() <= driver["controller"]["extraTags"].items()
 
 
 def test_instances_and_volumes_of_the_system_nodes_have_the_tags(assembly: Assembly) -> None:
@@ -99,7 +100,7 @@ def test_instances_and_volumes_of_the_system_nodes_have_the_tags(assembly: Assem
         each["ResourceType"]: {tag["Key"]: tag["Value"] for tag in each["Tags"]} for each in data["TagSpecifications"]
     }
     for kind in ("instance", "volume"):
-        assert COMPANY.tags.items() <= tags[kind].items(), kind
+        assert {**COMPANY.tags, **BUDGET}.items() <= tags[kind].items(), kind
 
 
 def test_stacks_use_the_bootstrap_resources_of_the_qualifier(assembly: Assembly) -> None:

@@ -1,1 +1,1 @@
-"""Rules about the add-ons of EKS and what observes with them: V97 to V99 and V102."""
+"""Rules about the add-ons of EKS, what observes with them, and budgets: V97 to V99 and V102 to V104."""

@@ -59,6 +59,7 @@ KINDS: Final = {
     "AWS::Backup::BackupSelection": Kind("backup selection", Holds.GUARD, "No more backups are made."),
     "AWS::CloudTrail::Trail": Kind("trail", Holds.GUARD, "API calls are no longer logged."),
     "AWS::GuardDuty::Detector": Kind("GuardDuty detector", Holds.GUARD, "Threats are no longer detected."),
+    "AWS::Budgets::Budget": Kind("budget", lost="Nobody is called when the month's costs exceed it."),
     "AWS::EC2::EIP": Kind("public address", lost="Firewalls that name the address no longer match."),
     "AWS::EC2::InternetGateway": Kind("internet gateway"),
     "AWS::EC2::LaunchTemplate": Kind("launch template"),

@@ -19,6 +19,8 @@ def of(environment: EnvironmentVerdict) -> tuple[str, ...]:
 def are_unchanged(environment: EnvironmentVerdict) -> bool:
     """Return whether the environment costs the same before and after, as far as prices are known."""
     before, after = environment.before, environment.after
+    if after and before and before.budget_usd != after.budget_usd:
+        return False
     return of(environment)[0].startswith(UNCHANGED) and (
         before is None or after is None or sorted(before.unpriced) == sorted(after.unpriced)
     )
@@ -60,6 +62,17 @@ def _lines(environment: EnvironmentVerdict) -> Iterator[str]:
         yield f"{_signed(hour, month=True)} per month ({' → '.join(months)})"
         if after.gpus != old.gpus:
             yield f"{after.gpus - old.gpus:+} GPUs ({old.gpus} → {after.gpus})"
+    yield from _budget(old.budget_usd, after.budget_usd)
+
+
+def _budget(old: float | None, new: float | None) -> Iterator[str]:
+    """Yield what happens to the budget of a month, which calls somebody when it is spent."""
+    if old is None and new is not None:
+        yield f"budget added: US$ {new:,.0f} per month"
+    elif old is not None and new is None:
+        yield f"budget removed: nobody is called any more at US$ {old:,.0f} per month"
+    elif old is not None and new is not None and old != new:
+        yield f"budget {'raised' if new > old else 'lowered'}: US$ {old:,.0f} → US$ {new:,.0f} per month"
 
 
 def _signed(usd_per_hour: float, *, month: bool = False) -> str:

@@ -13,7 +13,9 @@ from aws_cdk import DefaultStackSynthesizer
 from cfnlint.api import lint
 from cfnlint.config import ManualArgs
 
-from config import load, naming
+from config import Environment, load, naming
+from config.model import Notifications
+from stacks.delivery.permissions import detect_drift
 from stacks.delivery.stack import ISSUER, DeliveryStack
 from tests.support.checkov import check, places
 from tests.synth.support.synthesis import REPOSITORY, Assemblies, Template, context
@@ -79,6 +81,18 @@ def test_look_for_drift_only_reads(template: Template) -> None:
     # What buckets and images hold, and the credentials of registries, are no descriptions.
     private = {"s3:GetObject", "ecr:GetDownloadUrlForLayer", "ecr:GetAuthorizationToken", "secretsmanager:*"}
     assert not private & actions(roles(template)["dev-read"])
+
+
+def test_look_for_drift_reads_budgets_only_where_one_is() -> None:
+    dev = load("dev")
+    notifications = Notifications(email="ml-platform@example.com", monthly_budget_usd=20_000)
+    budgeted = dev.model_copy(update={"notifications": notifications})
+    added = _drift_reads(budgeted) - _drift_reads(dev)
+    assert added == {"budgets:ListTagsForResource", "budgets:ViewBudget"}
+
+
+def _drift_reads(environment: Environment) -> set[str]:
+    return {action for statement in detect_drift(environment) for action in statement.actions}
 
 
 def reads(action: str) -> bool:

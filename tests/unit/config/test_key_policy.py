@@ -34,8 +34,15 @@ def test_services_and_other_peoples_roles_need_a_condition_or_a_name() -> None:
 def test_the_policy_names_all_who_depend_on_it_alone() -> None:
     closed = load("closed", EXAMPLES)
     notified = closed.model_copy(update={"notifications": Notifications(email="ml@example.com")})
-    for environment in (closed, notified):
+    paid = closed.model_copy(update={"notifications": Notifications(email="ml@example.com", monthly_budget_usd=9)})
+    for environment in (closed, notified, paid):
         text = json.dumps(key_policy(environment))
         assert all(f'"{name}"' in text for name in named_principals(environment))
     assert "events.amazonaws.com" in json.dumps(key_policy(notified))
     assert "events.amazonaws.com" not in json.dumps(key_policy(closed))
+    assert "budgets.amazonaws.com" not in json.dumps(key_policy(notified))
+    [budget] = [each for each in key_policy(paid)["Statement"] if each["Sid"] == "Budget"]
+    assert budget["Condition"] == {
+        "StringEquals": {"aws:SourceAccount": "111122223333"},
+        "ArnLike": {"aws:SourceArn": "arn:aws:budgets::111122223333:*"},
+    }

@@ -831,4 +831,16 @@ CASES: Final[dict[str, list[Case]]] = {
             watched_from("203.0.113.0/24"),
         ),
     ],
+    "V103": [
+        Case(
+            {"region": "eu-north-1", "network.zones": ["eun1-az1", "eun1-az2"]},
+            {"notifications": {"email": "ml@example.com", "monthly_budget_usd": 9_999_999}},
+        ),
+    ],
+    "V104": [
+        Case(
+            {"notifications": {"email": "ml@example.com", "monthly_budget_usd": 1}},
+            {"notifications": {"email": "ml@example.com", "monthly_budget_usd": 9_999_999}},
+        ),
+    ],
 }

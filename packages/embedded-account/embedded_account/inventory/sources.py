@@ -175,6 +175,12 @@ def _events(backend: Any) -> Iterator[Found]:
             yield Found("AWS::Events::Rule", rule.name, rule.arn)
 
 
+def _budgets(backend: Any) -> Iterator[Found]:
+    for account_id, budgets in backend.budgets.items():
+        for name in budgets:
+            yield Found("AWS::Budgets::Budget", name, f"arn:{backend.partition}:budgets::{account_id}:budget/{name}")
+
+
 def _cloudwatch(backend: Any) -> Iterator[Found]:
     for alarm in backend.alarms.values():
         yield Found("AWS::CloudWatch::Alarm", alarm.name, alarm.alarm_arn)
@@ -234,6 +240,7 @@ PENDING_DELETION = "pending deletion"
 
 SOURCES: dict[str, Source] = {
     "amp": _aps,
+    "budgets": _budgets,
     "cloudformation": _nothing,  # the engine stores its stacks
     "cloudwatch": _cloudwatch,
     "ec2": _ec2,

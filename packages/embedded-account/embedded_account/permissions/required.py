@@ -37,6 +37,7 @@ def _same(names: str, template: str) -> dict[str, str]:
 
 
 RESOURCES: Final[Mapping[str, Mapping[str, str]]] = {
+    "budgets": _same("ModifyBudget ViewBudget", "budget/{BudgetName}"),
     "cloudformation": _same(_ON_STACKS, "stack/{StackName}"),
     "ec2": {
         "DeleteNetworkInterface": "network-interface/{NetworkInterfaceId}",
@@ -88,23 +89,26 @@ RESOURCES: Final[Mapping[str, Mapping[str, str]]] = {
 A list gives one resource for each of its items; a parameter that is an ARN gives itself. A missing parameter is `*`:
 the call is about every resource of its kind. HyperPod's own calls are checked in `embedded_account.hyperpod`.
 """
-_S3_ACTIONS: Final = {
-    "CompleteMultipartUpload": "PutObject",
-    "CreateMultipartUpload": "PutObject",
-    "GetBucketEncryption": "GetEncryptionConfiguration",
-    "HeadBucket": "ListBucket",
-    "HeadObject": "GetObject",
-    "ListBuckets": "ListAllMyBuckets",
-    "ListObjects": "ListBucket",
-    "ListObjectsV2": "ListBucket",
-    "UploadPart": "PutObject",
+_ACTIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "budgets": {
+        **_same("CreateBudget DeleteBudget UpdateBudget", "ModifyBudget"),
+        **_same("DescribeBudget DescribeBudgets", "ViewBudget"),
+    },
+    "s3": {
+        **_same("CompleteMultipartUpload CreateMultipartUpload UploadPart", "PutObject"),
+        "GetBucketEncryption": "GetEncryptionConfiguration",
+        "HeadBucket": "ListBucket",
+        "HeadObject": "GetObject",
+        "ListBuckets": "ListAllMyBuckets",
+        **_same("ListObjects ListObjectsV2", "ListBucket"),
+    },
 }
-"""The actions of S3's operations that have another name."""
+"""The actions of operations that have another name, by service."""
 
 
 def action_of(call: Call) -> str:
     """Return the IAM action of a call, such as s3:ListBucket."""
-    name = _S3_ACTIONS.get(call.operation, call.operation) if call.service == "s3" else call.operation
+    name = _ACTIONS.get(call.service, {}).get(call.operation, call.operation)
     return f"{_PREFIXES.get(call.service, call.service)}:{name}"
 
 
@@ -140,4 +144,5 @@ def _arn(account: Account, service: str, name: str) -> str:
     # A parameter's name may begin with a slash, which its ARN has once; a snapshot's ARN has no account.
     name = name.replace("parameter//", "parameter/")
     owner = "" if name.startswith("snapshot/") else account.account_id
-    return f"arn:aws:{service}:{account.region}:{owner}:{name}"
+    region = "" if service == "budgets" else account.region
+    return f"arn:aws:{service}:{region}:{owner}:{name}"

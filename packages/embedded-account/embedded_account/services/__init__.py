@@ -16,6 +16,7 @@ SERVICES = (
     "kms",
     "sns",
     "cloudwatch",
+    "budgets",
     "aps",
     "grafana",
     "events",

@@ -96,19 +96,20 @@ class Rule(ApiModel):
     """A rule of the default bus with its targets; `Ref` is its name."""
 
     SERVICE = "events"
-    MUTABLE = frozenset({"Description", "EventPattern", "State", "Targets"})
+    MUTABLE = frozenset({"Description", "EventPattern", "State", "Tags", "Targets"})
     KNOWN = MUTABLE | {"Name", "ScheduleExpression"}
 
     def make(self) -> str:
-        self._put()
+        self._put(**self.only("Tags"))
         return self.declaration.name
 
     def settle(self) -> None:
         self._put_targets(self.properties.get("Targets", []))
 
     def change(self, old: Properties, changed: frozenset[str]) -> None:
-        del changed
         self._put()
+        if "Tags" in changed:
+            self._tag(old.get("Tags", []))
         after = self.properties.get("Targets", [])
         kept = {target["Id"] for target in after}
         self._remove_targets([target["Id"] for target in old.get("Targets", []) if target["Id"] not in kept])
@@ -122,11 +123,18 @@ class Rule(ApiModel):
         found = self.api.describe_rule(Name=self.declaration.name)
         return {"Arn": found["Arn"], "RuleName": self.declaration.name}
 
-    def _put(self) -> None:
+    def _tag(self, before: list[Properties]) -> None:
+        arn, after = self.attributes()["Arn"], self.properties.get("Tags", [])
+        if gone := {tag["Key"] for tag in before} - {tag["Key"] for tag in after}:
+            self.api.untag_resource(ResourceARN=arn, TagKeys=sorted(gone))
+        if after:
+            self.api.tag_resource(ResourceARN=arn, Tags=after)
+
+    def _put(self, **more: Any) -> None:
         given = self.only("Description", "ScheduleExpression", "State")
         if "EventPattern" in self.properties:
             given["EventPattern"] = json.dumps(self.properties["EventPattern"])
-        self.api.put_rule(Name=self.declaration.name, **given)
+        self.api.put_rule(Name=self.declaration.name, **given, **more)
 
     def _put_targets(self, targets: list[Properties]) -> None:
         if targets:

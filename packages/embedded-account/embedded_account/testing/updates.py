@@ -73,6 +73,35 @@ CASES: dict[str, Case] = {
         {"Alias": "b", "Tags": tags("b")},
         {"KmsKeyArn": "$key"},
     ),
+    "AWS::Budgets::Budget": Case(
+        {
+            "Budget": {
+                "BudgetLimit": {"Amount": 100, "Unit": "USD"},
+                "BudgetName": "a",
+                "BudgetType": "COST",
+                "CostFilters": {"TagKeyValue": ["user:environment$a"]},
+                "TimeUnit": "MONTHLY",
+            },
+            "NotificationsWithSubscribers": [
+                {
+                    "Notification": {
+                        "ComparisonOperator": "GREATER_THAN",
+                        "NotificationType": "ACTUAL",
+                        "Threshold": 80,
+                        "ThresholdType": "PERCENTAGE",
+                    },
+                    "Subscribers": [{"SubscriptionType": "SNS", "Address": "$budget_topic"}],
+                }
+            ],
+            "ResourceTags": tags("a"),
+        },
+        {
+            "Budget.BudgetLimit": {"Amount": 200, "Unit": "USD"},
+            "Budget.CostFilters": {"TagKeyValue": ["user:environment$b"]},
+            "ResourceTags": tags("b"),
+        },
+        {"Budget.BudgetType": "USAGE", "Budget.TimeUnit": "DAILY"},
+    ),
     "AWS::CloudWatch::Alarm": Case(
         {
             "AlarmName": "a",
@@ -380,12 +409,14 @@ CASES: dict[str, Case] = {
             "Description": "a",
             "EventPattern": {"source": ["aws.sagemaker"]},
             "State": "ENABLED",
+            "Tags": tags("a"),
             "Targets": [{"Id": "topic", "Arn": "$topic"}],
         },
         {
             "Description": "b",
             "EventPattern": {"source": ["aws.eks"]},
             "State": "DISABLED",
+            "Tags": tags("b"),
             "Targets": [{"Id": "topic", "Arn": "$other_topic"}],
         },
         {"ScheduleExpression": "rate(1 hour)"},

@@ -73,6 +73,7 @@ class Surroundings:
     repository = property(lambda self: f"s3://{self.log_bucket}/data/")
     topic = cached_property(lambda self: self._make("AWS::SNS::Topic"))
     other_topic = cached_property(lambda self: self._make("AWS::SNS::Topic"))
+    budget_topic = cached_property(lambda self: self._budget_topic())
     key_id = cached_property(lambda self: self._key())
     other_key_id = cached_property(lambda self: self._key())
     key = property(lambda self: f"arn:aws:kms:us-west-2:{self._account.account_id}:key/{self.key_id}")
@@ -99,6 +100,13 @@ class Surroundings:
 
     def _prefix_list(self) -> Any:
         return self._make("AWS::EC2::PrefixList", **CASES["AWS::EC2::PrefixList"].properties)
+
+    def _budget_topic(self) -> Any:
+        topic = self._make("AWS::SNS::Topic")
+        statement = {"Effect": "Allow", "Principal": {"Service": "budgets.amazonaws.com"}, "Action": "sns:Publish"}
+        document = {"Version": "2012-10-17", "Statement": [{**statement, "Resource": topic}]}
+        self._make("AWS::SNS::TopicPolicy", Topics=[topic], PolicyDocument=document)
+        return topic
 
     def _nat(self) -> Any:
         return self._make("AWS::EC2::NatGateway", SubnetId=self.subnet, ConnectivityType="private")

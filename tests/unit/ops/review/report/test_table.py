@@ -219,6 +219,25 @@ COSTS = {
         (Bill(2, 2), Bill(1, 1)),
         ["-US$ 1.00 per hour (US$ 2.00 → US$ 1.00)", "-US$ 730 per month (US$ 1,460 → US$ 730)", "-1 GPUs (2 → 1)"],
     ),
+    "a budget": (
+        (Bill(1, 0), Bill(1, 0, budget_usd=20_000)),
+        ["unchanged: US$ 1.00 per hour, US$ 730 per month, 0 GPUs", "budget added: US$ 20,000 per month"],
+    ),
+    "a higher budget": (
+        (Bill(1, 0, budget_usd=20_000), Bill(1, 0, budget_usd=30_000)),
+        ["unchanged: US$ 1.00 per hour, US$ 730 per month, 0 GPUs", "budget raised: US$ 20,000 → US$ 30,000 per month"],
+    ),
+    "a lower budget": (
+        (Bill(1, 0, budget_usd=20_000), Bill(1, 0, budget_usd=500)),
+        ["unchanged: US$ 1.00 per hour, US$ 730 per month, 0 GPUs", "budget lowered: US$ 20,000 → US$ 500 per month"],
+    ),
+    "no budget any more": (
+        (Bill(1, 0, budget_usd=20_000), Bill(1, 0)),
+        [
+            "unchanged: US$ 1.00 per hour, US$ 730 per month, 0 GPUs",
+            "budget removed: nobody is called any more at US$ 20,000 per month",
+        ],
+    ),
     "without a price": (
         (Bill(1, 8, ("ml.x",)), Bill(1, 8, ("ml.y",))),
         ["unchanged: US$ 1.00 per hour, US$ 730 per month, 8 GPUs"],
@@ -229,6 +248,12 @@ COSTS = {
 @pytest.mark.parametrize(("bills", "lines"), COSTS.values(), ids=COSTS)
 def test_costs_show_before_after_and_the_difference(bills: tuple[Bill | None, Bill], lines: list[str]) -> None:
     assert list(costs.of(EnvironmentVerdict("dev", (CODE,), *bills))) == lines
+
+
+def test_environments_whose_budgets_changed_do_not_share_a_row_of_costs() -> None:
+    bills = Bill(1, 0), Bill(1, 0, budget_usd=500)
+    rows = list(summary.rows(verdict(*(EnvironmentVerdict(name, (CODE,), *bills) for name in ("a", "b")))))
+    assert [row.environment for row in rows if row.first] == ["a", "b"]
 
 
 def test_total_adds_the_differences_of_all_environments() -> None:
