@@ -98,6 +98,18 @@ def test_only_the_named_resources_are_allowed(people: People, clients: Clients) 
 
 
 CALLS: list[tuple[str, str, dict[str, Any], list[tuple[str, str]]]] = [
+    (
+        "budgets",
+        "describe_budget",
+        {"AccountId": ACCOUNT_ID, "BudgetName": "own"},
+        [("budgets:ViewBudget", f"arn:aws:budgets::{ACCOUNT_ID}:budget/own")],
+    ),
+    (
+        "budgets",
+        "delete_budget",
+        {"AccountId": ACCOUNT_ID, "BudgetName": "own"},
+        [("budgets:ModifyBudget", f"arn:aws:budgets::{ACCOUNT_ID}:budget/own")],
+    ),
     ("ssm", "get_parameter", {"Name": "/a/b"}, [("ssm:GetParameter", f"arn:aws:ssm:{HERE}:parameter/a/b")]),
     ("eks", "describe_cluster", {"name": "c"}, [("eks:DescribeCluster", f"arn:aws:eks:{HERE}:cluster/c")]),
     (
