@@ -1,5 +1,6 @@
 """The exporter of EFA: on exactly the nodes that have it, with no right but to read two folders, unseen by others."""
 
+import json
 import subprocess
 import sys
 from functools import cache
@@ -22,6 +23,7 @@ from k8s_charts.shared.names import EFA_METRICS_NAMESPACE
 from ops.isolation.plan import EFA_EXPORTER_HOST, Head, plan
 from tests.charts.support.connection_table import with_in_cluster
 from tests.charts.support.facts import RAY_FACTS, Object
+from tests.support.prometheus import programs
 
 
 def with_groups(environment: Environment, **changes: Any) -> Environment:
@@ -114,6 +116,36 @@ def test_dashboards_and_alerts_read_only_what_it_exports() -> None:
     assert (
         {"efa_devices", "efa_unreadable"} < found <= {"efa_devices", "efa_unreadable", *(PREFIX + n for n in COUNTERS)}
     )
+
+
+def test_panels_add_up_the_devices_of_a_node_and_tell_them_apart_where_one_drops(tmp_path: Path) -> None:
+    counters = {"rx_bytes": 600, "rx_drops": 60, "rdma_read_wr_err": 1}
+    # promtool's notation: from 0, by the second number each minute.
+    inputs = [
+        {"series": f'{PREFIX}{name}{{node="a",instance_group="gpus",device="{device}"}}', "values": f"0+{step}x10"}
+        for name, step in counters.items()
+        for device in ("rdmap0", "rdmap1")
+    ]
+    of_node = "{node='a'}"
+    expected = {
+        "rx_bytes": [(of_node, 20)],
+        "rx_drops": [("{node='a',device='rdmap0'}", 1), ("{node='a',device='rdmap1'}", 1)],
+        "rdma_read_wr_err": [(of_node, 10)],
+    }
+    [board] = [board for board in DASHBOARDS if board.uid == "efa"]
+    asked = [query.expression.replace("$group", ".*") for panel in board.panels for query in panel.queries]
+    tests = [
+        {"expr": expression, "eval_time": "10m", "exp_samples": [{"labels": on, "value": value} for on, value in found]}
+        for name, found in expected.items()
+        for expression in asked
+        if PREFIX + name + "{" in expression
+    ]
+    assert len(tests) == len(expected)
+    whole = {"tests": [{"interval": "1m", "input_series": inputs, "promql_expr_test": tests}]}
+    (tmp_path / "tests.json").write_text(json.dumps(whole))
+    argv = [str(programs()["promtool"]), "test", "rules", "tests.json"]
+    checked = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_its_requests_are_those_that_ops_check_counts() -> None:

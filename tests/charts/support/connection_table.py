@@ -82,6 +82,10 @@ class Matrix:
         """Return the environment's objects of a kind."""
         return [item for item in self.objects if item["kind"] == kind]
 
+    def pods_in(self, namespace: str) -> set[str]:
+        """Return the names of the pods of a namespace."""
+        return {name for name, pod in self.pods.items() if pod.namespace == namespace}
+
     def allowed(self) -> set[Connection]:
         """Return the connections that the table allows, without those of pods that the environment lacks."""
         outside = self.pods.keys() - self.own - {"instance-metadata"}
