@@ -99,7 +99,7 @@ class Dashboard(ApiModel):
     """
 
     SERVICE = "cloudwatch"
-    MUTABLE = frozenset({"DashboardBody"})
+    MUTABLE = frozenset({"DashboardBody", "Tags"})
     KNOWN = MUTABLE | {"DashboardName"}
 
     def make(self) -> str:
@@ -110,13 +110,30 @@ class Dashboard(ApiModel):
         if any(name in backend.dashboards for backend in regions):
             self.refuse(f"DashboardName {name}: another dashboard of the account has this name")
         self._put()
+        self._tag()
         return name
 
-    def change(self, _old: Properties, _changed: frozenset[str]) -> None:
+    def change(self, _old: Properties, changed: frozenset[str]) -> None:
         self._put()
+        if "Tags" in changed:
+            self._tag()
 
     def unmake(self) -> None:
+        arn = self._arn()
         self.api.delete_dashboards(DashboardNames=[self.physical_resource_id])
+        self._backend().tagger.delete_all_tags_for_resource(arn)
+
+    def _tag(self) -> None:
+        # moto's API keeps tags of alarms only.
+        arn, tagger = self._arn(), self._backend().tagger
+        tagger.delete_all_tags_for_resource(arn)
+        tagger.tag_resource(arn, self.properties.get("Tags", []))
+
+    def _arn(self) -> str:
+        return str(self._backend().dashboards[self.declaration.name].arn)
+
+    def _backend(self) -> Any:
+        return cloudwatch_backends[self.account.account_id][self.account.region]
 
     def _put(self) -> None:
         body = self.properties.get("DashboardBody", "")

@@ -142,9 +142,9 @@ CASES: dict[str, Case] = {
         defaults=frozenset({"ActionsEnabled"}),
     ),
     "AWS::CloudWatch::Dashboard": Case(
-        {"DashboardName": "a", "DashboardBody": dashboard("a")},
-        {"DashboardBody": dashboard("b")},
-        {"Tags": tags("a")},
+        {"DashboardName": "a", "DashboardBody": dashboard("a"), "Tags": tags("a")},
+        {"DashboardBody": dashboard("b"), "Tags": tags("b")},
+        {"DashboardName": "b"},
     ),
     "AWS::EC2::EIP": Case({"Domain": "vpc"}, {"Tags": tags("b")}),
     "AWS::EC2::FlowLog": Case(
