@@ -57,8 +57,9 @@ class Jobs:
 
     @property
     def output(self) -> str:
-        """Return what the jobs printed."""
-        return (self.directory / "job.out").read_text()
+        """Return what the jobs printed: nothing until a node has created the file, which is after RUNNING."""
+        printed = self.directory / "job.out"
+        return printed.read_text() if printed.exists() else ""
 
     @property
     def asked(self) -> list[int]:

@@ -62,6 +62,14 @@ def test_node_that_is_none_of_the_jobs_starts_nothing(cluster: SlurmCluster) -> 
     assert "torchrun --" not in said
 
 
+def test_job_that_printed_nothing_yet_has_an_empty_output(cluster: SlurmCluster) -> None:
+    """Slurm says RUNNING before the job's node creates the file."""
+    held = Jobs(cluster, programs.ensure(), "exit 0")
+    number = held.submit("--hold")
+    assert held.output == ""
+    cluster.run("scancel", str(number))
+
+
 def test_training_continues_while_the_controller_is_replaced(cluster: SlurmCluster) -> None:
     waiting = Jobs(cluster, programs.ensure(), "until [ -e go ]; do sleep 0.1; done")
     number = waiting.submit()
