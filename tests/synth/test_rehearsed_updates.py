@@ -1,16 +1,38 @@
-"""The embedded account has a case for each property of the product: it carries out the update, or refuses it."""
+"""The embedded account takes each property of the product, and has a case: it carries out the update, or refuses it."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
-from config import available
+from config import available, load
 from embedded_account.cloudformation.custom_resources import is_custom
 from embedded_account.cloudformation.templates.resource_types import METADATA_TYPE, Property, resource_types
+from embedded_account.services import SERVICES
+from embedded_account.services.shared.resource_model import REGISTERED
 from embedded_account.testing.updates import CASES
 from rehearsal.paths import NODE_MODULES
-from tests.synth.support.synthesis import Assemblies
+from tests.synth.support.synthesis import Assemblies, Template, synthesise
+
+# Environments in which all keys are set at once: what each part adds meets the company's tags and keys.
+EVERY_KEY: Final = Path(__file__).parent / "every_key"
+DOCUMENTS: Final = ("new", "existing", "dynamic", "slurm")
+Templates = Mapping[str, Template]
+
+
+@pytest.fixture(scope="session", params=[*available(), *(f"every key of {name}" for name in DOCUMENTS)])
+def templates(
+    request: pytest.FixtureRequest, assembly: Assemblies, tmp_path_factory: pytest.TempPathFactory
+) -> Templates:
+    name = request.param.removeprefix("every key of ")
+    if name == request.param:
+        return assembly(name).templates
+    # Its names follow the company's pattern for an environment of this name.
+    file = tmp_path_factory.mktemp(name) / "changed.yaml"
+    file.write_text((EVERY_KEY / f"{name}.yaml").read_text())
+    return synthesise(load("changed", file.parent), file.parent).templates
 
 
 def updatable(properties: Mapping[str, Any], known: Mapping[str, Property], above: str = "") -> Iterator[str]:
@@ -34,19 +56,33 @@ def tried(kind: str) -> set[str]:
     return {path for key, case in CASES.items() if key.split()[0] == kind for path in case.tried()}
 
 
-@pytest.mark.parametrize("name", available())
-def test_every_property_of_every_template_has_a_case(assembly: Assemblies, name: str) -> None:
+def test_every_property_of_every_template_has_a_case(templates: Templates) -> None:
     untried = set()
-    for template in assembly(name).templates.values():
-        for resource in template.body["Resources"].values():
-            kind = resource["Type"]
-            if is_custom(kind) or kind == METADATA_TYPE:
-                continue
-            known = resource_types(NODE_MODULES).get(kind)
-            assert known, kind
-            paths = updatable(resource.get("Properties", {}), known.properties)
-            untried |= {(kind, path) for path in paths if not covered(path, tried(kind))}
+    for kind, properties in provided_by_aws(templates):
+        known = resource_types(NODE_MODULES).get(kind)
+        assert known, kind
+        untried |= {(kind, path) for path in updatable(properties, known.properties) if not covered(path, tried(kind))}
     assert untried == set()
+
+
+def test_every_property_of_every_template_can_be_created(templates: Templates) -> None:
+    for module in ("hyperpod", "lambdas.models", *(f"services.{name}" for name in SERVICES)):
+        import_module(f"embedded_account.{module}")
+    refused = {
+        (kind, name)
+        for kind, properties in provided_by_aws(templates)
+        for name in properties
+        if kind not in REGISTERED or name not in REGISTERED[kind].KNOWN
+    }
+    assert refused == set()
+
+
+def provided_by_aws(templates: Templates) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the type and the properties of each resource that no custom resource makes."""
+    for template in templates.values():
+        for resource in template.body["Resources"].values():
+            if not is_custom(resource["Type"]) and resource["Type"] != METADATA_TYPE:
+                yield resource["Type"], resource.get("Properties", {})
 
 
 def covered(path: str, paths: set[str]) -> bool:

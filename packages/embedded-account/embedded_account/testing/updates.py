@@ -569,7 +569,7 @@ CASES: dict[str, Case] = {
             "Tags": tags("a"),
         },
         {"Entries": [{"Cidr": "198.51.100.0/24", "Description": "vpn"}], "Tags": tags("b")},
-        {"MaxEntries": 4, "PrefixListName": "vpn"},
+        {"AddressFamily": "IPv6", "MaxEntries": 4, "PrefixListName": "vpn"},
     ),
     "AWS::Grafana::Workspace": Case(
         {
@@ -589,7 +589,12 @@ CASES: dict[str, Case] = {
             "RoleArn": "$other_grafana_role",
             "Tags": tags("b"),
         },
-        {"AuthenticationProviders": ["SAML"], "DataSources": ["PROMETHEUS"], "PermissionType": "SERVICE_MANAGED"},
+        {
+            "AccountAccessType": "ORGANIZATION",
+            "AuthenticationProviders": ["SAML"],
+            "DataSources": ["PROMETHEUS"],
+            "PermissionType": "SERVICE_MANAGED",
+        },
     ),
     "AWS::SageMaker::MlflowTrackingServer": Case(
         {
@@ -606,7 +611,7 @@ CASES: dict[str, Case] = {
             "WeeklyMaintenanceWindowStart": "Tue:03:30",
             "Tags": tags("b"),
         },
-        {"MlflowVersion": "3.0"},
+        {"MlflowVersion": "3.0", "RoleArn": "$grafana_role"},
     ),
     "AWS::S3::Bucket": Case(
         {
