@@ -56,7 +56,7 @@ import json, os, sys, threading
 import pytest
 
 wanted = {file: set(lines) for file, lines in json.loads(os.environ["MUTANTS_LINES"]).items()}
-touched, seconds, running = {}, {}, [None]
+touched, seconds, failed, running = {}, {}, set(), [None]
 
 def local(frame, event, argument):
     file, line = frame.f_code.co_filename, frame.f_lineno
@@ -82,11 +82,13 @@ def pytest_runtest_protocol(item):
 
 def pytest_runtest_logreport(report):
     seconds[report.nodeid] = seconds.get(report.nodeid, 0) + report.duration
+    if report.failed:
+        failed.add(report.nodeid)
 
 def pytest_sessionfinish():
-    found = {place: {test: seconds[test] for test in tests - {None}} for place, tests in touched.items()}
+    found = {place: {test: seconds[test] for test in tests - {None} - failed} for place, tests in touched.items()}
     with open(os.environ["MUTANTS_FOUND"], "w") as file:
-        json.dump(found, file)
+        json.dump({"touched": found, "failed": sorted(failed)}, file)
 """
 
 
@@ -184,7 +186,10 @@ def copy(repository: Path, directory: Path) -> Path:
 
 
 def touching(repository: Path, wanted: Sequence[Mutant]) -> dict[Mutant, list[str]]:
-    """Run all tests once; map each mutant to the tests that execute its line, quickest first."""
+    """Run all tests once; map each mutant to the tests that execute its line, quickest first.
+
+    A test that fails without a mutant is named and left out: it would kill every mutant.
+    """
     lines: dict[str, list[int]] = {}
     for each in wanted:
         lines.setdefault(str(repository / each.file), []).append(each.line)
@@ -196,7 +201,10 @@ def touching(repository: Path, wanted: Sequence[Mutant]) -> dict[Mutant, list[st
         # One process for each tier: a single process for all tiers would keep 6 GB of constructs.
         for tier in TIERS:
             _pytest(repository, "-p", "mutants_recorder", tier, extra=given, path=scratch)
-            for place, seconds in json.loads(found.read_text()).items():
+            recorded = json.loads(found.read_text())
+            for test in recorded["failed"]:
+                print(f"fails without a mutant, left out: {test}", file=sys.stderr, flush=True)
+            for place, seconds in recorded["touched"].items():
                 known.setdefault(place, {}).update(seconds)
     places = {each: str(repository / each.file) for each in wanted}
     touched = {each: known.get(f"{place}:{each.line}") or known.get(place, {}) for each, place in places.items()}

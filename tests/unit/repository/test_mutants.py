@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal.paths import REPOSITORY
-from tests.mutants import PACKAGES, found_again, mutants, sample
+from tests.mutants import PACKAGES, TIERS, found_again, mutants, sample, touching
 
 SOURCE = """
 def larger(first: int, second: int) -> bool:
@@ -52,3 +52,17 @@ def test_a_mutant_is_found_again_where_its_line_has_moved_and_not_where_it_is_go
         (repository / package / "code.py").write_text(f"# A comment.\n{SOURCE}")
     (repository / PACKAGES[0] / "code.py").write_text("")
     assert [each.line for each in found_again(repository, wanted)] == [each.line + 1 for each in wanted[1:]]
+
+
+def test_a_test_that_fails_without_a_mutant_kills_none(repository: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (repository / ".venv").symlink_to(REPOSITORY / ".venv")
+    for tier in TIERS:
+        (repository / tier).mkdir(parents=True)
+    (repository / TIERS[0] / "test_code.py").write_text(
+        "from ops.code import larger\n\n"
+        "def test_good():\n    assert larger(2, 1)\n\n"
+        "def test_bad():\n    assert larger(1, 2)\n"
+    )
+    wanted = mutants(repository, "ops")
+    assert touching(repository, wanted) == {each: ["tests/unit/test_code.py::test_good"] for each in wanted}
+    assert "left out: tests/unit/test_code.py::test_bad" in capfd.readouterr().err
