@@ -107,11 +107,11 @@ TIERS: Final = (
     _drills("drills-creation", "create-fails capacity", budget=10, drawn_from="drills"),
     _drills("drills-scaling", "scale-down pause", budget=10, drawn_from="drills"),
     _drills("drills-ray", "head-node-alone removals", budget=10, drawn_from="drills"),
+    _drills("drills-control-plane", "operator-down api-server-restarts", budget=10, drawn_from="drills"),
     _drills(
-        "drills-kubernetes",
-        "node-dies head-node-dies node-replaced worker-fails head-lost workers-scaled operator-down "
-        "api-server-restarts",
-        budget=15,
+        "drills-recovery",
+        "node-dies head-node-dies node-replaced worker-fails head-lost workers-scaled",
+        budget=10,
     ),
     _rehearsal("dev", budget=10, cores=0.5),
     # The whole rehearsal, isolated: it also proves what `make rehearse ENV=prod` would prove.

@@ -42,6 +42,7 @@ def performed() -> tuple[int, str]:
     return code, printed.getvalue()
 
 
+@pytest.mark.sampled(1, of="broken product in the drills")
 def test_a_feature_gate_that_kuberay_does_not_know_fails_the_drills(
     monkeypatch: pytest.MonkeyPatch, directory: Path
 ) -> None:
@@ -60,6 +61,7 @@ def test_a_feature_gate_that_kuberay_does_not_know_fails_the_drills(
     assert "unrecognized feature gate: RayClusterStatusCondition" in printed
 
 
+@pytest.mark.sampled(1, of="broken product in the drills")
 def test_a_right_that_the_reaper_lacks_fails_the_drills(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
     def lame(*charts: Any) -> list[Object]:
         made = kubectl.rendered(*charts)

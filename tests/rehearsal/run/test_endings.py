@@ -3,9 +3,7 @@
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -44,16 +42,6 @@ class Telling:
         return self.process.communicate(timeout=REHEARSAL_PATIENCE)[0]
 
 
-@dataclass(frozen=True)
-class Ending:
-    """How one rehearsal ended."""
-
-    code: int
-    output: str
-    left: Mapping[int, str]
-    run: Path
-
-
 def interrupt_with_a_control_plane(telling: Telling) -> None:
     """Ctrl-C with everything of a control plane running, and a function."""
     telling.until_written("account/clusters/*/run/kube-scheduler.pid")
@@ -82,60 +70,48 @@ def break_api_server(built: Path, directory: Path) -> None:
     broken.chmod(0o755)
 
 
-ACTS: dict[str, Callable[[Telling], None]] = {
-    "broken api server": let_be,
-    "interrupted": interrupt_with_a_control_plane,
-    "terminated": terminate_in_the_first_stack,
-}
-
-
-@pytest.fixture(scope="module")
-def endings(tmp_path_factory: pytest.TempPathFactory, programs: Binaries) -> Iterator[dict[str, Future[Ending]]]:
-    """All of them side by side: each waits more than it works."""
-    base = tmp_path_factory.mktemp("endings")
-
-    def tell(name: str) -> Ending:
-        directory = base / name.replace(" ", "-")
-        cache = BINARIES
-        if name == "broken api server":
-            cache = directory / "programs"
-            break_api_server(programs.directory, cache / programs.directory.name)
-        telling = Telling(Checkout(directory / "checkout", programs=cache))
-        try:
-            ACTS[name](telling)
-            output = telling.rest()
-        finally:
-            telling.process.terminate()
-            telling.process.wait(REHEARSAL_PATIENCE)
-        return Ending(
-            telling.process.returncode, output, eventually_none_below(telling.checkout.directory), telling.run
-        )
-
-    with ThreadPoolExecutor(len(ACTS)) as pool:
-        yield {name: pool.submit(tell, name) for name in ACTS}
-
-
-@pytest.mark.parametrize("name", ACTS)
-def test_no_process_and_no_record_of_one_is_left(endings: dict[str, Future[Ending]], name: str) -> None:
-    ending = endings[name].result()
-    assert ending.left == {}
-    assert list(ending.run.glob("run/*.pid")) == []
-
-
-def test_a_program_that_does_not_start_is_named_with_its_log(endings: dict[str, Future[Ending]]) -> None:
-    ending = endings["broken api server"].result()
-    assert ending.code == 1
+def says_which_program(telling: Telling, output: str) -> None:
+    """The program that did not start is named with its log."""
+    assert telling.process.returncode == 1
     assert_one_clear_message(
-        ending.output,
+        output,
         r"The rehearsal of small failed: .* ended with code 1; its output: \S+/logs/cdk-02-deploy\.log",
         r"kube-apiserver ended with code 1; its log:\s+\S+/logs/kube-apiserver\.log\s+unknown flag: --etcd-servers",
         rf"{cluster_app.STACK} .* ROLLBACK_COMPLETE",
     )
 
 
-@pytest.mark.parametrize("name", ["interrupted", "terminated"])
-def test_an_interruption_ends_everything_and_says_what(endings: dict[str, Future[Ending]], name: str) -> None:
-    ending = endings[name].result()
-    assert ending.code == 130, ending.output
-    assert_one_clear_message(ending.output, r"(?m)^interrupted; ended: (.+, )?embedded_account(, .+)?$")
-    assert "still running" not in ending.output
+def says_what_was_ended(telling: Telling, output: str) -> None:
+    """Everything was ended, and the message says what."""
+    assert telling.process.returncode == 130, output
+    assert_one_clear_message(output, r"(?m)^interrupted; ended: (.+, )?embedded_account(, .+)?$")
+    assert "still running" not in output
+
+
+ENDINGS: dict[str, tuple[Callable[[Telling], None], Callable[[Telling, str], None]]] = {
+    "broken api server": (let_be, says_which_program),
+    "interrupted": (interrupt_with_a_control_plane, says_what_was_ended),
+    "terminated": (terminate_in_the_first_stack, says_what_was_ended),
+}
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("name", ENDINGS)
+def test_a_rehearsal_says_why_it_ended_and_leaves_no_process_and_no_record_of_one(
+    name: str, tmp_path: Path, programs: Binaries
+) -> None:
+    act, assert_said = ENDINGS[name]
+    cache = BINARIES
+    if name == "broken api server":
+        cache = tmp_path / "programs"
+        break_api_server(programs.directory, cache / programs.directory.name)
+    telling = Telling(Checkout(tmp_path / "checkout", programs=cache))
+    try:
+        act(telling)
+        output = telling.rest()
+    finally:
+        telling.process.terminate()
+        telling.process.wait(REHEARSAL_PATIENCE)
+    assert_said(telling, output)
+    assert eventually_none_below(telling.checkout.directory) == {}
+    assert list(telling.run.glob("run/*.pid")) == []

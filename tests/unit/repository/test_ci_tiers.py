@@ -91,15 +91,16 @@ def test_all_examples_but_the_small_one_are_rehearsed_in_tiers() -> None:
     assert here == {"prod", *examples()} - {"small"}
 
 
-def test_a_run_takes_dev_and_one_other_rehearsal_and_one_tier_of_drills_in_the_account() -> None:
+def test_a_run_takes_dev_one_other_rehearsal_the_recovery_and_one_other_tier_of_drills() -> None:
     groups: dict[str, set[str]] = {}
     for tier in TIERS:
         if tier.drawn_from:
             groups.setdefault(tier.drawn_from, set()).add(tier.name)
     others = {f"rehearse-{name}" for name in ("prod", "closed", "existing-vpc", "existing-eks", "slurm")}
-    assert groups == {"rehearsals": others, "drills": {"drills-creation", "drills-scaling", "drills-ray"}}
+    drills = {f"drills-{name}" for name in ("creation", "scaling", "ray", "control-plane")}
+    assert groups == {"rehearsals": others, "drills": drills}
     always = {tier for tier in TIERS if not tier.drawn_from}
-    assert "rehearse-dev" in {tier.name for tier in always}
+    assert {"rehearse-dev", "drills-recovery"} < {tier.name for tier in always}
     runs = [drawn(TIERS, seed) for seed in range(40)]
     for run in runs:
         assert always < {*run}
@@ -120,7 +121,7 @@ def test_tier_reads_each_module_that_it_imports(name: str, imports: Any) -> None
     assert not sorted(module for module in modules if not NAMED[name].reads(_file_of(module)))
 
 
-@pytest.mark.parametrize("name", ["rehearse-dev", "drills-ray", "drills-kubernetes", "rehearse-job", "readme"])
+@pytest.mark.parametrize("name", ["rehearse-dev", "drills-ray", "drills-recovery", "rehearse-job", "readme"])
 def test_tier_reads_all_that_its_rehearsal_copies(name: str, tracked: list[str]) -> None:
     copied = [path for path in tracked if any(f"{path}/".startswith(f"{part}/") for part in project._PARTS)]
     assert copied
