@@ -4,15 +4,16 @@ It reads the node's sysfs: a container's own shows the devices without counters,
 network namespace that the devices belong to (drivers/infiniband/core/sysfs.c, `setup_port`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
-from config.labels import INSTANCE_GROUP_LABEL
-from k8s_charts.controllers.code import POD_SECURITY, code_of, code_volume, digest, python
-from k8s_charts.observability.parts import SERVES, Part, WatchedNodes
+from k8s_charts.controllers.code import POD_SECURITY, code_of, code_volume, python
+from k8s_charts.observability.node_exporter import NodeExporter
+from k8s_charts.observability.parts import Part, WatchedNodes
 from k8s_charts.shared.flows import EFA_PODS
 from k8s_charts.shared.names import EFA_EXPORTER, EFA_METRICS_NAMESPACE, METRICS_PORT
 
+_EXPORTER: Final = NodeExporter(EFA_EXPORTER, EFA_METRICS_NAMESPACE, EFA_PODS, METRICS_PORT)
 _MODULE: Final = "efa_exporter"
 _SYS: Final = "/host/sys"
 # A device is a link from the first into the second. The first exists on every node, its `infiniband` only beside a
@@ -22,36 +23,7 @@ _FOLDERS: Final = ("class", "devices")
 
 def efa_exporter(nodes: WatchedNodes) -> Iterator[Part]:
     """Yield the objects of the exporter."""
-    code = code_of(_MODULE)
-    yield _part("v1", "ServiceAccount", {"automountServiceAccountToken": False})
-    yield _part("v1", "ConfigMap", {"data": code})
-    labels = {**EFA_PODS, **SERVES}
-    # Without an address: Prometheus discovers the pods, and `ops isolation-check` looks one up by name.
-    ports = [{"name": "metrics", "port": METRICS_PORT, "targetPort": METRICS_PORT}]
-    yield _part("v1", "Service", {"spec": {"clusterIP": "None", "selector": labels, "ports": ports}})
-    metadata = {"labels": labels, "annotations": {"ray-on-hyperpod/configuration": digest(code)}}
-    spec = {
-        "selector": {"matchLabels": labels},
-        "template": {"metadata": metadata, "spec": _pod(nodes)},
-        # The exporters of a large cluster must not wait for each other: no job needs them.
-        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%"}},
-    }
-    yield _part("apps/v1", "DaemonSet", {"spec": spec})
-
-
-def _part(api_version: str, kind: str, body: Mapping[str, Any]) -> Part:
-    return Part(api_version, kind, EFA_EXPORTER, body, EFA_METRICS_NAMESPACE)
-
-
-def _pod(nodes: WatchedNodes) -> dict[str, Any]:
-    in_groups = {"key": INSTANCE_GROUP_LABEL, "operator": "In", "values": list(nodes.groups)}
-    required = {"nodeSelectorTerms": [{"matchExpressions": [in_groups]}]}
-    return {
-        "serviceAccountName": EFA_EXPORTER,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}},
-        "tolerations": list(nodes.tolerations),
+    pod = {
         "securityContext": POD_SECURITY,
         "containers": [_container(nodes)],
         "volumes": [
@@ -59,6 +31,7 @@ def _pod(nodes: WatchedNodes) -> dict[str, Any]:
             *({"name": name, "hostPath": {"path": f"/sys/{name}", "type": "Directory"}} for name in _FOLDERS),
         ],
     }
+    return _EXPORTER.objects(nodes, code_of(_MODULE), pod)
 
 
 def _container(nodes: WatchedNodes) -> dict[str, Any]:

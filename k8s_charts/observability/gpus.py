@@ -8,9 +8,8 @@ and NVIDIA's container toolkit gives the GPUs of a node to a pod that requests n
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from config.labels import INSTANCE_GROUP_LABEL
-from k8s_charts.controllers.code import digest
-from k8s_charts.observability.parts import SERVES, Part, WatchedNodes
+from k8s_charts.observability.node_exporter import NodeExporter
+from k8s_charts.observability.parts import Part, WatchedNodes
 from k8s_charts.shared.flows import DCGM_PODS
 from k8s_charts.shared.names import DCGM_EXPORTER, DCGM_PORT, GPU_METRICS_NAMESPACE
 
@@ -37,6 +36,7 @@ METRICS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Type and help text of each metric that a dashboard or an alert reads, by DCGM's name."""
 
+_EXPORTER: Final = NodeExporter(DCGM_EXPORTER, GPU_METRICS_NAMESPACE, DCGM_PODS, DCGM_PORT)
 _COUNTERS: Final = "counters.csv"
 _FOLDER: Final = "/etc/ray-on-hyperpod"
 _POD_RESOURCES: Final = "/var/lib/kubelet/pod-resources"
@@ -48,34 +48,7 @@ _GPU_TAINT: Final = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "N
 def gpu_exporter(nodes: WatchedNodes) -> Iterator[Part]:
     """Yield the objects of the exporter."""
     counters = {_COUNTERS: "".join(f"{name}, {kind}, {said}\n" for name, (kind, said) in METRICS.items())}
-    yield _part("v1", "ServiceAccount", {"automountServiceAccountToken": False})
-    yield _part("v1", "ConfigMap", {"data": counters})
-    labels = {**DCGM_PODS, **SERVES}
-    # Without an address: Prometheus discovers the pods, and `ops isolation-check` looks one up by name.
-    ports = [{"name": "metrics", "port": DCGM_PORT, "targetPort": DCGM_PORT}]
-    yield _part("v1", "Service", {"spec": {"clusterIP": "None", "selector": labels, "ports": ports}})
-    metadata = {"labels": labels, "annotations": {"ray-on-hyperpod/configuration": digest(counters)}}
-    spec = {
-        "selector": {"matchLabels": labels},
-        "template": {"metadata": metadata, "spec": _pod(nodes)},
-        # The exporters of a large cluster must not wait for each other: no job needs them.
-        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%"}},
-    }
-    yield _part("apps/v1", "DaemonSet", {"spec": spec})
-
-
-def _part(api_version: str, kind: str, body: Mapping[str, Any]) -> Part:
-    return Part(api_version, kind, DCGM_EXPORTER, body, GPU_METRICS_NAMESPACE)
-
-
-def _pod(nodes: WatchedNodes) -> dict[str, Any]:
-    in_groups = {"key": INSTANCE_GROUP_LABEL, "operator": "In", "values": list(nodes.groups)}
-    required = {"nodeSelectorTerms": [{"matchExpressions": [in_groups]}]}
-    return {
-        "serviceAccountName": DCGM_EXPORTER,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}},
+    pod = {
         "tolerations": [_GPU_TAINT, *nodes.tolerations],
         "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [_container(nodes)],
@@ -86,6 +59,7 @@ def _pod(nodes: WatchedNodes) -> dict[str, Any]:
             {"name": "logs", "emptyDir": {"sizeLimit": "64Mi"}},
         ],
     }
+    return _EXPORTER.objects(nodes, counters, pod)
 
 
 def _container(nodes: WatchedNodes) -> dict[str, Any]:
