@@ -1,7 +1,7 @@
 """The models of what makes an environment's metrics visible."""
 
 from ipaddress import IPv4Network
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, PositiveInt
 
@@ -41,11 +41,14 @@ class ContainerInsights(Model):
 class Grafana(Model):
     """A workspace of Amazon Managed Grafana that people of IAM Identity Center sign in to."""
 
+    MOST_NETWORKS: ClassVar[int] = 20
+    """Number of networks for which the workspace has room."""
+
     # Amazon Managed Grafana user guide, network access: public IPv4 addresses only, and at least one list of them.
     public_access_cidrs: tuple[IPv4Network, ...] = Field(
         description="Public addresses that may reach the workspace: those of your office, or of your VPN's exit.",
         min_length=1,
-        max_length=20,
+        max_length=MOST_NETWORKS,
     )
 
 

@@ -39,7 +39,7 @@ class GrafanaWorkspace(Construct):
             prefix_list_name=name,
             address_family="IPv4",
             # A list cannot change its entries and its size at once (EC2 API reference, ModifyManagedPrefixList).
-            max_entries=20,
+            max_entries=Grafana.MOST_NETWORKS,
             entries=[
                 ec2.CfnPrefixList.EntryProperty(cidr=str(block), description="people who use Grafana")
                 for block in settings.public_access_cidrs
