@@ -1,8 +1,9 @@
 """Change single expressions of the product and check that a test fails: `python -m tests.mutants --help`.
 
 File, line text and operator identify a mutant, so that the same mutants can be tried on another state of the
-repository. Only tests that execute the mutant's line are run, quickest first, until one fails. For a line that
-executes at import, these are the tests that execute any function of the module.
+repository. Tests that execute the mutant's line are run, quickest first, until one fails. For a line that executes at
+import, these are the tests that execute any function of the module. What survives them is tried with all tests: a line
+that a shared fixture executes is recorded for the first of the fixture's tests only.
 """
 
 import argparse
@@ -34,7 +35,7 @@ NOT_COPIED: Final = (
     "__pycache__",
 )
 LINKED: Final = (".venv", ".venv-policies", "node_modules")
-LIMIT_SECONDS: Final = 900
+LIMIT_SECONDS: Final = 1800
 """Limit for all tests of one mutant, so that a hanging mutant is noticed, too."""
 
 _COMPARISONS: Final[dict[type[ast.cmpop], tuple[type[ast.cmpop], str]]] = {
@@ -185,10 +186,10 @@ def copy(repository: Path, directory: Path) -> Path:
     return target
 
 
-def touching(repository: Path, wanted: Sequence[Mutant]) -> dict[Mutant, list[str]]:
+def touching(repository: Path, wanted: Sequence[Mutant]) -> tuple[dict[Mutant, list[str]], list[str]]:
     """Run all tests once; map each mutant to the tests that execute its line, quickest first.
 
-    A test that fails without a mutant is named and left out: it would kill every mutant.
+    Also return the tests that fail without a mutant. They are left out: they would kill every mutant.
     """
     lines: dict[str, list[int]] = {}
     for each in wanted:
@@ -198,21 +199,21 @@ def touching(repository: Path, wanted: Sequence[Mutant]) -> dict[Mutant, list[st
         found = Path(scratch) / "found.json"
         given = {"MUTANTS_LINES": json.dumps(lines), "MUTANTS_FOUND": str(found)}
         known: dict[str, dict[str, float]] = {}
+        failed: list[str] = []
         # One process for each tier: a single process for all tiers would keep 6 GB of constructs.
         for tier in TIERS:
             _pytest(repository, "-p", "mutants_recorder", tier, extra=given, path=scratch)
             recorded = json.loads(found.read_text())
-            for test in recorded["failed"]:
-                print(f"fails without a mutant, left out: {test}", file=sys.stderr, flush=True)
+            failed += recorded["failed"]
             for place, seconds in recorded["touched"].items():
                 known.setdefault(place, {}).update(seconds)
     places = {each: str(repository / each.file) for each in wanted}
     touched = {each: known.get(f"{place}:{each.line}") or known.get(place, {}) for each, place in places.items()}
-    return {each: sorted(seconds, key=lambda test: seconds[test]) for each, seconds in touched.items()}
+    return {each: sorted(seconds, key=lambda test: seconds[test]) for each, seconds in touched.items()}, failed
 
 
-def is_killed(repository: Path, mutant: Mutant, tests: Sequence[str]) -> bool:
-    """Return whether one of the tests fails or hangs on the mutant."""
+def is_killed(repository: Path, mutant: Mutant, *runs: Sequence[str]) -> bool:
+    """Return whether one of pytest's runs, given by their arguments, fails or hangs on the mutant."""
     file = repository / mutant.file
     source = file.read_text()
     lines = source.splitlines(keepends=True)
@@ -221,7 +222,7 @@ def is_killed(repository: Path, mutant: Mutant, tests: Sequence[str]) -> bool:
     lines[mutant.line - 1] = f"{text[:start]}({mutant.after}){text[end:]}"
     file.write_text("".join(lines))
     try:
-        return _pytest(repository, "-x", *tests, seconds=LIMIT_SECONDS) != 0
+        return any(_pytest(repository, "-x", *run, seconds=LIMIT_SECONDS) != 0 for run in runs)
     except subprocess.TimeoutExpired:
         return True
     finally:
@@ -257,8 +258,13 @@ def main(words: Sequence[str]) -> int:
     outcomes = []
     with tempfile.TemporaryDirectory() as scratch:
         target = copy(repository, Path(scratch))
-        for mutant, tests in touching(target, wanted).items():
-            outcome = "not run" if not tests else "killed" if is_killed(target, mutant, tests) else "survived"
+        recorded, failed = touching(target, wanted)
+        for test in failed:
+            print(f"fails without a mutant, left out: {test}", file=sys.stderr, flush=True)
+        left_out = [f"--deselect={test}" for test in failed]
+        for mutant, tests in recorded.items():
+            runs = [[*tests], *([*left_out, tier] for tier in TIERS)] if tests else []
+            outcome = "not run" if not tests else "killed" if is_killed(target, mutant, *runs) else "survived"
             outcomes.append(asdict(mutant) | {"outcome": outcome, "tests": len(tests)})
             print(f"{outcome:8} {len(tests):4} tests  {mutant.name()}", flush=True)
     if given.record:

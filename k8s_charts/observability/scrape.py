@@ -29,7 +29,7 @@ _GROUP_OF_NODE: Final = "__meta_kubernetes_node_label_" + INSTANCE_GROUP_LABEL.t
 
 
 def configuration(
-    *, ray_namespace: str, operator_namespace: str, alertmanager: bool = False, gpus: bool = False, efa: bool = False
+    *, ray_namespace: str, operator_namespace: str, alertmanager: bool, gpus: bool, efa: bool
 ) -> dict[str, Any]:
     """Return prometheus.yml; with `gpus` it scrapes the exporters on nodes with GPUs, and with `efa` those of EFA."""
     ray = _Pods(ray_namespace)

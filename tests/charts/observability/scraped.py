@@ -108,7 +108,7 @@ def files(ports: Mapping[str, int], rules: Mapping[str, Any]) -> dict[str, str]:
 
     Debian's Prometheus is built without Kubernetes' discovery: the labels are what Prometheus' documentation says.
     """
-    whole = configuration(ray_namespace="ray", operator_namespace="kuberay", gpus=True, efa=True)
+    whole = configuration(ray_namespace="ray", operator_namespace="kuberay", alertmanager=False, gpus=True, efa=True)
     whole["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     whole["scrape_configs"] = [_with_pods(job, ports) for job in whole["scrape_configs"] if job["job_name"] in ports]
     return {"prometheus.yaml": json.dumps(whole), "rules.yaml": json.dumps(rules)}

@@ -72,7 +72,9 @@ def quick(topic: str, endpoint: str) -> str:
 @contextmanager
 def prometheus(folder: Path, alertmanager: str, port: int) -> Iterator[None]:
     """Run Prometheus with the project's rule about the exporter, which serves at `port`, without its patience."""
-    made = prometheus_configuration(ray_namespace="ray", operator_namespace="kuberay", alertmanager=True)
+    made = prometheus_configuration(
+        ray_namespace="ray", operator_namespace="kuberay", alertmanager=True, gpus=False, efa=False
+    )
     made["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     made["scrape_configs"] = [job for job in made["scrape_configs"] if job["job_name"] == "exporter"]
     [rule] = [alert.rule() for alert in ALERTS if alert.name == "ExporterDown"]

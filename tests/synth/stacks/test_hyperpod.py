@@ -9,10 +9,11 @@ from aws_cdk import App, FileSystem, Stack
 from aws_cdk import aws_s3 as s3
 
 from config import available
+from config.model import TieredStorage
 from stacks.hyperpod.lifecycle_scripts import PROJECT, LifecycleScripts
 from stacks.hyperpod.provider import HANDLERS, pack_handlers
 from tests.synth.support.hyperpod_template import CLUSTER, UPLOAD, execution_role, policy_of
-from tests.synth.support.synthesis import Assemblies, Assembly, Template
+from tests.synth.support.synthesis import Assemblies, Assembly, Template, synthesise
 
 TEARDOWN = "Custom::HyperPodClusterTeardown"
 SCRIPTS = "lifecycle_scripts/eks"
@@ -67,6 +68,15 @@ def test_cluster_is_bound_to_the_environments_eks_cluster_and_provisions_continu
     assert eks["Type"] == "AWS::EKS::Cluster"
     assert cluster["ClusterName"] == dev.environment.hyperpod.cluster_name
     assert (cluster["NodeProvisioningMode"], cluster["NodeRecovery"]) == ("Continuous", "Automatic")
+
+
+def test_memory_tier_has_the_share_of_the_environment(dev: Assembly, tmp_path: Path) -> None:
+    tier = TieredStorage(memory_percent=35)
+    hyperpod = dev.environment.hyperpod.model_copy(update={"tiered_storage": tier})
+    environment = dev.environment.model_copy(update={"hyperpod": hyperpod})
+    made = synthesise(environment, tmp_path).templates["hyperpod"]
+    assert made.only(CLUSTER)["TieredStorageConfig"] == {"Mode": "Enable", "InstanceMemoryAllocationPercentage": 35}
+    assert "TieredStorageConfig" not in dev.templates["hyperpod"].only(CLUSTER)
 
 
 def test_nodes_lie_in_the_one_subnet_of_the_first_zone(hyperpod: Template, dev: Assembly) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal.paths import REPOSITORY
-from tests.mutants import PACKAGES, TIERS, found_again, mutants, sample, touching
+from tests.mutants import PACKAGES, TIERS, found_again, is_killed, mutants, sample, touching
 
 SOURCE = """
 def larger(first: int, second: int) -> bool:
@@ -54,7 +54,7 @@ def test_a_mutant_is_found_again_where_its_line_has_moved_and_not_where_it_is_go
     assert [each.line for each in found_again(repository, wanted)] == [each.line + 1 for each in wanted[1:]]
 
 
-def test_a_test_that_fails_without_a_mutant_kills_none(repository: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_test_that_fails_without_a_mutant_kills_none(repository: Path) -> None:
     (repository / ".venv").symlink_to(REPOSITORY / ".venv")
     for tier in TIERS:
         (repository / tier).mkdir(parents=True)
@@ -64,5 +64,19 @@ def test_a_test_that_fails_without_a_mutant_kills_none(repository: Path, capfd: 
         "def test_bad():\n    assert larger(1, 2)\n"
     )
     wanted = mutants(repository, "ops")
-    assert touching(repository, wanted) == {each: ["tests/unit/test_code.py::test_good"] for each in wanted}
-    assert "left out: tests/unit/test_code.py::test_bad" in capfd.readouterr().err
+    touched, failed = touching(repository, wanted)
+    assert touched == {each: ["tests/unit/test_code.py::test_good"] for each in wanted}
+    assert failed == ["tests/unit/test_code.py::test_bad"]
+
+
+def test_a_mutant_that_the_recorded_tests_let_live_is_tried_with_the_others(repository: Path) -> None:
+    (repository / ".venv").symlink_to(REPOSITORY / ".venv")
+    (repository / "test_code.py").write_text(
+        "import pytest\nfrom ops.code import larger\n\n"
+        "@pytest.fixture(scope='session')\ndef said():\n    return larger(2, 1)\n\n"
+        "def test_first(said):\n    pass\n\n"
+        "def test_second(said):\n    assert said\n"
+    )
+    mutant = next(each for each in mutants(repository, "ops") if each.operator == "None returned")
+    assert not is_killed(repository, mutant, ["test_code.py::test_first"])
+    assert is_killed(repository, mutant, ["test_code.py::test_first"], ["test_code.py"])

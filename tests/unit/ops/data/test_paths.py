@@ -14,7 +14,16 @@ from ops.data.errors import BadPathError, RefusedError
 from ops.data.links import Link, find, locate
 from ops.data.local import below, files
 from ops.data.plan import folder
+from ops.data.transfer import size
 from tests.unit.support.documented_data import assert_same_shape, documented
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (2_500_000, "2.5 MB"), (999e9, "999.0 GB"), (1500e9, "1.5 TB")],
+)
+def test_size_is_a_number_in_a_unit_that_people_read(count: float, said: str) -> None:
+    assert size(count) == said
 
 
 def a_link(name: str, **changes: Any) -> Link:

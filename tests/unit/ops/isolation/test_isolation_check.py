@@ -138,6 +138,14 @@ def test_a_dry_run_shows_what_would_be_tried_and_deletes_nothing_as_nothing_was_
     assert done.stdout.count("must be closed") == 12
 
 
+def test_half_a_minute_is_the_shortest_patience(apis: Apis) -> None:
+    answer(apis, as_it_must_be)
+    assert check("--timeout", "30s").exit_code == 0
+    refused = check("--timeout", "29s")
+    assert refused.exit_code == 2
+    assert "30s" in refused.output
+
+
 def test_pods_that_may_not_be_made_end_with_2_and_the_reason(apis: Apis) -> None:
     answer(apis, as_it_must_be)
     apis.kubernetes["POST /apis/batch/v1/namespaces/ray/jobs"] = (403, {"kind": "Status", "message": "no jobs for you"})
