@@ -32,6 +32,7 @@ from rehearsal.drills.cluster.subject import names, wait
 from rehearsal.drills.node_replaced import REPLACE
 from rehearsal.job.account import JobAccount
 from rehearsal.job.machine import RAY_ENVIRONMENT, require_machine
+from rehearsal.job.scripts import OWN, PACE, PACED
 from rehearsal.paths import BINARIES, JOB
 from rehearsal.run.cdk import CommandError
 from rehearsal.run.cluster import TimedOutError
@@ -42,21 +43,11 @@ RUN: Final = "rehearsed"
 _ENVIRONMENT: Final = "small"
 _SUBMITTER: Final = "arn:aws:iam::{account}:role/Researcher"
 _NODES: Final = 3
-_JOB: Final = "pytorch_ddp"
+_JOB: Final = "paced_ddp"
 # Each training worker needs its own pod (the trainer itself takes a CPU beside one of them), so that each loss has an
-# effect. 240 steps; the node is lost once the first checkpoint exists.
+# effect. 240 steps: four minutes for all that happens to the run before a node is lost.
 _POD_CPUS: Final = 3
-_JOB_WORDS: Final = ("--workers", "2", "--cpus", "2", "--samples", "512", "--epochs", "15", "--every", "20")
-_SCRIPT: Final = """import os
-import ray
-
-@ray.remote
-def square(number):
-    return number * number
-
-ray.init()
-print(os.environ["RUN_NAME"], "got", sum(ray.get([square.remote(number) for number in range(4)])))
-"""
+_JOB_WORDS: Final = ("--workers", "2", "--cpus", "2", "--samples", "512", "--epochs", "15", "--every", "5")
 _PATIENCE: Final = 600.0
 _VERDICT: Final = """[bold green]The job survived an upgrade of the controllers, a move and the loss of a node.[/]
 real: control plane, KubeRay, reaper, job supervisor, `ops job submit` and `ops smoke` as a submitter
@@ -119,6 +110,7 @@ class JobRehearsal:
         self.watch = self._cluster.watch
         self._progress = self._cluster.progress
         self._runs = _folder_of_claim(self._cluster) / RAY_DIRECTORY / "runs"
+        self._pace = self._runs.parent / PACE
         self._marks: list[tuple[float, str]] = []
 
     # -- the steps
@@ -141,6 +133,8 @@ class JobRehearsal:
 
     def submit(self) -> None:
         """Submit the run with `ops job submit`, and wait for its first checkpoint."""
+        (self._project.directory / "ray_jobs" / f"{_JOB}.py").write_text(PACED, encoding="utf-8")
+        self._pace.touch()
         words = ["job", "submit", _JOB, "--env", _ENVIRONMENT, "--name", RUN, "--", *_JOB_WORDS]
         with self._progress.step(f"ops {' '.join(words)}") as step:
             self._began = time.time()
@@ -216,6 +210,7 @@ class JobRehearsal:
             self._mark(f"node {node} is lost")
             self._cluster.nodes.stop_heartbeat(node)
             self._wait_for("the complete RayCluster, after the loss", lambda: self._ray.is_whole(names([lost])))
+            self._pace.unlink()
             [new] = [pod for pod in self._ray.good("worker") if pod["metadata"]["name"] not in before]
             step.see(f"{new['metadata']['name']} replaced it, on {new['spec']['nodeName']}")
 
@@ -242,7 +237,7 @@ class JobRehearsal:
         """
         folder = self._project.directory / "mine"
         folder.mkdir()
-        (folder / "squares.py").write_text(_SCRIPT, encoding="utf-8")
+        (folder / "squares.py").write_text(OWN, encoding="utf-8")
         for way in ([], ["--direct"], ["--in-head"]):
             self._submit_script("mine/squares.py", way)
 
