@@ -52,6 +52,7 @@ _PATIENCE: Final = 600.0
 _VERDICT: Final = """[bold green]The job survived an upgrade of the controllers, a move and the loss of a node.[/]
 real: control plane, KubeRay, reaper, job supervisor, `ops job submit` and `ops smoke` as a submitter
 real: Ray and PyTorch in sandboxed pods
+slowed down: the training, to a step per second until the node is lost
 simulated: nodes and their loss (processes killed, heartbeats stopped), images, the file system (a folder)"""
 
 
