@@ -88,7 +88,7 @@ def _drills(name: str, drills: str, budget: int, *, drawn_from: str | None = Non
 TIERS: Final = (
     # Cheapest first, because no tier starts after a failure.
     Tier("check", "make check", budget=8, cores=1),
-    _tests("unit", budget=10),
+    _tests("unit", budget=12),
     _tests("charts", budget=10),
     _tests("handlers", budget=10),
     _tests("synth", budget=15),
