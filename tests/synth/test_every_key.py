@@ -10,29 +10,24 @@ from typing import Any, Final
 
 import pytest
 from rich.console import Console
-from ruamel.yaml import YAML
 
-from config import Environment, load
+from config import Environment
 from config.rules import findings
 from ops.environment.check import plan, said
 from ops.render.manifests import render
+from tests.synth.support.every_key import environment_of, read
 from tests.synth.support.synthesis import synthesise
 
-FOLDER: Final = Path(__file__).parent / "every_key"
 Change = Mapping[str, Any]
-
-
-def _read(name: str) -> Any:
-    return YAML(typ="safe", pure=True).load(FOLDER / f"{name}.yaml")
 
 
 # The document and the change of each key, by key.
 CHANGES: Final[dict[str, tuple[str, Change]]] = {
-    next(iter(change)): (document, change) for document, changes in _read("changes").items() for change in changes
+    next(iter(change)): (document, change) for document, changes in read("changes").items() for change in changes
 }
 # Keys without a resource, such as figures and accepted warnings, which `ops check` shows.
 SHOWN: Final[dict[str, tuple[str, Change]]] = {
-    next(iter(change)): (document, change) for document, changes in _read("shown").items() for change in changes
+    next(iter(change)): (document, change) for document, changes in read("shown").items() for change in changes
 }
 # The file's name, and the version for which the image is locked: no other value is allowed.
 FIXED: Final = {"name", "ray.version"}
@@ -94,14 +89,12 @@ def _changed(document: str, change: Change, directory: Path) -> Environment:
     content = copy.deepcopy(_documents(document))
     for key, value in change.items():
         _set(content, key.split("."), value)
-    with (directory / "changed.yaml").open("w") as file:
-        YAML().dump(content, file)
-    return load("changed", directory)
+    return environment_of(content, directory)
 
 
 @cache
 def _documents(name: str) -> Any:
-    return _read(name)
+    return read(name)
 
 
 def _set(content: Any, keys: list[str], value: Any) -> None:

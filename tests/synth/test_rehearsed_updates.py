@@ -2,23 +2,20 @@
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
-from config import available, load
+from config import available
 from embedded_account.cloudformation.custom_resources import is_custom
 from embedded_account.cloudformation.templates.resource_types import METADATA_TYPE, Property, resource_types
 from embedded_account.services import SERVICES
 from embedded_account.services.shared.resource_model import REGISTERED
 from embedded_account.testing.updates import CASES
 from rehearsal.paths import NODE_MODULES
+from tests.synth.support.every_key import DOCUMENTS, environment_of, read
 from tests.synth.support.synthesis import Assemblies, Template, synthesise
 
-# Environments in which all keys are set at once: what each part adds meets the company's tags and keys.
-EVERY_KEY: Final = Path(__file__).parent / "every_key"
-DOCUMENTS: Final = ("new", "existing", "dynamic", "slurm")
 Templates = Mapping[str, Template]
 
 
@@ -29,10 +26,8 @@ def templates(
     name = request.param.removeprefix("every key of ")
     if name == request.param:
         return assembly(name).templates
-    # Its names follow the company's pattern for an environment of this name.
-    file = tmp_path_factory.mktemp(name) / "changed.yaml"
-    file.write_text((EVERY_KEY / f"{name}.yaml").read_text())
-    return synthesise(load("changed", file.parent), file.parent).templates
+    directory = tmp_path_factory.mktemp(name)
+    return synthesise(environment_of(read(name), directory), directory).templates
 
 
 def updatable(properties: Mapping[str, Any], known: Mapping[str, Property], above: str = "") -> Iterator[str]:
