@@ -35,8 +35,8 @@ NOT_COPIED: Final = (
     "__pycache__",
 )
 LINKED: Final = (".venv", ".venv-policies", "node_modules")
-LIMIT_SECONDS: Final = 1800
-"""Limit for all tests of one mutant, so that a hanging mutant is noticed, too."""
+LIMIT_SECONDS: Final = 900
+"""Limit for one run of tests with a mutant, so that a hanging mutant is noticed, too."""
 
 _COMPARISONS: Final[dict[type[ast.cmpop], tuple[type[ast.cmpop], str]]] = {
     ast.Eq: (ast.NotEq, "== to !="),
