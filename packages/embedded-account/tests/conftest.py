@@ -11,7 +11,7 @@ import pytest
 from embedded_account.testing import scheduling
 from embedded_account.testing.clients import NODE_MODULES
 
-pytest_plugins = ("embedded_account.testing.plugin",)
+pytest_plugins = ("embedded_account.testing.plugin", "embedded_account.testing.garbage")
 
 _WORKSPACE: Final = Path(__file__).resolve().parents[3]
 
