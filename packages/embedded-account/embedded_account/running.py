@@ -118,7 +118,10 @@ class EmbeddedAccount:
             extra=self.keys.aws | {"NODE_OPTIONS": f"--require={json.dumps(str(CDK_PRELOAD))}"},
         )
         return variables | {
-            "PATH": os.pathsep.join([str(self._node_modules / ".bin"), str(self._programs), variables["PATH"]])
+            "PATH": os.pathsep.join([str(self._node_modules / ".bin"), str(self._programs), variables["PATH"]]),
+            # In each run's new home, jsii would unpack aws-cdk-lib and the layers again: ten seconds of a core. Its
+            # folders are named after digests, and it removes those that nobody used for a month.
+            "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(self._programs.parent / binaries.JSII_PACKAGES),
         }
 
     def client(self, service: str, credentials: Mapping[str, str] | None = None) -> Any:

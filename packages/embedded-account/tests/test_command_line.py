@@ -32,6 +32,9 @@ def test_commands_see_nothing_of_the_callers_aws(tmp_path: Path, environment: Ma
     assert not {"AWS_PROFILE", "AWS_SESSION_TOKEN"} & seen.keys()
     assert seen["KUBECONFIG"].startswith(str(tmp_path))
     assert seen["AWS_ENDPOINT_URL"].startswith("http://localhost:")
+    # The home of each run is new, but what jsii unpacked for a synthesis is kept for later runs.
+    kept = Path(environment["XDG_CACHE_HOME"], "embedded-account", "jsii").resolve()
+    assert Path(seen["JSII_RUNTIME_PACKAGE_CACHE_ROOT"]).resolve() == kept
 
 
 def test_a_folder_serves_one_account_at_a_time(tmp_path: Path, environment: Mapping[str, str]) -> None:

@@ -223,16 +223,18 @@ def test_complete_build_removes_those_of_other_versions_that_nobody_uses(tmp_pat
         (cache / name).mkdir()
         (cache / name / "etcd").touch()
     (cache / "used").mkdir()
+    (cache / binaries.JSII_PACKAGES).mkdir()
     user = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(cache / "used")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert user.stdout
     assert user.stdout.readline() == b"held\n"
     rehearsal = ensure(cache)
-    assert {each.name for each in cache.iterdir()} == {"used", check.directory.name, rehearsal.directory.name}
+    kept = {binaries.JSII_PACKAGES, check.directory.name, rehearsal.directory.name}
+    assert {each.name for each in cache.iterdir()} == {"used", *kept}
     user.communicate()
-    cache_folders.prune(cache, [rehearsal.directory.name, check.directory.name])
-    assert {each.name for each in cache.iterdir()} == {check.directory.name, rehearsal.directory.name}
+    cache_folders.prune(cache, kept)
+    assert {each.name for each in cache.iterdir()} == kept
 
 
 def test_failed_build_removes_no_other_version(tmp_path: Path, go: Go) -> None:

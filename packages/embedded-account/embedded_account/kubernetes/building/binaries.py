@@ -21,6 +21,8 @@ __all__ = ["Binaries", "BinariesError"]
 
 KUBERAY_MODULE: Final = "github.com/ray-project/kuberay/ray-operator"
 TRAINING_OPERATOR_MODULE: Final = "github.com/kubeflow/training-operator"
+JSII_PACKAGES: Final = "jsii"
+"""The folder beside the builds where jsii keeps what it unpacked for syntheses (embedded_account/running.py)."""
 _PLAIN_PROGRESS_SECONDS: Final = 20
 
 Progress = Callable[[str], None]
@@ -120,7 +122,7 @@ def ensure(cache: Path, progress: Progress, purpose: Purpose = REHEARSAL, runnin
     ):
         if not _is_complete(binaries, purpose):
             _make_missing(binaries, purpose, progress, running or _now_and_then(progress))
-            cache_folders.prune(cache, [build_key(each) for each in _PURPOSES])
+            cache_folders.prune(cache, [*map(build_key, _PURPOSES), JSII_PACKAGES])
     return binaries
 
 
