@@ -14,6 +14,7 @@ import pytest
 
 from embedded_account.machine.isolation import child_environment
 from embedded_account.machine.processes import free_port
+from embedded_account.paths import CDK_PRELOAD
 from embedded_account.run_keys import RunKeys
 from embedded_account.testing.clients import NODE_MODULES
 from embedded_account.testing.waiting import PATIENCE
@@ -60,8 +61,10 @@ class Cdk:
             endpoint=f"http://localhost:{port}",
             region=REGION,
             account_id=ACCOUNT_ID,
-            extra=keys.aws,
+            # As EmbeddedAccount.environment: otherwise each deployment sleeps for seconds between polls.
+            extra=keys.aws | {"NODE_OPTIONS": f"--require={json.dumps(str(CDK_PRELOAD))}"},
         )
+        self._environment["NODE_COMPILE_CACHE"] = str(directory / "compiled")
         self.assembly = directory / "cdk.out"
         self.assembly.mkdir()
 
