@@ -13,9 +13,11 @@ from typing import Final
 
 from embedded_account.testing.processes import processes_below
 from rehearsal.paths import BINARIES, CACHE, NODE_MODULES, REPOSITORY
+from rehearsal.run import cdk
 from tests.support.users_files import FROZEN
 from tests.support.waiting import PATIENCE, REHEARSAL_PATIENCE
 
+JSII: Final = "JSII_RUNTIME_PACKAGE_CACHE_ROOT"
 _PARTS: Final = (
     *("Makefile", "README.md", "app.py", "cdk.json", "package.json", "package-lock.json", "pyproject.toml"),
     *("requirements", "setup.sh"),
@@ -63,6 +65,8 @@ class Checkout:
             "PYTHONPATH": str(self.directory),
             "COLUMNS": "200",
             "RAYHP_CHARTS": str(home / "charts"),
+            # A `cdk` typed in the clone would unpack aws-cdk-lib into the new home: four seconds of a core.
+            JSII: cdk.kept_folders(CACHE / "cdk")[JSII],
         }
         return own | more
 
