@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -90,16 +91,25 @@ def locked_requirements(environment: Environment) -> Iterator[Violation]:
     """
     if environment.image.uri is not None:
         return
+    yield from _unlocked_lines(REQUIREMENTS, REQUIREMENTS.read_text())
+
+
+# All environments of a process have the same lock file.
+@lru_cache(maxsize=1)
+def _unlocked_lines(file: Path, text: str) -> tuple[Violation, ...]:
+    """Return the violations of the lock file, which has this text."""
+    found = []
     line = 1
-    for written in REQUIREMENTS.read_text().replace("\\\n", _CONTINUED).split("\n"):
-        if reason := _unlocked(*_parts(written)):
-            requirement, options = _parts(written)
+    for written in text.replace("\\\n", _CONTINUED).split("\n"):
+        requirement, options = _parts(written)
+        if reason := _unlocked(requirement, options):
             said = repr(requirement or " ".join(options))
             name = re.split(r"[^\w.-]", requirement)[0]
             fix = "edit ray_image/requirements.in and run `make lock`"
             allowed = "name==version --hash=sha256:…"
-            yield Violation(name, reason, allowed, fix, said, file=REQUIREMENTS, line=line)
+            found.append(Violation(name, reason, allowed, fix, said, file=file, line=line))
         line += written.count(_CONTINUED) + 1
+    return tuple(found)
 
 
 def _parts(written: str) -> tuple[str, list[str]]:
