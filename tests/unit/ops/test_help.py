@@ -4,6 +4,7 @@ import inspect
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, Final
 
 import pytest
@@ -27,8 +28,9 @@ ALL: Final = dict(commands(ROOT, "ops"))
 COMMANDS: Final = {words: command for words, command in ALL.items() if not hasattr(command, "commands")}
 
 
+@cache
 def shown(words: str) -> str:
-    """Return the help as a terminal of 80 columns shows it."""
+    """Return the help as a terminal of 80 columns shows it; each test reads other properties of it."""
     result = CliRunner().invoke(app, [*words.split()[1:], "-h"], env={"COLUMNS": str(COLUMNS)})
     assert result.exit_code == 0, result.output
     return result.stdout
