@@ -33,7 +33,7 @@ class _Section:
 
 def report(verdict: Verdict) -> str:
     """Return the whole report."""
-    return _page(verdict, Words.ALL, _sections(verdict, "the diff was left out"), "")
+    return _page(_above(verdict, Words.ALL, ""), _sections(verdict, "the diff was left out"), "")
 
 
 def comment(verdict: Verdict, full_report: str = "") -> str:
@@ -48,16 +48,19 @@ def comment(verdict: Verdict, full_report: str = "") -> str:
     """
     where = _link(full_report)
     sections = _sections(verdict, f"see {where}")
-    text = _page(verdict, Words.ALL, sections, where)
+    # The table takes the longest: with each number of words, it is drawn once.
+    above = _above(verdict, Words.ALL, where)
+    text = _page(above, sections, where)
     if _fits(text):
         return text
     _without_differences(sections, _size(text) - LIMIT)
     left_out: list[str] = []
-    while not _fits(text := _page(verdict, Words.ALL, sections, where, left_out)) and sections:
+    while not _fits(text := _page(above, sections, where, left_out)) and sections:
         left_out.insert(0, sections.pop().name)
-    for words in Words:
-        if _fits(text := _page(verdict, words, sections, where, left_out)):
+    for words in (Words.SHORT, Words.GROUPED, Words.COUNTED):
+        if _fits(text):
             break
+        text = _page(_above(verdict, words, where), sections, where, left_out)
     return text
 
 
@@ -70,9 +73,8 @@ def _fits(text: str) -> bool:
     return _size(text) <= LIMIT
 
 
-def _page(
-    verdict: Verdict, words: Words, sections: Sequence[_Section], full_report: str, left_out: Sequence[str] = ()
-) -> str:
+def _above(verdict: Verdict, words: Words, full_report: str) -> list[str]:
+    """Return what stands above the environments' sections."""
     parts = ["## What this changes", f"**{texts.markdown(summary.headline(verdict))}**"]
     parts += [f"Full report: {full_report}"] if full_report else []
     parts += [f"> [!WARNING]\n> {texts.markdown(note)}" for note in verdict.notes] if words < Words.COUNTED else []
@@ -81,7 +83,11 @@ def _page(
     parts.append("\n".join(_table(verdict, words)))
     parts += map(texts.markdown, summary.below(verdict))
     parts += _gate(verdict, words)
-    parts += [section.text for section in sections]
+    return parts
+
+
+def _page(above: Sequence[str], sections: Sequence[_Section], full_report: str, left_out: Sequence[str] = ()) -> str:
+    parts = [*above, *(section.text for section in sections)]
     if left_out:
         names = ", ".join(map(texts.markdown, left_out))
         parts.append(f"_Left out, as a comment is limited: the details of {names}. All of it: {full_report}_")
