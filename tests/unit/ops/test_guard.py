@@ -139,6 +139,38 @@ def test_without_arguments_the_help_is_shown(
     assert shown.err == ""
 
 
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        ("chec", "No such command 'chec'. Did you mean 'check', 'schema'"),
+        ("--no-color chec", "No such command 'chec'. Did you mean 'check', 'schema'"),
+        ("charts fetc", "No such command 'fetc'. Did you mean 'fetch'"),
+        ("check --wrong", "No such option: --wrong"),
+    ],
+)
+def test_a_wrong_word_is_answered_with_similar_ones(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: str, answer: str
+) -> None:
+    """Only the called command is built, but a word that is not a command's name needs all."""
+    monkeypatch.setattr(sys, "argv", ["ops", *words.split()])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    assert answer in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", ["check", "charts", "charts fetch", "node reboot"])
+def test_help_of_one_command_is_that_of_the_whole_application(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    argv = [*words.split(), "--help"]
+    monkeypatch.setattr(sys, "argv", ["ops", *argv])
+    assert guard.run(app) == 0
+    alone = capsys.readouterr().out
+    app(argv, prog_name="ops", standalone_mode=False)
+    assert alone == capsys.readouterr().out != ""
+
+
 @pytest.mark.parametrize("command", [("check",), ("explain", "-o", "json")])
 def test_a_reader_that_leaves_is_no_error(command: tuple[str, ...]) -> None:
     """The pipe is closed before `ops` writes: the first flush fails."""
