@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 class Model(BaseModel):
     """Base of all models: frozen, strict, and without unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", strict=True)
 
 
 @dataclass(frozen=True, kw_only=True)
