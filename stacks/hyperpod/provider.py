@@ -55,6 +55,12 @@ class ClusterProvider(Construct):
         key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, id)
+        # Read once, because each read asks Node, and each of many statements needs them.
+        stack = Stack.of(self)
+        self._account, self._region, self._stack_id = stack.account, stack.region, stack.stack_id
+        self._role_arn = execution_role.role_arn
+        self._cluster_name = eks_cluster.cluster_name if eks_cluster else None
+        self._cluster_arn = eks_cluster.cluster_arn if eks_cluster else None
         self._key = key
         self._training_plans = list(dict.fromkeys(training_plans))
         self._image_ids = list(dict.fromkeys(image_ids))
@@ -70,7 +76,7 @@ class ClusterProvider(Construct):
                 eks=eks_cluster is not None,
             )
             for on, actions in wanted.items():
-                function.add_to_role_policy(self._statement(on, actions, execution_role, eks_cluster))
+                function.add_to_role_policy(self._statement(on, actions))
         provider = waiting_provider(self, on_event=on_event, is_complete=is_complete, total_timeout=TOTAL_TIMEOUT)
         self.service_token = provider.service_token
         self._acknowledge(eks_cluster)
@@ -87,23 +93,20 @@ class ClusterProvider(Construct):
             memory_size=256,
         )
 
-    def _statement(
-        self, on: On, actions: list[str], execution_role: iam.IRole, eks_cluster: eks.ICluster | None
-    ) -> iam.PolicyStatement:
+    def _statement(self, on: On, actions: list[str]) -> iam.PolicyStatement:
         if on in ("key", "grants-of-the-key") and self._key:
             return may_use(self._key, "sagemaker", *actions)
-        stack = Stack.of(self)
         path = f"aws-service-role/{SERVICE_LINKED_ROLE_SERVICE}/{SERVICE_LINKED_ROLE}"
         resources: dict[On, list[str]] = {
-            "access-entries": [self._access_entries(eks_cluster.cluster_name)] if eks_cluster else [],
+            "access-entries": [self._access_entries(self._cluster_name)] if self._cluster_name else [],
             "cluster": [self._clusters()],
-            "eks-cluster": [eks_cluster.cluster_arn] if eks_cluster else [],
+            "eks-cluster": [self._cluster_arn] if self._cluster_arn else [],
             "everything": ["*"],
-            "images": [f"arn:aws:ec2:{stack.region}::image/{image_id}" for image_id in self._image_ids],
-            "roles": [execution_role.role_arn],
-            "service-linked-role": [f"arn:aws:iam::{stack.account}:role/{path}"],
+            "images": [f"arn:aws:ec2:{self._region}::image/{image_id}" for image_id in self._image_ids],
+            "roles": [self._role_arn],
+            "service-linked-role": [f"arn:aws:iam::{self._account}:role/{path}"],
             "snapshots": [self._snapshots()],
-            "stack": [stack.stack_id],
+            "stack": [self._stack_id],
             "training-plans": [*self._training_plans, self._reserved_capacity()],
         }
         conditions: dict[On, dict[str, str]] = {
@@ -117,19 +120,16 @@ class ClusterProvider(Construct):
         )
 
     def _clusters(self) -> str:
-        stack = Stack.of(self)
-        return f"arn:aws:sagemaker:{stack.region}:{stack.account}:cluster/*"
+        return f"arn:aws:sagemaker:{self._region}:{self._account}:cluster/*"
 
     def _reserved_capacity(self) -> str:
-        stack = Stack.of(self)
-        return f"arn:aws:sagemaker:{stack.region}:{stack.account}:reserved-capacity/*"
+        return f"arn:aws:sagemaker:{self._region}:{self._account}:reserved-capacity/*"
 
     def _snapshots(self) -> str:
-        return f"arn:aws:ec2:{Stack.of(self).region}::snapshot/*"
+        return f"arn:aws:ec2:{self._region}::snapshot/*"
 
     def _access_entries(self, eks_cluster: str) -> str:
-        stack = Stack.of(self)
-        return f"arn:aws:eks:{stack.region}:{stack.account}:access-entry/{eks_cluster}/*"
+        return f"arn:aws:eks:{self._region}:{self._account}:access-entry/{eks_cluster}/*"
 
     def _acknowledge(self, eks_cluster: eks.ICluster | None) -> None:
         acknowledge(self, "ListClusters has no resource type", wildcard("*"))

@@ -43,7 +43,8 @@ class NewVpc(Vpc):
         resource = ec2.CfnVPC(
             self, "Resource", cidr_block=str(network.vpc_cidr), enable_dns_hostnames=True, enable_dns_support=True
         )
-        Tags.of(resource).add("Name", self.node.path)
+        self._path = self.node.path
+        Tags.of(resource).add("Name", self._path)
         self._vpc_id = resource.attr_vpc_id
         self._network = network
 
@@ -91,7 +92,7 @@ class NewVpc(Vpc):
             availability_zone_id=zone_id,
             map_public_ip_on_launch=False,
         )
-        Tags.of(subnet).add("Name", subnet.node.path)
+        Tags.of(subnet).add("Name", f"{self._path}/{name}")
         if role and self._for_eks:
             Tags.of(subnet).add(f"kubernetes.io/role/{role}", "1")
         return subnet
@@ -150,7 +151,7 @@ class NewVpc(Vpc):
         )
         # Without this dependency the internet gateway may be deleted while the NAT gateway still has a public address.
         gateway.add_resource_dependency(internet)
-        Tags.of(gateway).add("Name", gateway.node.path)
+        Tags.of(gateway).add("Name", f"{self._path}/NatGateway{n}")
         return gateway
 
     def _gateway_endpoints(self, region: str, tables: list[ec2.CfnRouteTable]) -> None:
@@ -167,7 +168,7 @@ class NewVpc(Vpc):
 
     def _route_table(self, name: str) -> ec2.CfnRouteTable:
         table = ec2.CfnRouteTable(self, name, vpc_id=self._vpc_id)
-        Tags.of(table).add("Name", table.node.path)
+        Tags.of(table).add("Name", f"{self._path}/{name}")
         return table
 
     def _associate(self, subnet: ec2.CfnSubnet, table: ec2.CfnRouteTable) -> None:

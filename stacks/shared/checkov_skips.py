@@ -33,7 +33,7 @@ def explain(resource: IConstruct, reasons: Mapping[str, str]) -> None:
 
     `resource` is a CfnResource, or a construct whose default child is one.
     """
-    element = cast(CfnResource, resource.node.default_child or resource)
+    element = resource if isinstance(resource, CfnResource) else cast(CfnResource, resource.node.default_child)
     known = element.get_metadata(_KEY) or {"skip": []}
     skipped = [{"id": policy, "comment": reason} for policy, reason in reasons.items()]
     element.add_metadata(_KEY, {"skip": [*known["skip"], *skipped]})
