@@ -15,7 +15,7 @@ from tests.charts.support.connection_table import (
     with_two_ray_clusters,
 )
 from tests.charts.support.facts import Object
-from tests.charts.support.network_policies import Pod, connects
+from tests.charts.support.network_policies import Pod, Policies, connects
 
 AWS_RAY = tuple(AwsRay.model_fields)
 
@@ -30,15 +30,16 @@ def matrix(request: pytest.FixtureRequest) -> Matrix:
     return Matrix(with_two_ray_clusters(load(request.param)))
 
 
-def passes(matrix: Matrix, policies: list[Object], connection: Connection) -> bool:
+def passes(matrix: Matrix, policies: Policies, connection: Connection) -> bool:
     source, target, port, protocol = connection
-    return connects(policies, matrix.pods[source], matrix.pods[target], port, protocol)
+    return policies.connect(matrix.pods[source], matrix.pods[target], port, protocol)
 
 
 @pytest.fixture(scope="module")
 def open_connections(matrix: Matrix) -> set[Connection]:
     """Return the connections that the policies allow."""
-    return {connection for connection in matrix.connections if passes(matrix, matrix.policies, connection)}
+    policies = Policies(matrix.policies)
+    return {connection for connection in matrix.connections if passes(matrix, policies, connection)}
 
 
 def test_connections_of_the_table_are_open_and_all_others_closed(
@@ -82,7 +83,7 @@ def test_every_policy_is_needed() -> None:
     matrix = Matrix(with_in_cluster(with_aws_ray(with_two_ray_clusters(load("dev")), *AWS_RAY), alertmanager=True))
     expected, surplus = matrix.allowed(), []
     for policy in matrix.policies:
-        others = [other for other in matrix.policies if other is not policy]
+        others = Policies(other for other in matrix.policies if other is not policy)
         own = matrix.pods_in(policy["metadata"]["namespace"])
         # A policy decides about pods of its namespace only.
         touched = [connection for connection in matrix.connections if own & set(connection[:2])]
@@ -99,8 +100,8 @@ def test_each_of_awss_features_for_ray_is_off_until_its_key_is_on(key: str) -> N
         "tiered_checkpoints": ("rayml-worker", "checkpoints", 9200, "TCP"),
         "metrics": ("collector", "rayml-worker", 8080, "TCP"),
     }[key]
-    assert not passes(off, off.policies, connection)
-    assert passes(on, on.policies, connection)
+    assert not passes(off, Policies(off.policies), connection)
+    assert passes(on, Policies(on.policies), connection)
 
 
 @pytest.mark.parametrize(
@@ -110,17 +111,17 @@ def test_each_of_awss_features_for_ray_is_off_until_its_key_is_on(key: str) -> N
 def test_port_of_an_mlflow_server_is_open_to_ray_only(address: str | None, *, reached: bool) -> None:
     matrix = Matrix(load("dev").model_copy(update={"mlflow": address}))
     for source in ("rayml-head", "rayml-worker"):
-        assert passes(matrix, matrix.policies, (source, "another-node", 5000, "TCP")) is reached
-    assert not passes(matrix, matrix.policies, ("submitter", "another-node", 5000, "TCP"))
-    assert not passes(matrix, matrix.policies, ("another-node", "rayml-worker", 5000, "TCP"))
+        assert passes(matrix, Policies(matrix.policies), (source, "another-node", 5000, "TCP")) is reached
+    assert not passes(matrix, Policies(matrix.policies), ("submitter", "another-node", 5000, "TCP"))
+    assert not passes(matrix, Policies(matrix.policies), ("another-node", "rayml-worker", 5000, "TCP"))
 
 
 def test_memory_tier_of_the_cluster_is_reachable_without_a_further_key() -> None:
     dev = load("dev")
     hyperpod = dev.hyperpod.model_copy(update={"tiered_storage": TieredStorage()})
     on = Matrix(dev.model_copy(update={"hyperpod": hyperpod}))
-    assert passes(on, on.policies, ("rayml-worker", "checkpoints", 9200, "TCP"))
-    assert not passes(on, on.policies, ("rayml-worker", "another-node", 8889, "TCP"))
+    assert passes(on, Policies(on.policies), ("rayml-worker", "checkpoints", 9200, "TCP"))
+    assert not passes(on, Policies(on.policies), ("rayml-worker", "another-node", 8889, "TCP"))
 
 
 @pytest.mark.parametrize(

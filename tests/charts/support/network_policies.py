@@ -6,6 +6,7 @@ evaluation does not cover raises an AssertionError.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from ipaddress import ip_address, ip_network
 from typing import Any
 
@@ -41,40 +42,66 @@ class Pod:
 INTERNET = Pod(None, address="198.51.100.7")
 
 
-@dataclass(frozen=True)
-class _Wanted:
-    """A connection, seen from one end: `peer` is the other end."""
+class Policies:
+    """Policies that are asked about many connections.
 
-    peer: Pod
-    target: Pod
-    port: int
-    protocol: str
+    What does not depend on the port is evaluated once for each pair of pods.
+    """
+
+    def __init__(self, policies: Iterable[Object]) -> None:
+        self._policies = list(policies)
+        self._rules: dict[tuple[str, int], list[Object] | None] = {}
+        self._ports: dict[tuple[str, int, int], list[list[Object]] | None] = {}
+        # Pods cannot be hashed. A pod that is kept keeps its id.
+        self._known: dict[int, Pod] = {}
+
+    def connect(self, source: Pod, target: Pod, port: int, protocol: str = "TCP") -> bool:
+        """Return whether `source` may open a connection to `target`: both ends must allow it.
+
+        Kubernetes always admits traffic from the target's own node. This is not evaluated: no two pods share a node
+        here.
+        """
+        for direction, pod, peer in (("Egress", source, target), ("Ingress", target, source)):
+            admitted = self._ports_to(direction, pod, peer)
+            if admitted is not None and not any(
+                not ports or any(_is_port(each, target, port, protocol) for each in ports) for ports in admitted
+            ):
+                return False
+        return True
+
+    def _ports_to(self, direction: str, pod: Pod, peer: Pod) -> list[list[Object]] | None:
+        """Return the ports of each rule that admits the peer, none for all ports; None if no policy chooses the pod."""
+        key = (direction, id(pod), id(peer))
+        if key not in self._ports:
+            self._known |= {id(pod): pod, id(peer): peer}
+            rules, side = self._rules_of(direction, pod), _SIDES[direction]
+            self._ports[key] = (
+                None
+                if rules is None
+                else [rule.get("ports") or [] for rule in rules if _admits(rule, side, str(pod.namespace), peer)]
+            )
+        return self._ports[key]
+
+    def _rules_of(self, direction: str, pod: Pod) -> list[Object] | None:
+        """Return the rules of the policies that choose the pod; None if there is no such policy."""
+        key = (direction, id(pod))
+        if key not in self._rules:
+            chosen = [policy for policy in self._policies if _concerns(policy, pod, direction)]
+            rules = [rule for policy in chosen for rule in policy["spec"].get(direction.lower(), [])]
+            self._rules[key] = rules if chosen else None
+        return self._rules[key]
 
 
 def connects(policies: Iterable[Object], source: Pod, target: Pod, port: int, protocol: str = "TCP") -> bool:
-    """Return whether `source` may open a connection to `target`: both ends must allow it.
-
-    Kubernetes always admits traffic from the target's own node. This is not evaluated: no two pods share a node here.
-    """
-    known = list(policies)
-    return _allows(known, "Egress", source, _Wanted(target, target, port, protocol)) and _allows(
-        known, "Ingress", target, _Wanted(source, target, port, protocol)
-    )
+    """Return whether these policies let `source` open a connection to `target`."""
+    return Policies(policies).connect(source, target, port, protocol)
 
 
-def _allows(policies: list[Object], direction: str, pod: Pod, wanted: _Wanted) -> bool:
-    chosen = [policy for policy in policies if _concerns(policy, pod, direction)]
-    rules = [rule for policy in chosen for rule in policy["spec"].get(direction.lower(), [])]
-    return not chosen or any(_admits(rule, _SIDES[direction], str(pod.namespace), wanted) for rule in rules)
-
-
-def _admits(rule: Object, side: str, namespace: str, wanted: _Wanted) -> bool:
-    """Return whether a rule admits the connection; without peers or ports, it admits all peers or ports."""
+def _admits(rule: Object, side: str, namespace: str, peer: Pod) -> bool:
+    """Return whether a rule admits the peer on any port; without peers, it admits all."""
     _only(rule, {side, "ports"})
-    peers, ports = rule.get(side), rule.get("ports")
-    return (not peers or any(_is_peer(peer, wanted.peer, namespace) for peer in peers)) and (
-        not ports or any(_is_port(port, wanted) for port in ports)
-    )
+    peers = rule.get(side)
+    return not peers or any(_is_peer(each, peer, namespace) for each in peers)
 
 
 def _concerns(policy: Object, pod: Pod, direction: str) -> bool:
@@ -109,19 +136,20 @@ def _is_peer(allowed: Object, peer: Pod, namespace: str) -> bool:
     return is_there and _matches(allowed.get("podSelector", {}), peer.labels)
 
 
+@cache
 def _lies_in(address: str, cidr: str) -> bool:
     return ip_address(address) in ip_network(cidr)
 
 
-def _is_port(allowed: Object, wanted: _Wanted) -> bool:
+def _is_port(allowed: Object, target: Pod, port: int, protocol: str) -> bool:
     _only(allowed, _PORT_FIELDS)
-    if allowed.get("protocol", "TCP") != wanted.protocol:
+    if allowed.get("protocol", "TCP") != protocol:
         return False
     first = allowed.get("port")
     if isinstance(first, str):
         # A port name always refers to the target's container, in both directions.
-        return wanted.target.ports.get(first) == wanted.port
-    return first is None or int(first) <= wanted.port <= int(allowed.get("endPort") or first)
+        return target.ports.get(first) == port
+    return first is None or int(first) <= port <= int(allowed.get("endPort") or first)
 
 
 def _matches(selector: Object, labels: Mapping[str, str]) -> bool:
