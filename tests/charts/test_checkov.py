@@ -28,7 +28,7 @@ def objects() -> Iterator[tuple[Path, list[Object]]]:
     observed = render(with_in_cluster(load("dev"), alertmanager=True))
     rendered |= {file: text for file, text in observed.items() if file not in rendered}
     for file, text in sorted(rendered.items()):
-        read = [item for item in yaml.safe_load_all(text) if "kind" in item]
+        read = [item for item in yaml.load_all(text, Loader=yaml.CSafeLoader) if "kind" in item]
         pods = [pod for item in read if item["kind"] == "RayCluster" for pod in ray_pods(item)]
         yield file, [*read, *pods]
 
@@ -40,15 +40,9 @@ def ray_pods(cluster: Object) -> Iterator[Object]:
         yield {"apiVersion": "v1", "kind": "Pod", "metadata": own, "spec": group["template"]["spec"]}
 
 
-def write(directory: Path, *, explained: bool) -> None:
-    for file, items in objects():
-        for item in items:
-            annotations: dict[str, Any] = item["metadata"].get("annotations", {})
-            for key in [key for key in annotations if key.startswith(ANNOTATION) and not explained]:
-                del annotations[key]
-        target = directory / file
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(yaml.safe_dump_all(items, sort_keys=False))
+def write(file: Path, items: list[Object]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(yaml.dump_all(items, Dumper=yaml.CSafeDumper, sort_keys=False))
 
 
 def write_privileged_pod(directory: Path) -> None:
@@ -65,8 +59,13 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Finding]]:
     One run checks all three, because checkov takes seconds to start.
     """
     directory = tmp_path_factory.mktemp("checkov") / "input"
-    write(directory / "explained", explained=True)
-    write(directory / "bare", explained=False)
+    for file, items in objects():
+        write(directory / "explained" / file, items)
+        for item in items:
+            annotations: dict[str, Any] = item["metadata"].get("annotations", {})
+            for key in [key for key in annotations if key.startswith(ANNOTATION)]:
+                del annotations[key]
+        write(directory / "bare" / file, items)
     write_privileged_pod(directory / "wrong")
     return check(directory, "kubernetes")
 
