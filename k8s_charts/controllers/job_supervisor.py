@@ -14,7 +14,7 @@ from constructs import Construct
 from k8s_charts.controllers.code import POD_SECURITY, SERVICE_ACCOUNT, code_of, code_volume, digest, python
 from k8s_charts.helm.release import on_system_nodes
 from k8s_charts.ray.pods import LOST_NODE_SECONDS
-from k8s_charts.shared.chart import ProjectChart
+from k8s_charts.shared.chart import ProjectChart, add_object
 from k8s_charts.shared.checkov_skips import NEEDS_THE_API, PULL_IF_ABSENT, TAG_UNTIL_SETTLED, explain
 from k8s_charts.shared.names import (
     JOB_SUPERVISOR,
@@ -101,10 +101,8 @@ class JobSupervisorChart(ProjectChart):
 
     def _add(self, api_version: str, kind: str, name: str, body: dict[str, Any]) -> cdk8s.ApiObject:
         metadata = cdk8s.ApiObjectMetadata(name=name, namespace=self._namespace)
-        made = cdk8s.ApiObject(self, f"{kind}-{name}", api_version=api_version, kind=kind, metadata=metadata)
-        for key, value in body.items():
-            made.add_json_patch(cdk8s.JsonPatch.add(f"/{key}", value))
-        return made
+        id = f"{kind}-{name}"
+        return add_object(self, id, api_version=api_version, kind=kind, metadata=metadata, fields=body)
 
 
 def _template(job: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from constructs import Construct
 from k8s_charts.controllers.code import POD_SECURITY, SERVICE_ACCOUNT, code_of, code_volume, digest, python
 from k8s_charts.helm.release import on_system_nodes
 from k8s_charts.ray.pods import LOST_NODE_SECONDS
-from k8s_charts.shared.chart import ProjectChart
+from k8s_charts.shared.chart import ProjectChart, add_object
 from k8s_charts.shared.checkov_skips import NEEDS_THE_API, PULL_IF_ABSENT, TAG_UNTIL_SETTLED, explain
 from k8s_charts.shared.flows import REAPER_FLOW
 from k8s_charts.shared.names import METRICS_PORT, REAPER, REAPER_CODE
@@ -73,10 +73,7 @@ class ReaperChart(ProjectChart):
 
     def _add(self, api_version: str, kind: str, namespace: str | None, body: dict[str, Any]) -> cdk8s.ApiObject:
         metadata = cdk8s.ApiObjectMetadata(name=self._name(namespace), namespace=namespace)
-        made = cdk8s.ApiObject(self, kind, api_version=api_version, kind=kind, metadata=metadata)
-        for key, value in body.items():
-            made.add_json_patch(cdk8s.JsonPatch.add(f"/{key}", value))
-        return made
+        return add_object(self, kind, api_version=api_version, kind=kind, metadata=metadata, fields=body)
 
 
 def _deployment(reaper: Reaper) -> dict[str, Any]:

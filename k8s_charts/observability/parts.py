@@ -8,7 +8,7 @@ import cdk8s
 
 from k8s_charts.controllers.code import POD_SECURITY
 from k8s_charts.helm.release import on_system_nodes
-from k8s_charts.shared.chart import ProjectChart
+from k8s_charts.shared.chart import ProjectChart, add_object
 from k8s_charts.shared.names import PROMETHEUS_NAMESPACE
 
 RBAC: Final = "rbac.authorization.k8s.io"
@@ -64,10 +64,10 @@ def add_parts(chart: ProjectChart, parts: Iterable[Part]) -> Iterator[tuple[Part
     for part in parts:
         metadata = cdk8s.ApiObjectMetadata(name=part.name, namespace=part.namespace)
         own = "-".join(filter(None, (part.kind, part.namespace, part.name)))
-        made = cdk8s.ApiObject(chart, own, api_version=part.api_version, kind=part.kind, metadata=metadata)
-        for key, value in part.body.items():
-            made.add_json_patch(cdk8s.JsonPatch.add(f"/{key}", value))
-        yield part, made
+        yield (
+            part,
+            add_object(chart, own, api_version=part.api_version, kind=part.kind, metadata=metadata, fields=part.body),
+        )
 
 
 def config_map(name: str, data: Mapping[str, str]) -> Part:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import cdk8s
 from constructs import Construct
 
-from k8s_charts.shared.chart import ProjectChart
+from k8s_charts.shared.chart import ProjectChart, add_object
 from k8s_charts.shared.names import viewers_group
 
 Rule = Mapping[str, Any]
@@ -70,6 +70,4 @@ class ViewersChart(ProjectChart):
     def _add(self, kind: str, namespace: str | None, body: Mapping[str, Any]) -> None:
         metadata = cdk8s.ApiObjectMetadata(name=self._name, namespace=namespace)
         id = f"{kind}-{namespace}" if namespace else kind
-        made = cdk8s.ApiObject(self, id, api_version=f"{_RBAC}/v1", kind=kind, metadata=metadata)
-        for key, value in body.items():
-            made.add_json_patch(cdk8s.JsonPatch.add(f"/{key}", value))
+        add_object(self, id, api_version=f"{_RBAC}/v1", kind=kind, metadata=metadata, fields=body)
