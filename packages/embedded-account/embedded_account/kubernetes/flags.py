@@ -100,6 +100,8 @@ def controller_manager(kubeconfig: Path, files: Pki, *, grace: int) -> list[str]
         *_REQUEST_RATE,
         f"--service-account-private-key-file={files.service_account_key}",
         f"--root-ca-file={files.ca}",
+        # A claim that names its volume is bound by this poll alone, which by default comes every 15 seconds.
+        "--pvclaimbinder-sync-period=1s",
         "--use-service-account-credentials",
         "--node-monitor-period=1s",
         f"--node-monitor-grace-period={grace}s",
