@@ -67,6 +67,8 @@ def running(files: Mapping[str, str], folder: Path) -> Iterator[Prometheus]:
         f"--config.file={folder / 'prometheus.yaml'}",
         f"--storage.tsdb.path={folder / 'data'}",
         f"--web.listen-address=127.0.0.1:{port}",
+        # Alerts that fire before Prometheus has found Alertmanager are lost, and by default repeated after a minute.
+        "--rules.alert.resend-delay=1s",
         "--log.level=warn",
     ]
     prometheus = Prometheus(f"http://127.0.0.1:{port}")
