@@ -20,6 +20,7 @@ SIMULATED: Final = (
     "AWS services behind their APIs, HyperPod's nodes, health checks and timing",
     "the CDK CLI's interval between polls of CloudFormation: a quarter of a second, not five",
     "Lambda's sandboxes: local processes, memory not limited; a layer's AWS CLI is loaded once and forked per call",
+    "Kubernetes' pause before it empties a deleted namespace: half a second, not five",
     "kubelets (kwok): containers do not run; there are no GPUs, no EFA and no FSx",
     "the image build: a stand-in in its role reads the context and puts a labelled tag into ECR; no image is built",
     "EKS's add-ons and HyperPod's agents: objects that take pod slots",
@@ -36,7 +37,7 @@ SIMULATED_WITH_SLURM: Final = (
     "nodes: their states, failures and replacements",
     "file systems: nothing is mounted; there are no GPUs, no EFA and no FSx",
     "Slurm's jobs: stand-ins for torchrun and for `srun --auto-resume=1`, HyperPod's plugin; Slurm requeues",
-    *SIMULATED[8:],
+    *SIMULATED[9:],
 )
 
 

@@ -45,7 +45,7 @@ build)
   while [ -e SLOW ]; do sleep 0.02; done
   if [ "$module" = "$(cat BROKEN 2>/dev/null)" ]; then echo "undefined: sense" >&2; exit 1; fi
   while [ "$1" != "-o" ]; do shift; done
-  for name in podserver actionlint ray-operator kwok server kube-apiserver kube-controller-manager kube-scheduler; do
+  for name in podserver actionlint ray-operator kwok server kube-apiserver kubernetes kube-scheduler; do
     echo "$name" > "$2/$name"
   done ;;
 esac

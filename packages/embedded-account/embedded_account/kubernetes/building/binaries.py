@@ -67,7 +67,8 @@ _KUBERAY: Final = GoModule("kuberay", {KUBERAY_MODULE: "kuberay-operator"})
 _KUBERNETES_PROGRAMS: Final = {
     "go.etcd.io/etcd/server/v3": "etcd",
     "k8s.io/kubernetes/cmd/kube-apiserver": "kube-apiserver",
-    "k8s.io/kubernetes/cmd/kube-controller-manager": "kube-controller-manager",
+    # Kubernetes' own, with shorter pauses in the deletion of namespaces.
+    "rehearsal/kubernetes": "kube-controller-manager",
     "k8s.io/kubernetes/cmd/kube-scheduler": "kube-scheduler",
 }
 KUBERNETES_VERSION: Final = GoModule("kubernetes", _KUBERNETES_PROGRAMS).required_version("k8s.io/kubernetes")
