@@ -56,7 +56,7 @@ class Tier:
     budget: int
     """Maximum share of the CPU time of all tiers, in per cent."""
     cores: float
-    """Number of cores that the tier keeps busy, rounded to halves."""
+    """Number of cores that the tier keeps busy alone: CPU seconds per second."""
     files: tuple[str, ...] = ("*",)
     """Patterns of the files that can change its outcome."""
     needs: tuple[str, ...] = ("setup-programs",)
@@ -69,8 +69,8 @@ class Tier:
         return any(fnmatchcase(path, pattern) for pattern in self.files)
 
 
-def _tests(tier: str, budget: int) -> Tier:
-    return Tier(tier, f"make test TIER={tier}", budget, cores=1.5, needs=("setup-policies", "setup-programs"))
+def _tests(tier: str, budget: int, *, cores: float = 1.5) -> Tier:
+    return Tier(tier, f"make test TIER={tier}", budget, cores, needs=("setup-policies", "setup-programs"))
 
 
 def _rehearsal(environment: str, budget: int, *, cores: float = 1, drawn_from: str | None = None) -> Tier:
@@ -82,7 +82,7 @@ def _drills(name: str, drills: str, budget: int, *, drawn_from: str | None = Non
     # The drills' figures are for these environments, not for the user's.
     command = f"make drill NAME='{drills}' RAYHP_ENVIRONMENTS=tests/environments"
     files = (*_REHEARSED, "tests/environments/*")
-    return Tier(name, command, budget, cores=0.5, files=files, drawn_from=drawn_from)
+    return Tier(name, command, budget, cores=0.3, files=files, drawn_from=drawn_from)
 
 
 TIERS: Final = (
@@ -92,28 +92,32 @@ TIERS: Final = (
     _tests("charts", budget=10),
     _tests("handlers", budget=10),
     _tests("synth", budget=15),
-    _tests("rehearsal", budget=30),
-    replace(_tests("embedded-account", budget=25), files=(*_FRAME, "packages/embedded-account/*", "tests/tiers.py")),
+    # These wait for control planes.
+    _tests("rehearsal", budget=30, cores=1.2),
+    replace(
+        _tests("embedded-account", budget=25, cores=1.2),
+        files=(*_FRAME, "packages/embedded-account/*", "tests/tiers.py"),
+    ),
     # From here on tiers that mostly wait: they run beside those above, the longest first.
     Tier("jobs", "make test-jobs", budget=25, cores=0.5, files=(*_FRAME, *_JOBS), needs=("setup-jobs",)),
     Tier(
         "rehearse-job",
         "make rehearse-job",
         budget=15,
-        cores=0.5,
+        cores=0.3,
         files=(*_REHEARSED, "requirements/jobs.txt"),
         needs=("setup-jobs", "setup-programs"),
     ),
-    _drills("drills-creation", "create-fails capacity", budget=10, drawn_from="drills"),
-    _drills("drills-scaling", "scale-down pause", budget=10, drawn_from="drills"),
-    _drills("drills-ray", "head-node-alone removals", budget=10, drawn_from="drills"),
-    _drills("drills-control-plane", "operator-down api-server-restarts", budget=10, drawn_from="drills"),
     _drills(
         "drills-recovery",
         "node-dies head-node-dies node-replaced worker-fails head-lost workers-scaled",
         budget=10,
     ),
-    _rehearsal("dev", budget=10, cores=0.5),
+    _drills("drills-creation", "create-fails capacity", budget=10, drawn_from="drills"),
+    _drills("drills-scaling", "scale-down pause", budget=10, drawn_from="drills"),
+    _drills("drills-ray", "head-node-alone removals", budget=10, drawn_from="drills"),
+    _drills("drills-control-plane", "operator-down api-server-restarts", budget=10, drawn_from="drills"),
+    _rehearsal("dev", budget=10, cores=0.8),
     # The whole rehearsal, isolated: it also proves what `make rehearse ENV=prod` would prove.
     Tier(
         "rehearse-prod",

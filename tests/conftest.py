@@ -37,17 +37,20 @@ if not JOBS:
 
 # Files that take more than ten seconds, longest first, so that both workers finish at about the same time.
 LONGEST: Final[tuple[str, ...]] = (
-    # It mostly waits: the other worker computes meanwhile.
-    "tests/charts/observability/test_alertmanager.py",
     "tests/synth/test_corpus.py",
     "tests/synth/test_every_key.py",
     "tests/synth/test_cfn_lint.py",
     "tests/unit/controllers/test_job_supervisor.py",
+    "tests/unit/controllers/test_rayjob_submitter.py",
+    "tests/unit/repository/test_locks.py",
+    "tests/unit/repository/test_mutants.py",
+    "tests/unit/slurm_scripts/test_on_create.py",
     "tests/synth/test_review.py",
     "tests/synth/test_checkov.py",
     "tests/charts/test_checkov.py",
     "tests/charts/test_ordinary_edits.py",
     "tests/charts/observability/test_alerts.py",
+    "tests/handlers/test_sequences.py",
     "tests/handlers/test_faults.py",
     "tests/handlers/test_rollback.py",
     "tests/rehearsal/kubernetes/test_reaper.py",

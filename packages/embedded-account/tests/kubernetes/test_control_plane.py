@@ -120,6 +120,29 @@ def test_refused_request_says_why(control_plane: ControlPlane) -> None:
         control_plane.api.get("/api/v1/nodes/nowhere")
 
 
+def test_deleted_namespace_is_emptied_and_goes_only_after_its_last_finalizer(
+    control_plane: ControlPlane, kubectl: Kubectl
+) -> None:
+    metadata = {"name": "kept", "namespace": "leaving", "finalizers": ["example.invalid/hold"]}
+    kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "leaving"}})
+    kubectl.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+    kubectl.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata | {"name": "free", "finalizers": []}})
+    kubectl("delete", "namespace", "leaving", "--wait=false")
+
+    def left() -> set[str]:
+        return {item["metadata"]["name"] for item in kubectl.get("configmaps", "-n", "leaving")["items"]}
+
+    wait_until(lambda: left() == {"kept"}, "the end of the object without a finalizer")
+    status = kubectl.get("namespace", "leaving")["status"]
+    assert status["phase"] == "Terminating"
+    kubectl("patch", "configmap", "kept", "-n", "leaving", "--type=merge", '--patch={"metadata":{"finalizers":null}}')
+    wait_until(lambda: "leaving" not in names_of_namespaces(control_plane), "the end of the namespace")
+
+
+def names_of_namespaces(control_plane: ControlPlane) -> set[str]:
+    return {item["metadata"]["name"] for item in control_plane.api.get("/api/v1/namespaces")["items"]}
+
+
 def test_stop_leaves_no_process_frees_the_port_and_wipes_the_data(tmp_path: Path, binaries: Binaries) -> None:
     plane = ControlPlane(tmp_path, binaries, name="short-lived", authenticator_url=None)
     plane.start()
