@@ -7,6 +7,7 @@ milliseconds, so that thousands of them can be tried.
 
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -78,10 +79,11 @@ class Deployments:
         self._engine = Engine(account)
         self._web = WebClient(account.routes.in_front_of(WebResponse(status=404)))
         self._answered: set[str] = set()
-        # A function that is still running would share `Framework`'s state with the next one, on a busy machine only.
-        monkeypatch.setattr(custom_resources, "LATENCY", None)
         self._monkeypatch = monkeypatch
+        self._wait_for_functions()
         self._running = 0
+        # The engine asks resources that do not depend on each other at the same time; the functions share a clock.
+        self._turn = threading.Lock()
         self.given_up = 0
         self.framework = Framework(bench, self._status, monkeypatch)
         self.stack: Stack | None = None
@@ -156,6 +158,8 @@ class Deployments:
         assert function_arn == SERVICE_TOKEN
         request: Event = json.loads(json.dumps(event))
         self._running += 1
+        self._turn.acquire()
+        self._wait_for_functions()
         try:
             self.before_request()
             self.requests.append(request)
@@ -168,6 +172,7 @@ class Deployments:
             self.errors.append(error)
             self.answer(request, Response(False, "broken", reason=f"the test itself failed: {error!r}"))
         finally:
+            self._turn.release()
             self._running -= 1
         return Result(b"null", error=False)
 
@@ -201,12 +206,18 @@ class Deployments:
         self.given_up += 1
         # CloudFormation generates this id for a resource that never answered.
         physical_id = request.get("PhysicalResourceId", f"{STACK}-Cluster-1A2B3C4D5E6F")
-        with self._monkeypatch.context() as patch:
-            # The engine waits for a function to end after its answer; this function runs on.
-            patch.setattr(custom_resources, "LATENCY", 0.0)
-            self.answer(request, Response(False, physical_id, reason=CANCELLED))
-            while self._living().busy:
-                time.sleep(0.0005)
+        # The engine waits for a function to end after its answer, but not for this one, until the next request.
+        self._monkeypatch.setattr(custom_resources, "LATENCY", 0.0)
+        self.answer(request, Response(False, physical_id, reason=CANCELLED))
+        self._turn.release()
+        while self._living().busy:
+            time.sleep(0.0005)
+        self._turn.acquire()
+        self._wait_for_functions()
+
+    def _wait_for_functions(self) -> None:
+        """Let the engine wait until a function has ended: the next one would share `Framework`'s state with it."""
+        self._monkeypatch.setattr(custom_resources, "LATENCY", None)
 
     def _new_stack(self) -> Stack:
         self.stack = self._engine.new_stack(STACK)
