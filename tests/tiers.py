@@ -17,6 +17,8 @@ from typing import Final
 REPOSITORY: Final = Path(__file__).parents[1]
 PRODUCT_TIERS: Final = ("unit", "charts", "handlers", "synth")
 REHEARSAL: Final = "rehearsal"
+WAITING: Final = frozenset({"unit", REHEARSAL})
+"""Tiers whose tests spend half of their time waiting; so do the package's."""
 PROJECT_TIERS: Final = (*PRODUCT_TIERS, REHEARSAL)
 PACKAGE: Final = "embedded-account"
 TIERS: Final = (*PROJECT_TIERS, PACKAGE)
@@ -118,8 +120,8 @@ def run(tiers: Sequence[str], *options: str) -> bool:
     folders = ["tests"] if package else [f"tests/{tier}" for tier in tiers]
     directory = REPOSITORY / "packages" / PACKAGE if package else REPOSITORY
     print(f"\n== {f'packages/{PACKAGE}/tests' if package else ', '.join(folders)}", flush=True)
-    # Tests of the rehearsal and the package spend half of their time waiting: a third worker uses the idle cores.
-    workers = 3 if package or REHEARSAL in tiers else 2
+    # A third worker uses the cores that idle while tests wait.
+    workers = 3 if package or not WAITING.isdisjoint(tiers) else 2
     parallel = ("-n", str(workers), "--dist", "loadfile", "--no-loadscope-reorder")
     argv = [sys.executable, "-m", "pytest", "-q", *parallel, *options, *folders]
     return subprocess.run(argv, cwd=directory, check=False).returncode == 0
