@@ -29,14 +29,37 @@ def main(command: list[str], grace: float) -> int:
     prctl = ctypes.CDLL(None).prctl
     prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    process = subprocess.Popen(command, start_new_session=True)
+    group = _Group()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda received, _: _send(-process.pid, received))
+        signal.signal(number, group.signal)
+    process = subprocess.Popen(command, start_new_session=True)
+    group.began(process.pid)
     code = _wait_for(process.pid)
     left = _end_children(grace)
     if left:
         print(f"left running, and ended now: {', '.join(left)}", flush=True)
     return code or bool(left)
+
+
+class _Group:
+    """The command's process group, to which signals are passed on: those that come before its start, too."""
+
+    def __init__(self) -> None:
+        self._id: int | None = None
+        self._early: list[int] = []
+
+    def signal(self, number: int, _: object) -> None:
+        """Pass on a signal, or keep it until the command has started."""
+        if self._id is None:
+            self._early.append(number)
+        else:
+            _send(-self._id, number)
+
+    def began(self, leader: int) -> None:
+        """Pass on the signals that came before the command had started."""
+        self._id = leader
+        for number in self._early:
+            _send(-leader, number)
 
 
 def _wait_for(pid: int) -> int:

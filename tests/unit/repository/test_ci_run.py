@@ -215,6 +215,24 @@ def test_process_that_a_command_leaves_running_is_named_ended_and_a_failure(tmp_
     assert not Path("/proc", pid.read_text().strip()).exists()
 
 
+def test_signal_that_comes_while_the_command_starts_ends_the_command() -> None:
+    program = f"""
+import os, signal, subprocess, sys
+sys.path.insert(0, {str(CI)!r})
+import contained
+start = subprocess.Popen
+
+def started_and_interrupted(*arguments, **options):
+    process = start(*arguments, **options)
+    os.kill(os.getpid(), signal.SIGTERM)
+    return process
+
+contained.subprocess.Popen = started_and_interrupted
+sys.exit(contained.main(["sleep", "3600"], {PATIENCE}))
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=PATIENCE).returncode == 128 + 15
+
+
 def test_process_that_ends_soon_after_its_parent_is_waited_for_and_its_time_counts(tmp_path: Path) -> None:
     busy = "import time\nwhile time.process_time() < 1: pass"
     script = f"{sys.executable} -c '{busy}' & disown"
