@@ -29,7 +29,10 @@ def resume(rank: int, storage: Path, wrapper: str) -> None:
         training.step(step)
     expected = json.loads((storage / "expected.json").read_text())[rank]
     for one, numbers in zip(training.result(), expected, strict=True):
-        assert one.flatten().tolist() == pytest.approx(numbers, rel=1e-6)
+        # Another processor's kernels round differently: by at most 7e-7 of the largest number of a tensor between two
+        # kinds of Xeon. Numbers near zero are sums of larger ones and differ by more of themselves.
+        largest = max(map(abs, numbers), default=0.0)
+        assert one.flatten().tolist() == pytest.approx(numbers, rel=0, abs=2e-6 * largest)
 
 
 @pytest.mark.parametrize("wrapper", ["ddp", "fsdp"])
