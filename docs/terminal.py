@@ -31,7 +31,7 @@ REHEARSAL: Final = _DOCS / "rehearsal.svg"
 PICTURES: Final = _DOCS / "pictures"
 COLUMNS: Final = 100
 _NO_ACCESS: Final = 2
-_FIRST: Final = "✔ cdk destroy"
+_FIRST: Final = re.compile("✔ (?:cdk|ops) destroy")
 _LAST: Final = "resources without an owner"
 # The template of rich names fonts on a host of others; a page that shows the picture need not ask it.
 _FONT_FACES: Final = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
@@ -101,15 +101,16 @@ def draw(title: str, output: str, columns: int, name: str) -> str:
 
 
 def end(output: str) -> str:
-    """Return the end of a rehearsal's output: from its `cdk destroy --all` to the last row of the verdict.
+    """Return the end of a rehearsal's output: from the destroyed environment to the last row of the verdict.
 
     Raises ValueError where the output is not that of a whole rehearsal.
     """
     lines = output.splitlines()
-    firsts = [number for number, line in enumerate(lines) if _FIRST in line]
+    firsts = [number for number, line in enumerate(lines) if _FIRST.search(line)]
     lasts = [number for number, line in enumerate(lines) if _LAST in line]
     if not firsts or not lasts or lasts[-1] < firsts[-1]:
-        raise ValueError(f"no whole rehearsal: the output needs a line with {_FIRST!r} and, after it, {_LAST!r}")
+        first = "'✔ ops destroy' or '✔ cdk destroy'"
+        raise ValueError(f"no whole rehearsal: the output needs a line with {first} and, after it, {_LAST!r}")
     return "\n".join(lines[firsts[-1] : lasts[-1] + 1])
 
 

@@ -51,6 +51,12 @@ def test_the_picture_shows_the_end_of_the_output_and_nothing_else(terminal: dict
     assert "waited for" not in text
 
 
+@pytest.mark.parametrize("step", ["ops destroy", "cdk destroy (the protected stacks stay)"])
+def test_the_picture_begins_with_the_step_that_destroys(terminal: dict[str, Any], step: str) -> None:
+    assert f'progress.step("{step}")' in (REPOSITORY / "rehearsal" / "run" / "steps.py").read_text()
+    assert f"✔ {step} 33.6 s" in shown(terminal["draw_rehearsal"](OUTPUT.replace("cdk destroy --all", step)))
+
+
 def test_the_picture_asks_no_host(terminal: dict[str, Any]) -> None:
     for svg in (terminal["draw_rehearsal"](OUTPUT), terminal["REHEARSAL"].read_text()):
         assert not re.search(r"url\(.?http|href=|@import", svg)
