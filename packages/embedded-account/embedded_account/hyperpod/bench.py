@@ -24,7 +24,7 @@ import botocore.session
 from botocore.loaders import Loader
 from moto import mock_aws
 
-from embedded_account import moto_methods
+from embedded_account import moto_methods, moto_state
 from embedded_account.background import Background
 from embedded_account.hyperpod.api.operations import HyperPodApi, serving
 from embedded_account.hyperpod.eks import EksCluster, KubernetesUnavailableError
@@ -149,6 +149,12 @@ class EksRecords:
             raise KubernetesUnavailableError("the API server does not answer")
 
 
+_Prerequisites = tuple[str, str, str, str]
+"""The VPC, the subnet, the security group and the ARN of the execution role."""
+_first: Final[list[tuple[_Prerequisites, bytes]]] = []
+"""What the first bench of the process created, and moto's state with it."""
+
+
 class HyperPodBench:
     """An account with the prerequisites of a cluster.
 
@@ -260,32 +266,32 @@ class HyperPodBench:
         }
 
     def _furnish(self) -> None:
-        ec2, s3 = self.client("ec2"), self.client("s3")
-        self.vpc_id = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
-        self.subnet_id = ec2.create_subnet(VpcId=self.vpc_id, CidrBlock="10.0.0.0/18", AvailabilityZoneId="usw2-az2")[
-            "Subnet"
-        ]["SubnetId"]
-        self._give_way_out(ec2)
-        self.security_group_id = ec2.create_security_group(
-            GroupName="cluster", Description="cluster", VpcId=self.vpc_id
-        )["GroupId"]
-        itself = [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": self.security_group_id}]}]
-        ec2.authorize_security_group_ingress(GroupId=self.security_group_id, IpPermissions=itself)
-        ec2.authorize_security_group_egress(GroupId=self.security_group_id, IpPermissions=itself)
-        s3.create_bucket(Bucket="sagemaker-scripts", CreateBucketConfiguration={"LocationConstraint": REGION})
-        s3.put_object(Bucket="sagemaker-scripts", Key="eks/on_create.sh", Body=b"#!/bin/bash\n")
-        self.execution_role = self.role("execution", EXECUTION_POLICY, service="sagemaker.amazonaws.com")
+        """Create the prerequisites; all benches of a process after the first one get a copy of its prerequisites."""
+        if not moto_state.is_empty():  # inside another mock of moto
+            made = self._create()
+        elif not _first:
+            made = self._create()
+            _first.append((made, moto_state.saved()))
+        else:
+            [(made, state)] = _first
+            moto_state.restore(state)
+        self.vpc_id, self.subnet_id, self.security_group_id, self.execution_role = made
         self.add_eks_cluster("eks")
 
-    def _give_way_out(self, ec2: Any) -> None:
-        """Create a NAT gateway in a public subnet, because nodes call AWS's APIs."""
-        internet = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
-        ec2.attach_internet_gateway(InternetGatewayId=internet, VpcId=self.vpc_id)
-        public = ec2.create_subnet(VpcId=self.vpc_id, CidrBlock="10.0.255.0/24")["Subnet"]["SubnetId"]
-        address = ec2.allocate_address(Domain="vpc")["AllocationId"]
-        gateway = ec2.create_nat_gateway(SubnetId=public, AllocationId=address)["NatGateway"]["NatGatewayId"]
-        [main] = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [self.vpc_id]}])["RouteTables"]
-        ec2.create_route(RouteTableId=main["RouteTableId"], DestinationCidrBlock="0.0.0.0/0", NatGatewayId=gateway)
+    def _create(self) -> _Prerequisites:
+        ec2, s3 = self.client("ec2"), self.client("s3")
+        vpc: str = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+        subnet: str = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/18", AvailabilityZoneId="usw2-az2")["Subnet"][
+            "SubnetId"
+        ]
+        _give_way_out(ec2, vpc)
+        group: str = ec2.create_security_group(GroupName="cluster", Description="cluster", VpcId=vpc)["GroupId"]
+        itself = [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}]
+        ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=itself)
+        ec2.authorize_security_group_egress(GroupId=group, IpPermissions=itself)
+        s3.create_bucket(Bucket="sagemaker-scripts", CreateBucketConfiguration={"LocationConstraint": REGION})
+        s3.put_object(Bucket="sagemaker-scripts", Key="eks/on_create.sh", Body=b"#!/bin/bash\n")
+        return vpc, subnet, group, self.role("execution", EXECUTION_POLICY, service="sagemaker.amazonaws.com")
 
     def add_eks_cluster(self, name: str, **changes: Any) -> str:
         """Record an EKS cluster, by default ACTIVE and with authentication mode API; return its ARN."""
@@ -293,3 +299,14 @@ class HyperPodBench:
         fields = {"status": "ACTIVE", "authentication_mode": "API", "vpc_id": self.vpc_id, "version": "1.35"}
         self.eks.clusters[name] = EksCluster(name=name, arn=arn, **(fields | changes))
         return arn
+
+
+def _give_way_out(ec2: Any, vpc: str) -> None:
+    """Create a NAT gateway in a public subnet, because nodes call AWS's APIs."""
+    internet = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
+    ec2.attach_internet_gateway(InternetGatewayId=internet, VpcId=vpc)
+    public = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.255.0/24")["Subnet"]["SubnetId"]
+    address = ec2.allocate_address(Domain="vpc")["AllocationId"]
+    gateway = ec2.create_nat_gateway(SubnetId=public, AllocationId=address)["NatGateway"]["NatGatewayId"]
+    [main] = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["RouteTables"]
+    ec2.create_route(RouteTableId=main["RouteTableId"], DestinationCidrBlock="0.0.0.0/0", NatGatewayId=gateway)
