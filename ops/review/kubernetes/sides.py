@@ -72,15 +72,15 @@ def sides(pair: Pair) -> Sides:
     addresses = {(change.stack, change.logical_id) for change in changed}
     present = [each for each in (pair.base, pair.head) if each]
     found = []
-    with helm_program(present if _renders(changed) else []) as helm:
-        for assembly in (pair.base, pair.head):
-            own = {source.address: source for source in sources(assembly)}
-            releases = {
-                address: release(source, assembly, helm)
-                for address, source in own.items()
-                if assembly and source.is_release and address in addresses
-            }
-            found.append(_side(own, releases, addresses))
+    helm = helm_program(present if _renders(changed) else [])
+    for assembly in (pair.base, pair.head):
+        own = {source.address: source for source in sources(assembly)}
+        releases = {
+            address: release(source, assembly, helm)
+            for address, source in own.items()
+            if assembly and source.is_release and address in addresses
+        }
+        found.append(_side(own, releases, addresses))
     return Sides(found[0], found[1], pair.base is None, _accounts(pair.base or pair.head))
 
 
