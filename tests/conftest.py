@@ -39,6 +39,7 @@ if not JOBS:
 LONGEST: Final[tuple[str, ...]] = (
     "tests/synth/test_corpus.py",
     "tests/synth/test_every_key.py",
+    "tests/synth/test_nag.py",
     "tests/synth/test_cfn_lint.py",
     "tests/unit/controllers/test_job_supervisor.py",
     "tests/unit/controllers/test_rayjob_submitter.py",
@@ -78,12 +79,17 @@ WITHOUT_OPERATOR: Final = frozenset(
     f"tests/rehearsal/kubernetes/test_{name}.py"
     for name in ("drift", "isolation_check", "kubeflow", "limits", "simulated_pods", "submitters")
 )
+# Files that validate what they synthesise: CDK loads its rule engine, and jsii cdk-nag, once for each process.
+VALIDATING: Final = frozenset(
+    {"tests/synth/test_company_rules.py", "tests/synth/test_nag.py"}
+    | {f"tests/synth/stacks/test_{name}.py" for name in ("delivery", "file_systems", "slurm", "tracking_server")}
+)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Return a scheduler that gives each worker whole files, and those of one control plane to one."""
-    return scheduling.by_file(config, log, WITH_OPERATOR, WITHOUT_OPERATOR)
+    """Return a scheduler that gives each worker whole files, and those that share something expensive to one."""
+    return scheduling.by_file(config, log, WITH_OPERATOR, WITHOUT_OPERATOR, VALIDATING)
 
 
 @pytest.hookimpl(trylast=True)

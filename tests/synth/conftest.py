@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from config import load
+from tests.synth.support import variants
 from tests.synth.support.synthesis import Assemblies, Assembly, Template, read, synthesise
 
 
 @pytest.fixture(scope="session")
 def assembly(tmp_path_factory: pytest.TempPathFactory) -> Assemblies:
-    """Return a function that returns an environment's cloud assembly by the environment's name."""
+    """Return a function that returns the cloud assembly of an environment or of a variant by its name."""
     own = tmp_path_factory.getbasetemp()
     shared = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "assemblies"
     shared.mkdir(exist_ok=True)
@@ -24,11 +24,11 @@ def assembly(tmp_path_factory: pytest.TempPathFactory) -> Assemblies:
     def of(name: str) -> Assembly:
         with (shared / f"{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            made = shared / f"{name}.made"
+            environment, made = variants.environment(name), shared / f"{name}.made"
             if not made.exists():
                 scratch = tempfile.mkdtemp(prefix=f"{name}-", dir=shared)
-                made.write_text(str(synthesise(load(name), Path(scratch)).directory))
-            return read(load(name), Path(made.read_text()))
+                made.write_text(str(synthesise(environment, Path(scratch)).directory))
+            return read(environment, Path(made.read_text()))
 
     return of
 

@@ -8,13 +8,14 @@ import cdk_nag
 import pytest
 from aws_cdk import aws_s3 as s3
 
-from config import available, load
+from config import available
+from tests.synth.support import variants
 from tests.synth.support.synthesis import context, synthesise
 
 
-@pytest.mark.parametrize("name", [*available(), "slurm"])
+@pytest.mark.parametrize("name", [*available(), "slurm", *variants.VARIANTS])
 def test_no_rule_finds_anything_that_is_not_acknowledged(name: str, tmp_path: Path) -> None:
-    synthesised = synthesise(load(name), tmp_path, validated=True)
+    synthesised = synthesise(variants.environment(name), tmp_path, validated=True)
     report = json.loads((synthesised.directory / "validation-report.json").read_text())
     assert [plugin for plugin in report["pluginReports"] if plugin.get("violations")] == []
 

@@ -1,16 +1,14 @@
 """`notifications.monthly_budget_usd`: the budget, whom it calls, and the tag by which AWS finds the costs."""
 
 import json
-from pathlib import Path
 
 import pytest
 
-from config import load, naming
-from config.model import Notifications
+from config import naming
 from embedded_account.cloudformation.templates.resource_types import resource_types
 from rehearsal.paths import NODE_MODULES
-from tests.support.checkov import check, places
-from tests.synth.support.synthesis import Assemblies, Assembly, Template, synthesise
+from tests.synth.support.synthesis import Assemblies, Assembly, Template
+from tests.synth.support.variants import BUDGETED
 
 TAG = {naming.BUDGET_TAG: "slurmhp-slurm-us-west-2"}
 FOR_THE_ACCOUNT = {
@@ -20,11 +18,8 @@ FOR_THE_ACCOUNT = {
 
 
 @pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
-    """Return an environment with Slurm: it has the fewest stacks, and no company's key."""
-    notifications = Notifications(email="ml-platform@example.com", monthly_budget_usd=20_000)
-    environment = load("slurm").model_copy(update={"notifications": notifications})
-    return synthesise(environment, tmp_path_factory.mktemp("budget"), validated=True)
+def slurm(assembly: Assemblies) -> Assembly:
+    return assembly(BUDGETED)
 
 
 @pytest.fixture(scope="module")
@@ -89,11 +84,3 @@ def test_aws_budgets_may_publish_encrypted_messages_for_this_account_only(hyperp
     [budget] = hyperpod.all("AWS::Budgets::Budget")
     [policy] = hyperpod.all("AWS::SNS::TopicPolicy")
     assert policy in hyperpod.body["Resources"][budget]["DependsOn"]
-
-
-def test_no_rule_of_cdk_nag_or_checkov_finds_anything_unexplained(slurm: Assembly, tmp_path: Path) -> None:
-    report = json.loads((slurm.directory / "validation-report.json").read_text())
-    assert [plugin for plugin in report["pluginReports"] if plugin.get("violations")] == []
-    (tmp_path / "hyperpod").mkdir()
-    (tmp_path / "hyperpod" / "hyperpod.json").write_text(json.dumps(slurm.templates["hyperpod"].body))
-    assert sorted(places(check(tmp_path, "cloudformation")["failed_checks"], "hyperpod")) == []

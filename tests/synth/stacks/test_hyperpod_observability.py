@@ -1,31 +1,22 @@
 """`observability.hyperpod`: the workspace, the add-on that writes to it, its role, and a closed network's endpoint."""
 
 import json
-from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from config import Environment, load
+from config import load
 from config.estimates.costs import estimate, unpriced
-from config.model import Grafana, HyperPodObservability, Observability
 from ops.review.assembly import Assembly as ReviewedAssembly
 from ops.review.cost import bill
-from tests.support.checkov import check, places
-from tests.synth.support.synthesis import Assemblies, Assembly, Template, synthesise
-
-GRAFANA = Grafana(public_access_cidrs=(IPv4Network("203.0.113.0/24"),))
-
-
-def watched(name: str, grafana: Grafana | None = GRAFANA) -> Environment:
-    watched = Observability(hyperpod=HyperPodObservability(grafana=grafana))
-    return load(name).model_copy(update={"observability": watched})
+from tests.synth.support.synthesis import Assemblies, Assembly, Template
+from tests.synth.support.variants import GRAFANA, OBSERVED, observed
 
 
 @pytest.fixture(scope="module")
-def closed(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
-    return synthesise(watched("closed"), tmp_path_factory.mktemp("observed"), validated=True)
+def closed(assembly: Assemblies) -> Assembly:
+    return assembly(OBSERVED)
 
 
 @pytest.fixture(scope="module")
@@ -120,24 +111,16 @@ def test_a_closed_network_gets_the_endpoint_and_only_then(closed: Assembly, asse
     assert policy["Condition"] == {"StringEquals": {"aws:PrincipalAccount": "111122223333"}}
 
 
-def test_no_rule_of_cdk_nag_or_checkov_finds_anything_unexplained(closed: Assembly, tmp_path: Path) -> None:
-    report = json.loads((closed.directory / "validation-report.json").read_text())
-    assert [plugin for plugin in report["pluginReports"] if plugin.get("violations")] == []
-    (tmp_path / "ray").mkdir()
-    (tmp_path / "ray" / "ray.json").write_text(json.dumps(closed.templates["ray"].body))
-    assert sorted(places(check(tmp_path, "cloudformation")["failed_checks"], "ray")) == []
-
-
 def test_check_and_review_name_what_has_no_standing_price(closed: Assembly) -> None:
     samples, people = "samples in the Prometheus workspace", "more people who sign in to Grafana"
-    assert {samples, people} <= set(unpriced(watched("closed")))
-    assert people not in unpriced(watched("closed", grafana=None))
+    assert {samples, people} <= set(unpriced(observed("closed")))
+    assert people not in unpriced(observed("closed", grafana=None))
     assert samples not in unpriced(load("closed"))
     assert {samples, people} <= set(bill(ReviewedAssembly(Path(closed.directory))).unpriced)
 
 
 def test_check_and_review_count_the_editor_that_a_grafana_workspace_always_costs(closed: Assembly) -> None:
-    with_grafana, without = (estimate(watched("closed", grafana)) for grafana in (GRAFANA, None))
+    with_grafana, without = (estimate(observed("closed", grafana)) for grafana in (GRAFANA, None))
     [line] = [each for each in with_grafana if each not in without]
     assert line.what == "Grafana workspace: 1 editor"
     assert line.usd_per_hour == pytest.approx(9 / 730)
