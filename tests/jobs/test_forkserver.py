@@ -15,7 +15,8 @@ SCRIPT = """
 import atexit, os, sys, threading
 print(sys.argv[1:], os.environ.get("GIVEN"), os.environ.get("NOT_GIVEN"), __name__, sys.path[0])
 atexit.register(print, "at its end")
-threading.Thread(target=sys.stdout.write, args=["of a thread\\n"]).start()
+# Only after the main thread, whose traceback it must not interrupt.
+threading.Thread(target=lambda: (threading.main_thread().join(), print("of a thread"))).start()
 """
 
 
