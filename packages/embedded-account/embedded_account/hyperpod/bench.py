@@ -24,7 +24,7 @@ import botocore.session
 from botocore.loaders import Loader
 from moto import mock_aws
 
-from embedded_account import moto_methods, moto_state
+from embedded_account import moto_internals
 from embedded_account.background import Background
 from embedded_account.hyperpod.api.operations import HyperPodApi, serving
 from embedded_account.hyperpod.eks import EksCluster, KubernetesUnavailableError
@@ -38,7 +38,7 @@ from embedded_account.machine import isolation
 
 ACCOUNT_ID: Final = "111122223333"
 REGION: Final = "us-west-2"
-moto_methods.install()
+moto_internals.look_methods_up()
 _MOTO_SETTINGS: Final = {
     "MOTO_ACCOUNT_ID": ACCOUNT_ID,
     "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",  # loading moto's thousand images would take most of the set-up time
@@ -267,14 +267,14 @@ class HyperPodBench:
 
     def _furnish(self) -> None:
         """Create the prerequisites; all benches of a process after the first one get a copy of its prerequisites."""
-        if not moto_state.is_empty():  # inside another mock of moto
+        if not moto_internals.is_empty():  # inside another mock of moto
             made = self._create()
         elif not _first:
             made = self._create()
-            _first.append((made, moto_state.saved()))
+            _first.append((made, moto_internals.saved()))
         else:
             [(made, state)] = _first
-            moto_state.restore(state)
+            moto_internals.restore(state)
         self.vpc_id, self.subnet_id, self.security_group_id, self.execution_role = made
         self.add_eks_cluster("eks")
 

@@ -3,7 +3,7 @@
 import pytest
 from botocore.exceptions import ClientError
 
-from embedded_account import moto_state
+from embedded_account import moto_internals
 from embedded_account.hyperpod.bench import HyperPodBench
 
 SCRIPT = {"Bucket": "sagemaker-scripts", "Key": "eks/on_create.sh"}
@@ -32,5 +32,5 @@ def test_what_one_bench_changes_and_adds_is_not_in_the_next() -> None:
 
 def test_nothing_is_left_after_a_bench() -> None:
     with HyperPodBench():
-        assert not moto_state.is_empty()
-    assert moto_state.is_empty()
+        assert not moto_internals.is_empty()
+    assert moto_internals.is_empty()
