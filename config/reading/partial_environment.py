@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Collection
+from functools import cache
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel, TypeAdapter
-from pydantic.fields import FieldInfo
 
 from config.findings import Place
 from config.model import Environment
@@ -29,7 +29,7 @@ def _part(model: type[BaseModel], value: Any, here: Place, refused: Collection[P
     known, unknown = {}, []
     for name, field in model.model_fields.items():
         if name in values:
-            typed = _typed(field, values[name], (*here, name), refused)
+            typed = _typed(model, name, values[name], (*here, name), refused)
             if typed is _UNKNOWN:
                 unknown.append(name)
             else:
@@ -43,17 +43,22 @@ def _part(model: type[BaseModel], value: Any, here: Place, refused: Collection[P
     return part
 
 
-def _typed(field: FieldInfo, value: Any, here: Place, refused: Collection[Place]) -> Any:
+def _typed(of: type[BaseModel], name: str, value: Any, here: Place, refused: Collection[Place]) -> Any:
     if not any(place[: len(here)] == here for place in refused):
-        adapter: TypeAdapter[Any] = TypeAdapter(field.annotation)  # type: ignore[arg-type]  # None in no declared field
-        return adapter.validate_json(json.dumps(value))
-    model = model_within(field.annotation)
+        return _adapter(of, name).validate_json(json.dumps(value))
+    model = model_within(of.model_fields[name].annotation)
     # The catalogue's models are taken as a whole: a type that lacks one figure is unknown.
     if model is None or not issubclass(model, Model) or here in refused:
         return _UNKNOWN
     if isinstance(value, list):
         return tuple(_part(model, item, (*here, n), refused) for n, item in enumerate(value))
     return _part(model, value, here, refused)
+
+
+@cache
+def _adapter(model: type[BaseModel], name: str) -> TypeAdapter[Any]:
+    """Return the adapter of a field; building it takes longer than reading a value."""
+    return TypeAdapter(model.model_fields[name].annotation)  # type: ignore[arg-type]  # None in no declared field
 
 
 def model_within(annotation: Any) -> type[BaseModel] | None:
