@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -29,16 +29,6 @@ _TOKEN_SECONDS: Final = 60
 _ONLY_METADATA: Final = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
 
 
-@dataclass(frozen=True)
-class Clients:
-    """The APIs of one environment."""
-
-    sagemaker: Any
-    ecr: Any
-    s3: Any
-    kubernetes: kubernetes.client.ApiClient
-
-
 class Account:
     """The environment's AWS account, used with the caller's own credentials."""
 
@@ -46,7 +36,8 @@ class Account:
         """Raise UnreachableError if there are no credentials or they belong to another account."""
         with in_plain_words():
             self.session = boto3.Session(region_name=environment.region)
-            identity = self.client("sts").get_caller_identity()
+            self.sts = self.client("sts")
+            identity = self.sts.get_caller_identity()
         if identity["Account"] != environment.account:
             raise UnreachableError(
                 f"the AWS credentials belong to account {identity['Account']} ({identity['Arn']}), but environment "
@@ -58,6 +49,29 @@ class Account:
         # boto3's typed overloads accept literal service names only.
         untyped: Any = self.session
         return untyped.client(service, region_name=region, config=_AWS)
+
+
+@dataclass(frozen=True)
+class Clients:
+    """The APIs of one environment; those of AWS are created on first use: SageMaker's takes half a second."""
+
+    account: Account
+    kubernetes: kubernetes.client.ApiClient
+
+    @cached_property
+    def sagemaker(self) -> Any:
+        """Return the client of SageMaker."""
+        return self.account.client("sagemaker")
+
+    @cached_property
+    def ecr(self) -> Any:
+        """Return the client of ECR."""
+        return self.account.client("ecr")
+
+    @cached_property
+    def s3(self) -> Any:
+        """Return the client of S3."""
+        return self.account.client("s3")
 
 
 def described_cluster(environment: Environment, account: Account) -> Mapping[str, Any]:
@@ -85,13 +99,13 @@ def connect(environment: Environment, account: Account | None = None) -> Iterato
         authority.write(base64.b64decode(cluster["certificateAuthority"]["data"]))
         authority.flush()
         configuration = kubernetes.client.Configuration(host=cluster["endpoint"], ssl_ca_cert=authority.name, retries=1)
-        sign = partial(_token, account.session, account.client("sts"), cluster["name"])
+        sign = partial(_token, account.session, account.sts, cluster["name"])
         # The client calls its refresh hook only if a first token is set. A token lives for minutes and a wait takes
         # hours, so each request signs a new one.
         configuration.api_key["authorization"] = sign()
         configuration.refresh_api_key_hook = lambda settings: settings.api_key.update(authorization=sign())
         with kubernetes.client.ApiClient(configuration) as api:
-            yield Clients(account.client("sagemaker"), account.client("ecr"), account.client("s3"), api)
+            yield Clients(account, api)
 
 
 def metadata(list_objects: Callable[..., Any]) -> list[Mapping[str, Any]]:
