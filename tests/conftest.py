@@ -39,11 +39,9 @@ if not JOBS:
 LONGEST: Final[tuple[str, ...]] = (
     "tests/synth/test_corpus.py",
     "tests/synth/test_every_key.py",
+    "tests/unit/controllers/test_job_supervisor.py",
     "tests/synth/test_nag.py",
     "tests/synth/test_cfn_lint.py",
-    "tests/unit/controllers/test_job_supervisor.py",
-    "tests/unit/controllers/test_rayjob_submitter.py",
-    "tests/unit/repository/test_locks.py",
     "tests/unit/repository/test_mutants.py",
     "tests/unit/slurm_scripts/test_on_create.py",
     "tests/synth/test_review.py",
@@ -84,12 +82,20 @@ VALIDATING: Final = frozenset(
     {"tests/synth/test_company_rules.py", "tests/synth/test_nag.py"}
     | {f"tests/synth/stacks/test_{name}.py" for name in ("delivery", "file_systems", "slurm", "tracking_server")}
 )
+# Files that wait most of their time, for pauses, processes or the network: one worker runs them all, so that its share
+# of the cores is always the others'.
+WAITING: Final = frozenset(
+    {"tests/charts/observability/test_alertmanager.py", "tests/charts/observability/test_queries.py"}
+    | {f"tests/unit/controllers/test_{name}.py" for name in ("job_supervisor", "rayjob_submitter", "reaper")}
+    | {f"tests/unit/rehearsal/test_{name}.py" for name in ("ops_destroy", "runs")}
+    | {f"tests/unit/repository/test_{name}.py" for name in ("ci_run", "locks")}
+)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Return a scheduler that gives each worker whole files, and those that share something expensive to one."""
-    return scheduling.by_file(config, log, WITH_OPERATOR, WITHOUT_OPERATOR, VALIDATING)
+    """Return a scheduler that gives each worker whole files, and those of a group to one."""
+    return scheduling.by_file(config, log, WITH_OPERATOR, WITHOUT_OPERATOR, VALIDATING, WAITING)
 
 
 @pytest.hookimpl(trylast=True)

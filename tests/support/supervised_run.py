@@ -17,8 +17,9 @@ ROOT = Path(__file__).resolve().parents[2]
 STATE = "ray-on-hyperpod/state"
 HURRIED = """
 import sys
-from controllers import job_decision, job_supervisor, run_objects, supervision
-supervision._LOOK = run_objects._RENEW = job_decision._FIRST_DELAY = 0.2
+from controllers import job_decision, job_supervisor, lease, run_objects, supervision
+run_objects._RENEW = 0.2
+supervision._LOOK = job_decision._FIRST_DELAY = lease._POLL = 0.05
 run_objects._PASSED_OVER = {passes_over}
 sys.exit(job_supervisor.main())
 """
