@@ -22,7 +22,7 @@ from .precedence import Precedence, created_by, requests_tag
 from .properties import create_request
 from .request import Request
 from .service import HyperPod
-from .update import ClusterUpdate, gone, no_owner, wanted_tags
+from .update import ClusterUpdate, gone, no_owner, replaced, wanted_tags
 
 CONSISTENCY_SECONDS = 300
 """How long DescribeCluster may fail to find a cluster after CreateCluster was accepted."""
@@ -98,12 +98,13 @@ class ClusterHandler:
         # and the update that a rollback reverts may be too new to be visible.
         unsettled = not change.in_service or self._precedence.goes_back()
         deferred = bool(busy) or (missing is None and unsettled)
-        return {"PhysicalResourceId": self._request.physical_id, "UpdateDeferred": deferred} | self._precedence.answer
+        told = {"UpdateDeferred": deferred, "UpdatedArn": change.arn}
+        return {"PhysicalResourceId": self._request.physical_id} | told | self._precedence.answer
 
     def is_updated(self) -> Answer:
         """Return whether the cluster is InService and as desired.
 
-        Raises RefusedRequestError when the service reverted the update.
+        Raises RefusedRequestError when the service reverted the update, or the updated cluster is gone.
         """
         cluster = self._existing()
         if cluster["ClusterStatus"] == "RollingBack":
@@ -121,6 +122,8 @@ class ClusterHandler:
             return answer
         if self._request.deferred:
             return self._sent(missing, change)
+        if self._request.updated_arn not in ("", cluster["ClusterArn"]):
+            raise replaced(self._request)
         if age > CONSISTENCY_SECONDS:
             raise RefusedRequestError(why(self._hyperpod, cluster, "accepted the update but did not keep it"))
         return _waiting("it does not show the update yet")

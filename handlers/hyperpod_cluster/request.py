@@ -21,9 +21,10 @@ class Request:
     `id` is CloudFormation's, the same in every delivery. `properties` and `old_properties` hold fields of
     CreateCluster; `confirmed` holds the group names in the template's CONFIRMED property.
 
-    `on_event` returns the other four, and the framework passes them to `is_complete`: `accepted_at` is when `on_event`
+    `on_event` returns the other five, and the framework passes them to `is_complete`: `accepted_at` is when `on_event`
     ended (seconds since the epoch); `deferred` says that an update may still have to be sent; `goes_back` says whether
-    the stack is rolled back (None: not asked yet); `newest_before` is the request that was the newest before this one.
+    the stack is rolled back (None: not asked yet); `newest_before` is the request that was the newest before this one;
+    `updated_arn` is the cluster that an update was about ("" from an older version of this code).
     """
 
     type: str
@@ -38,6 +39,7 @@ class Request:
     deferred: bool = False
     goes_back: bool | None = None
     newest_before: str = ""
+    updated_arn: str = ""
 
     @classmethod
     def from_event(cls, event: Mapping[str, Any]) -> Self:
@@ -55,6 +57,7 @@ class Request:
             deferred=event.get("UpdateDeferred", False),
             goes_back=event.get("GoesBack"),
             newest_before=event.get("NewestBefore", ""),
+            updated_arn=event.get("UpdatedArn", ""),
         )
 
 

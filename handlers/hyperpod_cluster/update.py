@@ -24,7 +24,7 @@ class ClusterUpdate:
         self._hyperpod = hyperpod
         self._precedence = precedence
         self._name: str = cluster["ClusterName"]
-        self._arn: str = cluster["ClusterArn"]
+        self.arn: str = cluster["ClusterArn"]
 
     @property
     def in_service(self) -> bool:
@@ -33,7 +33,7 @@ class ClusterUpdate:
 
     def own_tags(self) -> dict[str, str]:
         """Return the cluster's tags; raise RefusedRequestError if it is gone or belongs to another resource."""
-        tags = self._hyperpod.tags(self._arn)
+        tags = self._hyperpod.tags(self.arn)
         if tags is None:
             raise gone(self._request)
         owner = Owner.named_by(tags)
@@ -54,7 +54,7 @@ class ClusterUpdate:
             # that will read it has not begun yet.
             raise self._precedence.superseded("its stack is rolled back")
         noted = {} if goes_back else self._note(added_groups(tags))
-        self._precedence.register(self._arn, tags, noted)
+        self._precedence.register(self.arn, tags, noted)
 
     def _note(self, noted: set[str]) -> dict[str, str]:
         """Return the tag for the groups that a rollback may remove: those that this and earlier updates added.
@@ -71,10 +71,10 @@ class ClusterUpdate:
         """Remove the note of added groups after a rollback: a later group of that name is not the update's."""
         if not self._precedence.goes_back():
             return
-        tags = self._hyperpod.tags(self._arn) or {}
+        tags = self._hyperpod.tags(self.arn) or {}
         if ADDED_TAG in tags:
             self._precedence.verify(tags)
-            self._hyperpod.remove_tags(self._arn, [ADDED_TAG])
+            self._hyperpod.remove_tags(self.arn, [ADDED_TAG])
 
     def missing(self) -> Fields | None:
         """Return the UpdateCluster request that the cluster still needs; None if it is as desired."""
@@ -114,9 +114,9 @@ class ClusterUpdate:
         before = {tag["Key"] for tag in given if "Key" in tag} if isinstance(given, list) else set()
         wanted = wanted_tags(desired, self._request)
         if any(live.get(key) != value for key, value in wanted.items()):
-            self._hyperpod.add_tags(self._arn, wanted)
+            self._hyperpod.add_tags(self.arn, wanted)
         if removed := sorted(before & live.keys() - wanted.keys()):
-            self._hyperpod.remove_tags(self._arn, removed)
+            self._hyperpod.remove_tags(self.arn, removed)
 
     def _removable(self, desired: Fields) -> set[str]:
         """Return the live, undesired groups that may be removed with their nodes.
@@ -130,7 +130,7 @@ class ClusterUpdate:
         if not unconfirmed:
             return surplus
         if self._precedence.goes_back():
-            return surplus & (self._request.confirmed | added_groups(self._hyperpod.tags(self._arn) or {}))
+            return surplus & (self._request.confirmed | added_groups(self._hyperpod.tags(self.arn) or {}))
         names = ", ".join(sorted(unconfirmed))
         raise RefusedRequestError(
             f"Instance group {names} of HyperPod cluster {self._name} would be removed with its nodes: "
@@ -170,6 +170,14 @@ def gone(request: Request) -> RefusedRequestError:
     return RefusedRequestError(
         f"HyperPod cluster {request.physical_id} does not exist any more: "
         "destroy this stack and what depends on it, then deploy again"
+    )
+
+
+def replaced(request: Request) -> RefusedRequestError:
+    """Return the error for an update whose cluster was deleted, and whose name another cluster has now."""
+    return RefusedRequestError(
+        f"HyperPod cluster {request.physical_id} is gone: it was deleted after it had accepted the update, and another "
+        "one has its name now. Deploy again if that one is yours; otherwise destroy this stack and what depends on it"
     )
 
 

@@ -183,6 +183,19 @@ def cluster_that_goes_and_is_created_again_while_a_group_is_added(state: Sequenc
     state.update_in_a_chain(chain=[deploying("new group", mishaps=mishaps)], mishaps=[])
 
 
+def cluster_that_goes_and_is_created_again_once_its_update_was_accepted(state: Sequences) -> None:
+    state.start(state="running")
+    # UpdateCluster is the seventh call. Before the next one the cluster disappears, and the Create comes again.
+    mishaps = [*after(steps.GOES, position=7), *after(steps.OLDER, *CHANGES, position=1)]
+    state.update_stack(how=deploying("more workers", mishaps=mishaps))
+
+
+def cluster_that_goes_and_is_created_again_while_its_update_is_looked_at(state: Sequences) -> None:
+    state.start(state="running")
+    mishaps = [*before(steps.GOES, *CHANGES, position=1), *before(steps.OLDER, *CHANGES, position=1)]
+    state.update_stack(how=deploying("bigger disks", mishaps=mishaps))
+
+
 REGRESSIONS: Final[tuple[Sequence, ...]] = (
     older_update_during_a_newer_one,
     creation_given_up_while_its_role_is_unknown,
@@ -208,4 +221,6 @@ REGRESSIONS: Final[tuple[Sequence, ...]] = (
     update_delivered_again_as_its_rollback_begins,
     template_of_a_chain_that_leaves_out_what_the_one_before_it_gave,
     cluster_that_goes_and_is_created_again_while_a_group_is_added,
+    cluster_that_goes_and_is_created_again_once_its_update_was_accepted,
+    cluster_that_goes_and_is_created_again_while_its_update_is_looked_at,
 )
