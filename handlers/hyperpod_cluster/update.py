@@ -1,5 +1,6 @@
 """Update a live cluster: find what is missing, decide whether it may be sent now, and keep the tags."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -108,14 +109,16 @@ class ClusterUpdate:
         return ""
 
     def apply_tags(self, live: dict[str, str]) -> None:
-        """Add the wanted tags to the cluster, and remove the tags that were given before and no longer are."""
-        desired = create_request(self._request.properties, self._hyperpod.model)
-        given = self._request.old_properties.get("Tags")
-        before = {tag["Key"] for tag in given if "Key" in tag} if isinstance(given, list) else set()
-        wanted = wanted_tags(desired, self._request)
-        if any(live.get(key) != value for key, value in wanted.items()):
+        """Add the wanted tags to the cluster, and remove the tags that were given before and no longer are.
+
+        Tags that the request changes are written whatever `live` shows: ListTags may lag behind an earlier update.
+        """
+        wanted = wanted_tags(create_request(self._request.properties, self._hyperpod.model), self._request)
+        before = _given_tags(self._request.old_properties)
+        changed = self._request.type == "Update" and before | Owner.of(self._request).tags != wanted
+        if changed or any(live.get(key) != value for key, value in wanted.items()):
             self._hyperpod.add_tags(self.arn, wanted)
-        if removed := sorted(before & live.keys() - wanted.keys()):
+        if removed := sorted(before.keys() - wanted.keys()):
             self._hyperpod.remove_tags(self.arn, removed)
 
     def _removable(self, desired: Fields) -> set[str]:
@@ -163,6 +166,13 @@ class ClusterUpdate:
 def wanted_tags(desired: Fields, request: Request) -> dict[str, str]:
     """Return the tags that the cluster must have; the owner's tags override those of the template."""
     return {tag["Key"]: tag["Value"] for tag in desired.get("Tags", [])} | Owner.of(request).tags
+
+
+def _given_tags(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tags in a template's properties; those of an older version can have any shape."""
+    tags = properties.get("Tags")
+    known = [tag for tag in tags if isinstance(tag, Mapping)] if isinstance(tags, list) else []
+    return {tag["Key"]: tag.get("Value") for tag in known if isinstance(tag.get("Key"), str)}
 
 
 def gone(request: Request) -> RefusedRequestError:

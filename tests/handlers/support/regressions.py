@@ -196,6 +196,13 @@ def cluster_that_goes_and_is_created_again_while_its_update_is_looked_at(state: 
     state.update_stack(how=deploying("bigger disks", mishaps=mishaps))
 
 
+def tags_taken_back_while_reads_lag(state: Sequences) -> None:
+    state.start(state="running")
+    # CloudFormation deploys the third template while ListTags still shows the tags before the second.
+    state.let_something_happen(what=steps.LAG, which=0)
+    state.update_in_a_chain(chain=[deploying(), deploying("other tags"), deploying("labels")], mishaps=[])
+
+
 REGRESSIONS: Final[tuple[Sequence, ...]] = (
     older_update_during_a_newer_one,
     creation_given_up_while_its_role_is_unknown,
@@ -223,4 +230,5 @@ REGRESSIONS: Final[tuple[Sequence, ...]] = (
     cluster_that_goes_and_is_created_again_while_a_group_is_added,
     cluster_that_goes_and_is_created_again_once_its_update_was_accepted,
     cluster_that_goes_and_is_created_again_while_its_update_is_looked_at,
+    tags_taken_back_while_reads_lag,
 )
