@@ -21,10 +21,15 @@ def justified(judge: "Judge", event: Event, reason: str) -> bool:
 
 def others(judge: "Judge", event: Event) -> bool:
     """Return whether the request's cluster name belongs, or belonged a moment ago, to somebody else's cluster."""
-    name = event.get("PhysicalResourceId", event["ResourceProperties"].get("ClusterName"))
+    name = _cluster(event)
     if name in judge.deeds.went and name not in judge.clusters:
         return True
     return name in judge.clusters and name not in judge.owned_by(event["StackId"], event["LogicalResourceId"])
+
+
+def _cluster(event: Event) -> str:
+    """Return the name of the request's cluster; a Create has no physical id yet."""
+    return str(event.get("PhysicalResourceId", event["ResourceProperties"].get("ClusterName")))
 
 
 def _all_or_nothing(event: Event) -> bool:
@@ -39,7 +44,7 @@ def _differs(properties: Properties, old: Properties, key: str) -> bool:
 
 def _surplus(judge: "Judge", event: Event, names: str) -> bool:
     confirmed = event["ResourceProperties"].get("ConfirmGroupRemoval", [])
-    cluster = judge.clusters.get(event["PhysicalResourceId"])
+    cluster = judge.clusters.get(_cluster(event))
     if cluster is None:
         return judge.deeds.removed_by_hand
     # A rollback removes only the groups that the failed update added, and must not fail because of others.
