@@ -22,7 +22,8 @@ def explain(made: cdk8s.ApiObject, reasons: Mapping[str, str]) -> None:
 
     Raises ValueError if a reason contains "=", which checkov cannot read.
     """
+    metadata = made.metadata
     for number, (policy, reason) in enumerate(reasons.items(), start=1):
         if "=" in reason:
             raise ValueError(f"{policy}: checkov takes no '=' in a reason: {reason}")
-        made.metadata.add_annotation(f"checkov.io/skip{number}", f"{policy}={reason}")
+        metadata.add_annotation(f"checkov.io/skip{number}", f"{policy}={reason}")

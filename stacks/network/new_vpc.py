@@ -6,9 +6,9 @@ supports names only (and looks them up), so this VPC consists of CloudFormation 
 
 from collections.abc import Sequence
 from ipaddress import IPv4Network
-from typing import Final
+from typing import Final, NamedTuple
 
-from aws_cdk import Tags
+from aws_cdk import CfnTag
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
@@ -17,6 +17,14 @@ from stacks.network.endpoints import VpcEndpoints
 from stacks.network.vpc import Vpc
 
 ANYWHERE: Final = "0.0.0.0/0"
+
+
+class _Subnet(NamedTuple):
+    """A subnet. What Node would be asked for more than once is here."""
+
+    name: str
+    id: str
+    resource: ec2.CfnSubnet
 
 
 class NewVpc(Vpc):
@@ -40,11 +48,15 @@ class NewVpc(Vpc):
     ) -> None:
         super().__init__(scope, id)
         self._for_eks = for_eks
-        resource = ec2.CfnVPC(
-            self, "Resource", cidr_block=str(network.vpc_cidr), enable_dns_hostnames=True, enable_dns_support=True
-        )
         self._path = self.node.path
-        Tags.of(resource).add("Name", self._path)
+        resource = ec2.CfnVPC(
+            self,
+            "Resource",
+            cidr_block=str(network.vpc_cidr),
+            enable_dns_hostnames=True,
+            enable_dns_support=True,
+            tags=self._named(),
+        )
         self._vpc_id = resource.attr_vpc_id
         self._network = network
 
@@ -65,7 +77,7 @@ class NewVpc(Vpc):
             "Vpc",
             vpc_id=self._vpc_id,
             vpc_cidr_block=str(network.vpc_cidr),
-            availability_zones=[subnet.attr_availability_zone for subnet in nodes],
+            availability_zones=[subnet.resource.attr_availability_zone for subnet in nodes],
         )
         self.node_subnets = list(map(self._private, nodes, private_routes))
         self.control_plane_subnets = [
@@ -82,8 +94,9 @@ class NewVpc(Vpc):
                 further=further_endpoints,
             )
 
-    def _subnet(self, name: str, block: IPv4Network, zone_id: str, *, role: str | None) -> ec2.CfnSubnet:
+    def _subnet(self, name: str, block: IPv4Network, zone_id: str, *, role: str | None) -> _Subnet:
         """Return a subnet; `role` tells EKS's controllers, by a tag, which load balancers may be placed in it."""
+        balancers = {f"kubernetes.io/role/{role}": "1"} if role and self._for_eks else {}
         subnet = ec2.CfnSubnet(
             self,
             name,
@@ -91,13 +104,11 @@ class NewVpc(Vpc):
             cidr_block=str(block),
             availability_zone_id=zone_id,
             map_public_ip_on_launch=False,
+            tags=[*self._named(name), *(CfnTag(key=key, value=value) for key, value in balancers.items())],
         )
-        Tags.of(subnet).add("Name", f"{self._path}/{name}")
-        if role and self._for_eks:
-            Tags.of(subnet).add(f"kubernetes.io/role/{role}", "1")
-        return subnet
+        return _Subnet(name, subnet.attr_subnet_id, subnet)
 
-    def _route_to_internet(self, public: list[ec2.CfnSubnet]) -> ec2.CfnRoute:
+    def _route_to_internet(self, public: list[_Subnet]) -> ec2.CfnRoute:
         gateway = ec2.CfnInternetGateway(self, "InternetGateway")
         attachment = ec2.CfnVPCGatewayAttachment(
             self,
@@ -109,7 +120,7 @@ class NewVpc(Vpc):
         default = ec2.CfnRoute(
             self,
             "PublicDefaultRoute",
-            route_table_id=routes.attr_route_table_id,
+            route_table_id=routes,
             destination_cidr_block=ANYWHERE,
             gateway_id=gateway.attr_internet_gateway_id,
         )
@@ -128,8 +139,8 @@ class NewVpc(Vpc):
         placed = public if self._network.nat_gateways == "one-per-zone" else public[:1]
         return [self._nat_gateway(n, subnet, internet) for n, subnet in enumerate(placed)]
 
-    def _private_route_tables(self, gateways: list[ec2.CfnNatGateway]) -> list[ec2.CfnRouteTable]:
-        """Return one route table per zone for any number of NAT gateways, so that adding gateways moves no subnet."""
+    def _private_route_tables(self, gateways: list[ec2.CfnNatGateway]) -> list[str]:
+        """Return the ids of route tables: one per zone, so that adding NAT gateways moves no subnet."""
         tables = []
         for n in range(len(self._network.zones)):
             table = self._route_table(f"PrivateRoutes{n}")
@@ -137,24 +148,27 @@ class NewVpc(Vpc):
                 ec2.CfnRoute(
                     self,
                     f"PrivateDefaultRoute{n}",
-                    route_table_id=table.attr_route_table_id,
+                    route_table_id=table,
                     destination_cidr_block=ANYWHERE,
                     nat_gateway_id=gateways[n % len(gateways)].attr_nat_gateway_id,
                 )
             tables.append(table)
         return tables
 
-    def _nat_gateway(self, n: int, subnet: ec2.CfnSubnet, internet: ec2.CfnRoute) -> ec2.CfnNatGateway:
+    def _nat_gateway(self, n: int, subnet: _Subnet, internet: ec2.CfnRoute) -> ec2.CfnNatGateway:
         address = ec2.CfnEIP(self, f"NatAddress{n}", domain="vpc")
         gateway = ec2.CfnNatGateway(
-            self, f"NatGateway{n}", subnet_id=subnet.attr_subnet_id, allocation_id=address.attr_allocation_id
+            self,
+            f"NatGateway{n}",
+            subnet_id=subnet.id,
+            allocation_id=address.attr_allocation_id,
+            tags=self._named(f"NatGateway{n}"),
         )
         # Without this dependency the internet gateway may be deleted while the NAT gateway still has a public address.
         gateway.add_resource_dependency(internet)
-        Tags.of(gateway).add("Name", f"{self._path}/NatGateway{n}")
         return gateway
 
-    def _gateway_endpoints(self, region: str, tables: list[ec2.CfnRouteTable]) -> None:
+    def _gateway_endpoints(self, region: str, tables: list[str]) -> None:
         """Add endpoints of S3 (lifecycle scripts, image layers, data) and DynamoDB: NAT gateways charge per byte."""
         for service in ("s3", "dynamodb"):
             ec2.CfnVPCEndpoint(
@@ -163,28 +177,26 @@ class NewVpc(Vpc):
                 vpc_id=self._vpc_id,
                 service_name=f"com.amazonaws.{region}.{service}",
                 vpc_endpoint_type="Gateway",
-                route_table_ids=[table.attr_route_table_id for table in tables],
+                route_table_ids=tables,
             )
 
-    def _route_table(self, name: str) -> ec2.CfnRouteTable:
-        table = ec2.CfnRouteTable(self, name, vpc_id=self._vpc_id)
-        Tags.of(table).add("Name", f"{self._path}/{name}")
-        return table
+    def _route_table(self, name: str) -> str:
+        """Create a route table; return its id."""
+        return ec2.CfnRouteTable(self, name, vpc_id=self._vpc_id, tags=self._named(name)).attr_route_table_id
 
-    def _associate(self, subnet: ec2.CfnSubnet, table: ec2.CfnRouteTable) -> None:
-        ec2.CfnSubnetRouteTableAssociation(
-            self,
-            f"{subnet.node.id}RouteTable",
-            subnet_id=subnet.attr_subnet_id,
-            route_table_id=table.attr_route_table_id,
-        )
+    def _named(self, *name: str) -> list[CfnTag]:
+        """Return the tag by which the console names a part of the VPC."""
+        return [CfnTag(key="Name", value="/".join((self._path, *name)))]
 
-    def _private(self, subnet: ec2.CfnSubnet, table: ec2.CfnRouteTable) -> ec2.ISubnet:
+    def _associate(self, subnet: _Subnet, table: str) -> None:
+        ec2.CfnSubnetRouteTableAssociation(self, f"{subnet.name}RouteTable", subnet_id=subnet.id, route_table_id=table)
+
+    def _private(self, subnet: _Subnet, table: str) -> ec2.ISubnet:
         self._associate(subnet, table)
         return ec2.Subnet.from_subnet_attributes(
             self,
-            f"{subnet.node.id}Subnet",
-            subnet_id=subnet.attr_subnet_id,
-            availability_zone=subnet.attr_availability_zone,
-            route_table_id=table.attr_route_table_id,
+            f"{subnet.name}Subnet",
+            subnet_id=subnet.id,
+            availability_zone=subnet.resource.attr_availability_zone,
+            route_table_id=table,
         )

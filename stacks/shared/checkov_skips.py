@@ -4,7 +4,7 @@
 violation. Exceptions from cdk-nag's rules are in `nag_suppressions.py`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
 from aws_cdk import CfnResource
@@ -29,14 +29,17 @@ _LOG_GROUP: Final = {
 
 
 def explain(resource: IConstruct, reasons: Mapping[str, str]) -> None:
-    """Record in a resource's metadata the policies that it does not meet, by id, with the reasons.
+    """Record in a resource's metadata the policies that it does not meet, by id, with the reasons; once for each.
 
     `resource` is a CfnResource, or a construct whose default child is one.
     """
     element = resource if isinstance(resource, CfnResource) else cast(CfnResource, resource.node.default_child)
-    known = element.get_metadata(_KEY) or {"skip": []}
+    _record(element, reasons, [])
+
+
+def _record(element: CfnResource, reasons: Mapping[str, str], known: Sequence[Mapping[str, str]]) -> None:
     skipped = [{"id": policy, "comment": reason} for policy, reason in reasons.items()]
-    element.add_metadata(_KEY, {"skip": [*known["skip"], *skipped]})
+    element.add_metadata(_KEY, {"skip": [*known, *skipped]})
 
 
 def explain_variables(scope: IConstruct) -> None:
@@ -56,6 +59,8 @@ def explain_departures(scope: IConstruct, *, key_of_logs: bool) -> None:
     """
     for function in resources_of_type(scope, lambda_.CfnFunction.CFN_RESOURCE_TYPE_NAME):
         # CDK's older custom resources declare a plain CfnResource, always without a VPC.
-        explain(function, _FUNCTION if getattr(function, "vpc_config", None) else _FUNCTION | _OUTSIDE_A_VPC)
+        reasons = _FUNCTION if getattr(function, "vpc_config", None) else _FUNCTION | _OUTSIDE_A_VPC
+        known = function.get_metadata(_KEY) or {"skip": []}
+        _record(function, reasons, known["skip"])
     for log_group in () if key_of_logs else resources_of_type(scope, logs.CfnLogGroup.CFN_RESOURCE_TYPE_NAME):
         explain(log_group, _LOG_GROUP)
