@@ -30,13 +30,8 @@ USUAL_OF_SLURM: dict[str, Any] = {**USUAL, "examples": 40}
 """Fewer, because the handler hardly knows the orchestrator: only what the simulator does with a new cluster differs."""
 
 LONG: dict[str, Any] = {"examples": 300, "steps": 8, "phases": [Phase.generate]}
-"""What a long run explores of each of its seeds.
-
-Of other seeds about one in 1,000 sequences still breaks an invariant: seeds 2 and 5 deliver an older request again
-after the cluster is gone. Others chain updates without a rollback, together with lagging reads or with somebody who
-sends the same update by hand.
-"""
-LONG_SEEDS = (1, 3, 4, 6, 7)
+"""What a long run explores of each of its seeds."""
+LONG_SEEDS = (1, 2, 3, 4, 5)
 
 Machine = type[Sequences]
 
