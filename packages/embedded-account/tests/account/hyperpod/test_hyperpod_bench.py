@@ -1,10 +1,11 @@
 """Promises of the bench: each one is a new account, although the process creates its prerequisites once."""
 
+import boto3
 import pytest
 from botocore.exceptions import ClientError
 
 from embedded_account import moto_internals
-from embedded_account.hyperpod.bench import HyperPodBench
+from embedded_account.hyperpod.bench import HyperPodBench, mock_aws_for_boto3
 
 SCRIPT = {"Bucket": "sagemaker-scripts", "Key": "eks/on_create.sh"}
 
@@ -34,3 +35,14 @@ def test_nothing_is_left_after_a_bench() -> None:
     with HyperPodBench():
         assert not moto_internals.is_empty()
     assert moto_internals.is_empty()
+
+
+def test_a_bench_leaves_what_another_mock_of_moto_holds() -> None:
+    with HyperPodBench():
+        pass
+    with mock_aws_for_boto3():
+        theirs = boto3.client("s3", region_name="us-east-1")
+        theirs.create_bucket(Bucket="theirs")
+        with HyperPodBench() as bench:
+            assert bench.client("s3").get_object(**SCRIPT)["Body"].read() == b"#!/bin/bash\n"
+        assert "theirs" in {each["Name"] for each in theirs.list_buckets()["Buckets"]}
