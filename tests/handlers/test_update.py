@@ -631,6 +631,22 @@ def test_cluster_that_goes_while_its_update_looks_at_its_tags_is_told(
     assert response.reason.startswith("HyperPod cluster ml-cluster does not exist any more: destroy this stack")
 
 
+def test_cluster_that_is_made_again_after_it_accepted_the_update_is_told(
+    change: Callable[[Change], Response], cloudformation: CloudFormation, bench: HyperPodBench, sagemaker: Any
+) -> None:
+    def make_again() -> None:
+        gone = bench.hyperpod.world.clusters.pop("ml-cluster")
+        tags = [{"Key": key, "Value": value} for key, value in gone.tag_values.items()]
+        sagemaker.create_cluster(**bench.request(Tags=tags))
+
+    cloudformation.framework.at_pause(1, make_again)
+    response = change(lambda new: new["InstanceGroups"][1].update(InstanceCount=3))
+    told = (
+        "HyperPod cluster ml-cluster is gone: it was deleted after it had accepted the update, and another one has its"
+    )
+    assert response.reason.startswith(told)
+
+
 def test_old_properties_in_another_shape_do_not_disturb(cloudformation: CloudFormation, created: Properties) -> None:
     old = {"ClusterName": "ml-cluster", "Config": '{"groups": []}', "InstanceGroups": [{"Name": "x", "Count": 1}]}
     assert cloudformation.update("ml-cluster", created, old).succeeded
