@@ -331,6 +331,8 @@ class Supervisor:
             return
         state.attempt, state.session = state.attempt + 1, ""
         state.progressed = state.began = state.quiet = False
+        # The next attempt saves again before a move: what this one answered was about its own steps.
+        state.answered = []
         state.stalled = verdict.stalled
         state.uncounted += not verdict.counts
         state.stalled_seconds += verdict.delay

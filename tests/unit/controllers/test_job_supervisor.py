@@ -457,6 +457,22 @@ def test_attempt_that_is_lost_while_it_saves_is_not_waited_for_and_its_successor
     wait_until(lambda: run.state["answered"] == ["w-1"], "its answer")
 
 
+def test_answer_of_an_attempt_that_was_lost_is_not_its_successors(run: Supervised, ray: FakeRay) -> None:
+    """The head was lost after the supervisor had seen the attempt, and before it looked at the save."""
+    run.pod("rayml-worker", "worker", "w-1")
+    run.start()
+    submitted(ray, "train-1").output = RESUMES
+    wait_until(lambda: run.labels == TRAINS, "its label")
+    run.move("rayml-worker")
+    request_to_save(ray)
+    del ray.jobs[ray.submissions[-1]]
+    wait_until(lambda: run.state["answered"] == ["w-1"], "its answer")
+    ray.lose()
+    submitted(ray, "train-2").output = RESUMES
+    request_to_save(ray, "train-2").end("SUCCEEDED", 0)
+    wait_until(lambda: len(run.said("saved before a move")) == 1, "the successor's answer")
+
+
 def test_run_that_waits_for_resources_has_nothing_to_save(run: Supervised, ray: FakeRay) -> None:
     run.pod("rayml-worker", "worker", "w-1")
     run.start()
