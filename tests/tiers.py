@@ -9,11 +9,9 @@ import argparse
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Final
 
 REPOSITORY: Final = Path(__file__).parents[1]
@@ -118,52 +116,15 @@ def choose() -> tuple[Scope, str]:
 
 def run(tiers: Sequence[str], *options: str) -> bool:
     """Run tiers in one pytest run, the package's in one of its own; return whether all tests passed."""
-    print(_title(tiers), flush=True)
-    return subprocess.run(_command(tiers, options), cwd=_directory(tiers), check=False).returncode == 0
-
-
-@contextmanager
-def beside(tiers: Sequence[str], *options: str) -> Iterator[Callable[[], bool]]:
-    """Run tiers in the background.
-
-    Yield a function that waits for their end, prints their output, and returns whether all tests passed.
-    """
-    with TemporaryFile("w+") as output:
-        process = subprocess.Popen(
-            _command(tiers, options), cwd=_directory(tiers), stdout=output, stderr=subprocess.STDOUT
-        )
-
-        def ended() -> bool:
-            passed = process.wait() == 0
-            output.seek(0)
-            print(_title(tiers), output.read(), sep="\n", end="", flush=True)
-            return passed
-
-        try:
-            yield ended
-        finally:
-            # Somebody interrupted the tests in the foreground.
-            process.kill()
-            process.wait()
-
-
-def _folders(tiers: Sequence[str]) -> list[str]:
-    return ["tests"] if PACKAGE in tiers else [f"tests/{tier}" for tier in tiers]
-
-
-def _directory(tiers: Sequence[str]) -> Path:
-    return REPOSITORY / "packages" / PACKAGE if PACKAGE in tiers else REPOSITORY
-
-
-def _title(tiers: Sequence[str]) -> str:
-    return f"\n== {f'packages/{PACKAGE}/tests' if PACKAGE in tiers else ', '.join(_folders(tiers))}"
-
-
-def _command(tiers: Sequence[str], options: Sequence[str]) -> list[str]:
+    package = PACKAGE in tiers
+    folders = ["tests"] if package else [f"tests/{tier}" for tier in tiers]
+    directory = REPOSITORY / "packages" / PACKAGE if package else REPOSITORY
+    print(f"\n== {f'packages/{PACKAGE}/tests' if package else ', '.join(folders)}", flush=True)
     # A third worker uses the cores that idle while tests wait.
-    workers = 3 if PACKAGE in tiers or not WAITING.isdisjoint(tiers) else 2
+    workers = 3 if package or not WAITING.isdisjoint(tiers) else 2
     parallel = ("-n", str(workers), "--dist", "loadfile", "--no-loadscope-reorder")
-    return [sys.executable, "-m", "pytest", "-q", *parallel, *options, *_folders(tiers)]
+    argv = [sys.executable, "-m", "pytest", "-q", *parallel, *options, *folders]
+    return subprocess.run(argv, cwd=directory, check=False).returncode == 0
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -187,15 +148,11 @@ def _run_asked(asked: argparse.Namespace, options: Sequence[str]) -> bool:
         return run([asked.tier], *options)
     scope, reason = (Scope.ALL, "Every test runs.") if asked.all else choose()
     print(reason, flush=True)
-    if scope is Scope.ALL:
-        # The package's tests wait half of their time, as those of the rehearsal do.
-        with beside([PACKAGE], *options) as package:
-            passed = run(PROJECT_TIERS, *options)
-            passed = package() and passed
-    else:
-        passed = run(PROJECT_TIERS if scope is Scope.REHEARSAL else PRODUCT_TIERS, *options)
+    passed = run(PROJECT_TIERS if scope >= Scope.REHEARSAL else PRODUCT_TIERS, *options)
     if scope is Scope.PRODUCT:
         passed = run([REHEARSAL], *options, "-m", "product and not readme and not long") and passed
+    if scope is Scope.ALL:
+        passed = run([PACKAGE], *options) and passed
     print(reason, flush=True)
     return passed
 

@@ -2,16 +2,13 @@
 
 import ast
 import subprocess
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests import tiers
 from tests.conftest import LONGEST, WITH_OPERATOR, WITHOUT_OPERATOR
-from tests.support.waiting import wait_until
 from tests.tiers import APART, PRODUCT, REHEARSED, REPOSITORY, Scope, scope_of
 
 PACKAGES = ("controllers", "handlers", "k8s_charts", "ops", "stacks")
@@ -128,13 +125,13 @@ def test_helpers_that_the_rehearsals_tests_import_count_as_a_change(file: Path) 
 @pytest.mark.parametrize(
     ("words", "scope", "ran"),
     [
-        (["--all"], Scope.NONE, [("embedded-account", "beside"), ("unit charts handlers synth rehearsal", "")]),
+        (["--all"], Scope.NONE, [("unit charts handlers synth rehearsal", ""), ("embedded-account", "")]),
         (["--tier", "synth"], Scope.ALL, [("synth", "")]),
         (["--tier", "embedded-account"], Scope.NONE, [("embedded-account", "")]),
         ([], Scope.NONE, [("unit charts handlers synth", "")]),
         ([], Scope.PRODUCT, [("unit charts handlers synth", ""), ("rehearsal", "product and not readme and not long")]),
         ([], Scope.REHEARSAL, [("unit charts handlers synth rehearsal", "")]),
-        ([], Scope.ALL, [("embedded-account", "beside"), ("unit charts handlers synth rehearsal", "")]),
+        ([], Scope.ALL, [("unit charts handlers synth rehearsal", ""), ("embedded-account", "")]),
     ],
 )
 def test_arguments_and_changes_decide_which_tests_run(
@@ -146,13 +143,8 @@ def test_arguments_and_changes_decide_which_tests_run(
         runs.append((" ".join(folders), options[-1] if options else ""))
         return True
 
-    def beside(folders: Sequence[str], *options: str) -> AbstractContextManager[Callable[[], bool]]:
-        run(folders, *options, "beside")
-        return nullcontext(lambda: True)
-
     monkeypatch.setattr(tiers, "choose", lambda: (scope, "because"))
     monkeypatch.setattr(tiers, "run", run)
-    monkeypatch.setattr(tiers, "beside", beside)
     assert tiers.main(words) == 0
     assert runs == ran
 
@@ -161,37 +153,9 @@ def test_a_failure_of_the_first_tests_sets_the_exit_code(monkeypatch: pytest.Mon
     monkeypatch.setattr(tiers, "choose", lambda: (Scope.PRODUCT, "because"))
     monkeypatch.setattr(tiers, "run", lambda folders, *_: folders == ["rehearsal"])
     assert tiers.main([]) == 1
-
-
-@pytest.mark.parametrize(("project", "package"), [(True, False), (False, True)])
-def test_a_failure_of_the_project_or_of_the_package_sets_the_exit_code(
-    monkeypatch: pytest.MonkeyPatch, *, project: bool, package: bool
-) -> None:
-    monkeypatch.setattr(tiers, "run", lambda *_: project)
-    monkeypatch.setattr(tiers, "beside", lambda *_: nullcontext(lambda: package))
-    assert tiers.main(["--all"]) == 1
-
-
-@pytest.mark.parametrize(("code", "passed"), [(0, True), (1, False)])
-def test_tests_in_the_background_tell_their_output_and_whether_they_passed(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], code: int, passed: bool
-) -> None:
-    program = [sys.executable, "-c", f"print('a test failed'); raise SystemExit({code})"]
-    monkeypatch.setattr(tiers, "_command", lambda *_: program)
-    with tiers.beside([tiers.PACKAGE]) as ended:
-        assert ended() is passed
-    assert capfd.readouterr().out == "\n== packages/embedded-account/tests\na test failed\n"
-
-
-def test_tests_in_the_background_end_with_those_in_the_foreground(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    pid = tmp_path / "pid"
-    monkeypatch.setattr(tiers, "_command", lambda *_: ["bash", "-c", f"echo $$ > {pid}; exec sleep 3600"])
-    with suppress(KeyboardInterrupt), tiers.beside([tiers.PACKAGE]):
-        wait_until(lambda: pid.exists() and pid.read_text(), "the tests in the background")
-        raise KeyboardInterrupt
-    assert not Path("/proc", pid.read_text().strip()).exists()
+    monkeypatch.setattr(tiers, "choose", lambda: (Scope.ALL, "because"))
+    monkeypatch.setattr(tiers, "run", lambda folders, *_: folders == [tiers.PACKAGE])
+    assert tiers.main([]) == 1
 
 
 def test_the_package_is_tested_from_its_own_folder(monkeypatch: pytest.MonkeyPatch) -> None:
