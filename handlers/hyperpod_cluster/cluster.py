@@ -88,7 +88,8 @@ class ClusterHandler:
 
     def update(self) -> Answer:
         """Send one UpdateCluster if the live cluster differs; leave it to `is_updated` while the cluster is busy."""
-        change = self._change(self._existing())
+        cluster = self._existing()
+        change = self._change(cluster)
         tags = change.own_tags()
         change.register(tags)
         missing = change.missing()
@@ -98,7 +99,7 @@ class ClusterHandler:
         # and the update that a rollback reverts may be too new to be visible.
         unsettled = not change.in_service or self._precedence.goes_back()
         deferred = bool(busy) or (missing is None and unsettled)
-        told = {"UpdateDeferred": deferred, "UpdatedArn": change.arn}
+        told = {"UpdateDeferred": deferred, "UpdatedArn": cluster["ClusterArn"]}
         return {"PhysicalResourceId": self._request.physical_id} | told | self._precedence.answer
 
     def is_updated(self) -> Answer:

@@ -25,7 +25,7 @@ class ClusterUpdate:
         self._hyperpod = hyperpod
         self._precedence = precedence
         self._name: str = cluster["ClusterName"]
-        self.arn: str = cluster["ClusterArn"]
+        self._arn: str = cluster["ClusterArn"]
 
     @property
     def in_service(self) -> bool:
@@ -34,7 +34,7 @@ class ClusterUpdate:
 
     def own_tags(self) -> dict[str, str]:
         """Return the cluster's tags; raise RefusedRequestError if it is gone or belongs to another resource."""
-        tags = self._hyperpod.tags(self.arn)
+        tags = self._hyperpod.tags(self._arn)
         if tags is None:
             raise gone(self._request)
         owner = Owner.named_by(tags)
@@ -55,7 +55,7 @@ class ClusterUpdate:
             # that will read it has not begun yet.
             raise self._precedence.superseded("its stack is rolled back")
         noted = {} if goes_back else self._note(added_groups(tags))
-        self._precedence.register(self.arn, tags, noted)
+        self._precedence.register(self._arn, tags, noted)
 
     def _note(self, noted: set[str]) -> dict[str, str]:
         """Return the tag for the groups that a rollback may remove: those that this and earlier updates added.
@@ -72,10 +72,10 @@ class ClusterUpdate:
         """Remove the note of added groups after a rollback: a later group of that name is not the update's."""
         if not self._precedence.goes_back():
             return
-        tags = self._hyperpod.tags(self.arn) or {}
+        tags = self._hyperpod.tags(self._arn) or {}
         if ADDED_TAG in tags:
             self._precedence.verify(tags)
-            self._hyperpod.remove_tags(self.arn, [ADDED_TAG])
+            self._hyperpod.remove_tags(self._arn, [ADDED_TAG])
 
     def missing(self) -> Fields | None:
         """Return the UpdateCluster request that the cluster still needs; None if it is as desired."""
@@ -117,9 +117,9 @@ class ClusterUpdate:
         before = _given_tags(self._request.old_properties)
         changed = self._request.type == "Update" and before | Owner.of(self._request).tags != wanted
         if changed or any(live.get(key) != value for key, value in wanted.items()):
-            self._hyperpod.add_tags(self.arn, wanted)
+            self._hyperpod.add_tags(self._arn, wanted)
         if removed := sorted(before.keys() - wanted.keys()):
-            self._hyperpod.remove_tags(self.arn, removed)
+            self._hyperpod.remove_tags(self._arn, removed)
 
     def _removable(self, desired: Fields) -> set[str]:
         """Return the live, undesired groups that may be removed with their nodes.
@@ -133,7 +133,7 @@ class ClusterUpdate:
         if not unconfirmed:
             return surplus
         if self._precedence.goes_back():
-            return surplus & (self._request.confirmed | added_groups(self._hyperpod.tags(self.arn) or {}))
+            return surplus & (self._request.confirmed | added_groups(self._hyperpod.tags(self._arn) or {}))
         names = ", ".join(sorted(unconfirmed))
         raise RefusedRequestError(
             f"Instance group {names} of HyperPod cluster {self._name} would be removed with its nodes: "
