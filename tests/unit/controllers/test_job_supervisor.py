@@ -374,6 +374,16 @@ def request_to_save(ray: FakeRay, attempt: str = "train-1") -> FakeJob:
     return ray.jobs[made()[-1]]
 
 
+def let_it_save_before_a_move(run: Supervised, ray: FakeRay) -> FakeJob:
+    """Start a run that trains, ask for the move of its worker, and return the job that asks the run to save."""
+    run.pod("rayml-worker", "worker", "w-1")
+    run.start()
+    submitted(ray, "train-1").output = RESUMES
+    wait_until(lambda: run.labels == TRAINS, "its label")
+    run.move("rayml-worker")
+    return request_to_save(ray)
+
+
 def test_run_saves_before_the_reaper_moves_a_pod_and_answers_in_its_lease(run: Supervised, ray: FakeRay) -> None:
     run.pod("rayml-worker", "worker", "w-1")
     run.start()
@@ -443,12 +453,7 @@ def test_job_that_cannot_save_does_not_keep_the_reaper_waiting(run: Supervised, 
 def test_attempt_that_is_lost_while_it_saves_is_not_waited_for_and_its_successor_asks_again(
     run: Supervised, ray: FakeRay
 ) -> None:
-    run.pod("rayml-worker", "worker", "w-1")
-    run.start()
-    submitted(ray, "train-1").output = RESUMES
-    wait_until(lambda: run.labels == TRAINS, "its label")
-    run.move("rayml-worker")
-    request_to_save(ray)
+    let_it_save_before_a_move(run, ray)
     ray.lose()
     second = submitted(ray, "train-2")
     assert TRAINS not in [run.labels]
@@ -459,12 +464,7 @@ def test_attempt_that_is_lost_while_it_saves_is_not_waited_for_and_its_successor
 
 def test_answer_of_an_attempt_that_was_lost_is_not_its_successors(run: Supervised, ray: FakeRay) -> None:
     """The head was lost after the supervisor had seen the attempt, and before it looked at the save."""
-    run.pod("rayml-worker", "worker", "w-1")
-    run.start()
-    submitted(ray, "train-1").output = RESUMES
-    wait_until(lambda: run.labels == TRAINS, "its label")
-    run.move("rayml-worker")
-    request_to_save(ray)
+    let_it_save_before_a_move(run, ray)
     del ray.jobs[ray.submissions[-1]]
     wait_until(lambda: run.state["answered"] == ["w-1"], "its answer")
     ray.lose()
