@@ -113,10 +113,12 @@ def _next(order: Sequence[Tier], waiting: Sequence[Tier], running: Sequence[Tier
     for tier in waiting:
         # What a tier before it will find taken: the tiers that overtook, this one included.
         overtaking = [each for each in (*running, tier) if order.index(each) > order.index(waiting[0])]
-        if _fit((*running, tier)) and (tier is waiting[0] or _fit((*overtaking, waiting[0]))):
+        if fit((*running, tier)) and (tier is waiting[0] or fit((*overtaking, waiting[0]))):
             return tier
     return None
 
 
-def _fit(tiers: Sequence[Tier]) -> bool:
-    return sum(each.cores for each in tiers) <= ROOM
+def fit(tiers: Sequence[Tier]) -> bool:
+    """Return whether the tiers may run together: the cores suffice, and no two hold the same folder."""
+    held = [each.holds for each in tiers if each.holds]
+    return sum(each.cores for each in tiers) <= ROOM and len(held) == len(set(held))

@@ -42,6 +42,9 @@ _JOBS: Final = (
     *("tests/support/mlflow_calls.py", "tests/support/waiting.py"),
 )
 
+# Folders of drills (rehearsal/paths.py).
+_ACCOUNT: Final = "drills/account"
+_KUBERNETES: Final = "drills/kubernetes"
 
 # Pages whose commands a tier types (tests/rehearsal/run/readme.py).
 _GUIDES: Final = ("docs/getting-started.md", "docs/operate/*")
@@ -63,6 +66,8 @@ class Tier:
     """Targets of make that are made before any tier starts."""
     drawn_from: str | None = None
     """Group of tiers of which a run that names no tier runs only one, drawn by the seed."""
+    holds: str | None = None
+    """Folder that the tier locks while it runs: tiers that hold the same folder never run together."""
 
     def reads(self, path: str) -> bool:
         """Return whether a change of a file (relative to the repository) can change the outcome."""
@@ -78,11 +83,11 @@ def _rehearsal(environment: str, budget: int, *, cores: float = 1, drawn_from: s
     return Tier(f"rehearse-{environment}", command, budget, cores, files=_REHEARSED, drawn_from=drawn_from)
 
 
-def _drills(name: str, drills: str, budget: int, *, drawn_from: str | None = None) -> Tier:
+def _drills(name: str, drills: str, budget: int, *, holds: str, drawn_from: str | None = None) -> Tier:
     # The drills' figures are for these environments, not for the user's.
     command = f"make drill NAME='{drills}' RAYHP_ENVIRONMENTS=tests/environments"
     files = (*_REHEARSED, "tests/environments/*")
-    return Tier(name, command, budget, cores=0.3, files=files, drawn_from=drawn_from)
+    return Tier(name, command, budget, cores=0.3, files=files, drawn_from=drawn_from, holds=holds)
 
 
 TIERS: Final = (
@@ -112,11 +117,18 @@ TIERS: Final = (
         "drills-recovery",
         "node-dies head-node-dies node-replaced worker-fails head-lost workers-scaled",
         budget=10,
+        holds=_KUBERNETES,
     ),
-    _drills("drills-creation", "create-fails capacity", budget=10, drawn_from="drills"),
-    _drills("drills-scaling", "scale-down pause", budget=10, drawn_from="drills"),
-    _drills("drills-ray", "head-node-alone removals", budget=10, drawn_from="drills"),
-    _drills("drills-control-plane", "operator-down api-server-restarts", budget=10, drawn_from="drills"),
+    _drills("drills-creation", "create-fails capacity", budget=10, holds=_ACCOUNT, drawn_from="drills"),
+    _drills("drills-scaling", "scale-down pause", budget=10, holds=_ACCOUNT, drawn_from="drills"),
+    _drills("drills-ray", "head-node-alone removals", budget=10, holds=_ACCOUNT, drawn_from="drills"),
+    _drills(
+        "drills-control-plane",
+        "operator-down api-server-restarts",
+        budget=10,
+        holds=_KUBERNETES,
+        drawn_from="drills",
+    ),
     _rehearsal("dev", budget=10, cores=0.8),
     # The whole rehearsal, isolated: it also proves what `make rehearse ENV=prod` would prove.
     Tier(

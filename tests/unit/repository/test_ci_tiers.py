@@ -3,9 +3,12 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,10 +18,11 @@ from ruamel.yaml import YAML
 
 from config import examples
 from config.load import EXAMPLES
-from rehearsal.drills import DRILLS
-from rehearsal.paths import REPOSITORY
+from rehearsal.drills import DRILLS, directories
+from rehearsal.paths import JOB, REPOSITORY, ROOT, run_directory
 from rehearsal.run import project
-from tiers import TIERS, drawn
+from schedule import fit
+from tiers import TIERS, Tier, drawn
 
 NAMED: Final = {tier.name: tier for tier in TIERS}
 NIGHTLY_ONLY: Final = {"thousand-workers"}
@@ -107,6 +111,31 @@ def test_a_run_takes_dev_one_other_rehearsal_the_recovery_and_one_other_tier_of_
         assert sorted(tier.drawn_from or "" for tier in {*run} - always) == sorted(groups)
     assert {tier for run in runs for tier in run} == {*TIERS}
     assert runs == [drawn(TIERS, seed) for seed in range(40)]
+
+
+def test_tiers_that_lock_a_folder_in_common_never_run_together() -> None:
+    common = [(one, other) for one, other in combinations(TIERS, 2) if {*locked(one)} & {*locked(other)}]
+    assert common
+    assert not [(one.name, other.name) for one, other in common if fit((one, other))]
+
+
+def test_a_tier_holds_the_folder_of_its_drills() -> None:
+    held = {tier.name: tier.holds for tier in TIERS if tier.holds}
+    of_drills = [tier for tier in TIERS if tier.command.startswith("make drill ")]
+    assert held.keys() == {tier.name for tier in of_drills}
+    assert all([ROOT / (tier.holds or "")] == [*locked(tier)] for tier in of_drills)
+
+
+def locked(tier: Tier) -> Iterator[Path]:
+    """Yield the folders that a tier's command locks, from the command as a person types it."""
+    _, target, *assignments = shlex.split(tier.command)
+    given = dict(each.split("=", 1) for each in assignments)
+    if target == "rehearse":
+        yield run_directory(given.get("ENV", "dev"))
+    elif target == "rehearse-job":
+        yield JOB
+    elif target == "drill":
+        yield from directories(given["NAME"].split())
 
 
 def test_every_pattern_names_a_file(tracked: list[str]) -> None:
