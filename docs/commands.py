@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import typer
 
-from ops.__main__ import app
+from ops.commands.whole import app
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
 FILE: Final = _ROOT / "docs" / "reference" / "commands.md"

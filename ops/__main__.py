@@ -7,13 +7,11 @@ import sys
 gc.disable()
 
 from ops import guard  # noqa: E402
-from ops.commands import app  # noqa: E402
-
-__all__ = ["app", "main"]
 
 
 def main() -> None:
     """Run the command."""
+    app = guard.application(sys.argv[1:])
     gc.freeze()
     gc.enable()
     sys.exit(guard.run(app))

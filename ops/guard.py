@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from copy import copy
+from importlib import import_module
 from typing import Final, NoReturn
 
 import typer
@@ -14,7 +15,8 @@ from typer.models import CommandInfo
 
 import config
 from config.findings import InvalidEnvironmentError
-from ops.cli import fail, report
+from ops.cli import app, fail, report
+from ops.commands import WORDS
 
 DEBUG_VARIABLE: Final = "OPS_DEBUG"
 """Name of the variable that makes `ops` print the traceback of each error."""
@@ -24,10 +26,28 @@ _NETWORK: Final = {"socket", "ssl"}
 """The modules of network errors without a class of their own in Python; importing `ssl` takes 5 ms."""
 
 
+def application(words: Sequence[str]) -> typer.Typer:
+    """Return the application with the called command only, or whole if the first word is not a command's name.
+
+    Importing and building all commands takes a tenth of `ops check`.
+    """
+    name = words[0] if words else ""
+    module = next((module for module, names in WORDS.items() if name in names), None)
+    if module is None:
+        from ops.commands import whole  # noqa: PLC0415
+
+        return whole.app
+    import_module(f"ops.commands.{module}")
+    only = copy(app)
+    only.registered_commands = [each for each in app.registered_commands if _name(each) == name]
+    only.registered_groups = [each for each in app.registered_groups if each.name == name]
+    return only
+
+
 def run(app: typer.Typer) -> int:
     """Run the command line and return its exit code."""
     try:
-        code = _with_only(app, sys.argv[1:])(prog_name="ops", standalone_mode=False)
+        code = app(prog_name="ops", standalone_mode=False)
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         return 130
@@ -42,21 +62,6 @@ def run(app: typer.Typer) -> int:
         except typer.Exit as end:
             return end.exit_code
     return code if isinstance(code, int) else 0
-
-
-def _with_only(app: typer.Typer, words: Sequence[str]) -> typer.Typer:
-    """Return the application with the called command only, or whole if the first word is not a command's name.
-
-    typer builds all commands that it is given, which takes a tenth of `ops check`.
-    """
-    name = words[0] if words else ""
-    commands = [each for each in app.registered_commands if _name(each) == name]
-    groups = [each for each in app.registered_groups if each.name == name]
-    if not commands and not groups:
-        return app
-    only = copy(app)
-    only.registered_commands, only.registered_groups = commands, groups
-    return only
 
 
 def _name(command: CommandInfo) -> str:

@@ -19,7 +19,7 @@ from embedded_account.services.fsx.service import FsxService
 from embedded_account.services.fsx.tasks import DataRepositoryTasks
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.stacks import Stacks
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.policy.role import Role
 from ops.policy.roles import COMMANDS
 from rehearsal import paths

@@ -15,7 +15,7 @@ from embedded_account.hyperpod.bench import HyperPodBench
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.stacks import Stacks, failing
 from ops import clients as ops_clients
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.drift.cluster import RESOURCE_TYPE, cluster_drifts
 from ops.policy.role import Role
 from tests.rehearsal.conftest import AsPerson

@@ -13,7 +13,7 @@ import config
 from config.load import file_of
 from embedded_account.context import Account
 from embedded_account.testing.clients import Clients
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.policy.role import Role
 from tests.support import people
 

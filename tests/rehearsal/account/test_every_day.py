@@ -42,7 +42,7 @@ from embedded_account.testing.eks_setup import set_up
 from k8s_charts.helm.kuberay import CHART
 from k8s_charts.ray.viewers import ViewersChart
 from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE, REAPER, RUN_LABEL, RUN_STOP, viewers_group
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.policy.role import Role
 from rehearsal import paths
 from tests.rehearsal.account.small_cluster import create_hyperpod, install_dependencies

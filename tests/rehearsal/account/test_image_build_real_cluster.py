@@ -25,7 +25,7 @@ from embedded_account.testing.plugin import discard_resources
 from k8s_charts.platform_objects import platform_objects
 from k8s_charts.ray_objects import ImageBuildFacts, RayFacts, image_build, ray_objects
 from k8s_charts.shared.chart import ProjectChart
-from ops.__main__ import app
+from ops.commands.whole import app
 from rehearsal import paths
 from tests.charts.support.facts import FILE_SYSTEM, PLATFORM_FACTS
 from tests.rehearsal.account.test_image_builder import ALL, BUCKET, policy, put_context

@@ -18,7 +18,7 @@ from embedded_account.context import Account
 from embedded_account.machine import isolation
 from embedded_account.testing.clients import ACCOUNT_ID, REGION, Clients
 from k8s_charts.helm.images import PublicImage
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.mirror import crane, plan
 from rehearsal import paths
 from tests.support import registries

@@ -13,7 +13,7 @@ import config
 from config import naming
 from embedded_account.testing.stacks import Stacks, Template, repository, topic
 from ops import clients as ops_clients
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.policy.roles import COMMANDS
 from ops.stacks import PARTS
 from tests.rehearsal.conftest import AsPerson

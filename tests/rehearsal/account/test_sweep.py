@@ -13,7 +13,7 @@ from config import naming
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.stacks import Stacks
 from ops import clients as ops_clients
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.policy.role import Role
 from ops.sweep.finders import FINDERS
 from ops.sweep.leftover import Leftover, Surface

@@ -15,7 +15,7 @@ from config.load import DIRECTORY
 from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.machine.processes import ProcessError, Supervisor
 from embedded_account.testing.processes import processes_below
-from ops.__main__ import app as ops_app
+from ops.commands.whole import app as ops_app
 from rehearsal.__main__ import app as rehearsal_app
 from rehearsal.run.account import rehearsal_account
 from tests.rehearsal.run.checkout import Checkout, assert_one_clear_message, rehearsal

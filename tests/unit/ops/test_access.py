@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ops.__main__ import app
+from ops.commands.whole import app
 from tests.unit.support.fake_apis import Apis, aws_error
 
 Break = Callable[[Apis], Any]

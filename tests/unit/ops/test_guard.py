@@ -13,11 +13,14 @@ import pytest
 import typer
 import urllib3
 from kubernetes.client import ApiException
+from typer.core import TyperGroup
 
 import config
 from config.findings import Finding, InvalidEnvironmentError
 from ops import guard
-from ops.__main__ import app, main
+from ops.__main__ import main
+from ops.commands import WORDS
+from ops.commands.whole import app
 from ops.errors import NoAnswerError, UnreachableError
 from tests.support.waiting import PATIENCE
 
@@ -159,13 +162,22 @@ def test_a_wrong_word_is_answered_with_similar_ones(
     assert answer in capsys.readouterr().err
 
 
+def test_table_of_the_commands_names_each_with_its_module() -> None:
+    defined: dict[str, set[str]] = {module: set() for module in WORDS}
+    for name, command in typer.main.get_group(app).commands.items():
+        first = next(iter(command.commands.values())) if isinstance(command, TyperGroup) else command
+        assert first.callback
+        defined[first.callback.__module__.removeprefix("ops.commands.")].add(name)
+    assert {module: {*words} for module, words in WORDS.items()} == defined
+
+
 @pytest.mark.parametrize("words", ["check", "charts", "charts fetch", "node reboot"])
 def test_help_of_one_command_is_that_of_the_whole_application(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: str
 ) -> None:
     argv = [*words.split(), "--help"]
     monkeypatch.setattr(sys, "argv", ["ops", *argv])
-    assert guard.run(app) == 0
+    assert guard.run(guard.application(argv)) == 0
     alone = capsys.readouterr().out
     app(argv, prog_name="ops", standalone_mode=False)
     assert alone == capsys.readouterr().out != ""

@@ -11,8 +11,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from ops.__main__ import app
 from ops.cli import PANELS
+from ops.commands.whole import app
 
 COLUMNS: Final = 80
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from ops.__main__ import app
+from ops.commands.whole import app
 from tests.unit.support.fake_apis import Apis, aws_error
 
 OTHER: dict[str, Any] = {

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import config
 from config.rules import ALL_RULES
 from ops import cli
-from ops.__main__ import app
+from ops.commands.whole import app
 from tests.support.waiting import PATIENCE
 
 ALL: Final = {"check", "migrate", "manifests", "review", "gate"}

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import config
 from config.load import DIRECTORY
 from config.rules import ALL_RULES
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.output import Format
 from tests.support.generated_environments import read_from
 from tests.unit.support.documented_data import assert_same_shape, documented

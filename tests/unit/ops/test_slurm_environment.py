@@ -3,7 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from ops.__main__ import app
+from ops.commands.whole import app
 
 OF_KUBERNETES = (
     "dashboard",

@@ -19,7 +19,7 @@ import config
 from config import naming
 from config.estimates import costs
 from config.facts import versions
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.environment import new
 from tests.support.users_files import ENVIRONMENTS, MANIFESTS
 from tests.support.waiting import PATIENCE

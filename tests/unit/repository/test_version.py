@@ -5,7 +5,7 @@ import tomllib
 
 from typer.testing import CliRunner
 
-from ops.__main__ import app
+from ops.commands.whole import app
 from rehearsal.paths import REPOSITORY
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import typer
 
-from ops.__main__ import app
+from ops.commands.whole import app
 
 SCALARS: Final = (str, int, float, bool, type(None))
 

@@ -13,7 +13,7 @@ from config import naming
 from config.facts import charts_lock
 from embedded_account.context import Account
 from embedded_account.testing.clients import Clients
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.policy.role import Role
 from tests.support import people
 

@@ -8,8 +8,8 @@ from typer.testing import CliRunner, Result
 
 import config
 from k8s_charts.image_build.context import BUILD_ARGUMENTS, context_files, context_tag
-from ops.__main__ import app
 from ops.change import image_build_log
+from ops.commands.whole import app
 from tests.unit.support.documented_data import assert_same_shape, documented
 from tests.unit.support.fake_apis import Apis, aws_error
 from tests.unit.support.running_environment import BUILD_LOG, BUILD_PODS, JOBS, condition

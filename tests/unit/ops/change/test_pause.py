@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from config.labels import INSTANCE_GROUP_LABEL, PAUSED
-from ops.__main__ import app
+from ops.commands.whole import app
 from tests.unit.support.fake_apis import Apis
 from tests.unit.support.running_environment import HEAD, NODES, PODS, RAY_CLUSTER, WORKERS, condition
 

@@ -7,9 +7,9 @@ from typer.testing import CliRunner, Result
 
 import config
 from config.labels import TEMPLATE_LABEL
-from ops.__main__ import app
 from ops.change import rollout as rollouts
 from ops.clients import Clients
+from ops.commands.whole import app
 from ops.max_unavailable import max_unavailable
 from ops.readiness.item import Item, Require, State
 from ops.readiness.observe import observe

@@ -9,9 +9,9 @@ from typer.testing import CliRunner, Result
 import config
 from config.labels import INSTANCE_GROUP_LABEL
 from config.load import DIRECTORY
-from ops.__main__ import app
 from ops.change import scale as scaling
 from ops.clients import Clients
+from ops.commands.whole import app
 from ops.environment.edits import lower_counts
 from tests.unit.support.fake_apis import Apis
 from tests.unit.support.running_environment import HEAD, NODES, WORKERS, group, nodes

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import config
 from config.estimates import costs
 from config.estimates.costs import HOURS_PER_MONTH, FileSystem, Inventory, Nodes
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.cost.show import Bill, document
 from tests.unit.support.fake_apis import Apis
 

@@ -14,7 +14,7 @@ import config
 from config import naming
 from config.estimates import costs
 from config.model import Company
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.destroy import run, show, steps
 from ops.destroy.plan import Staying, plan
 from tests.unit.support.fake_apis import Apis

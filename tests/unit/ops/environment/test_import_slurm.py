@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import config
-from ops.__main__ import app
+from ops.commands.whole import app
 from tests.support.generated_environments import read_from
 
 # The guide's cluster-config.json, with its group names and types.

@@ -10,7 +10,7 @@ from config.load import DIRECTORY
 from config.model import Environment, InstanceGroup
 from config.reading import earlier_schemas
 from config.reading.strict_yaml import read
-from ops.__main__ import app
+from ops.commands.whole import app
 from tests.support.generated_environments import read_from
 
 # What a user of the first schema had: every key that was removed since, in the ways to write it.

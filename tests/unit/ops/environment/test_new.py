@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 import config
 from config.load import EXAMPLES
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.environment import cluster_config, new
 from ops.environment.new import NewError
 

@@ -16,7 +16,7 @@ from config.model import HyperPod, InstanceGroup
 from config.model.hyperpod import Taint, TieredStorage
 from config.model.slurm import SlurmNode
 from handlers.hyperpod_cluster.consequences import TABLE
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.environment import schema, updates
 from rehearsal.paths import REPOSITORY
 

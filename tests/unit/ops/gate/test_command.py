@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.review.checkouts.inputs import fingerprint
 from ops.review.data import to_json
 from ops.review.model import Change, Compared, Danger, Effect, EnvironmentVerdict, Verdict

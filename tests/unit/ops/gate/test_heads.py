@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from ops.__main__ import app
+from ops.commands.whole import app
 from tests.unit.ops.review.checkouts import Checkout
 
 RESOURCE = "AWS::S3::Bucket Thing"

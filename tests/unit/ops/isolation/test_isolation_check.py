@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 import config
 from config.model import AwsRay
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.isolation import probe
 from ops.isolation.check import Outcome, verdict
 from ops.isolation.plan import Connection, Head, Origin, plan

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.jobs.head_api import HeadUnreachableError, RayApiError
 from tests.unit.ops.change.test_scale import RAY_JOBS, RAYML, no_pauses, running  # noqa: F401 - fixtures
 from tests.unit.ops.jobs.test_job import JOBS, LEASES, a_lease, a_run, cluster  # noqa: F401 - a fixture

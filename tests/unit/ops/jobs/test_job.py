@@ -17,7 +17,7 @@ from rich.console import Console, RenderableType
 from typer.testing import CliRunner, Result
 
 from ops import cli
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.jobs import direct, follow
 from ops.jobs import package as job_package
 from ops.jobs.package import LIBRARY, EntryError, Package, entry, pack

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 import config
 from config.facts import charts_lock
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.mirror import crane, login
 from ops.mirror.errors import MirrorError
 from ops.mirror.plan import Copy, Kind, State, Wanted, at, images

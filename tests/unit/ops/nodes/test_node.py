@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from ops.__main__ import app
+from ops.commands.whole import app
 from tests.unit.support.fake_apis import Apis, aws_error
 from tests.unit.support.running_environment import ALL_PODS, HEAD, NODES, RAY_JOBS, WORKERS, node, nodes, usable_node
 

@@ -19,7 +19,7 @@ import config
 from config import Environment
 from config.load import EXAMPLES
 from config.model import Company
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.policy.documents import MOST_CHARACTERS, MOST_POLICIES, documents
 from ops.policy.role import Role
 from ops.policy.roles import COMMANDS, statements

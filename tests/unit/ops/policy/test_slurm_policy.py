@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import config
 from config.load import EXAMPLES
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.policy.role import Role
 from ops.policy.roles import statements
 from ops.policy.slurm import SLURM_COMMANDS, commands_of

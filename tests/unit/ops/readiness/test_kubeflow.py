@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 import config
 from config.model import KubeflowPart
-from ops.__main__ import app
 from ops.clients import Clients
+from ops.commands.whole import app
 from ops.readiness.kubeflow import findings
 from tests.unit.support.fake_apis import Apis
 

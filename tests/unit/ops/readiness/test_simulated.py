@@ -6,7 +6,7 @@ import pytest
 from kubernetes.client import ApiException
 from typer.testing import CliRunner, Result
 
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.readiness import simulated
 from tests.unit.ops.change.test_scale import ray_pod, running  # noqa: F401 - a fixture
 from tests.unit.ops.jobs.test_job import cluster  # noqa: F401 - a fixture

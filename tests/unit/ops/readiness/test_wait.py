@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.errors import NoAnswerError
 from ops.readiness.item import Item, State
 from ops.readiness.wait import wait

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from config.facts import charts_lock
 from config.facts.charts_lock import Archive, GitFolder
-from ops.__main__ import app
+from ops.commands.whole import app
 
 CONTENT = b"a chart"
 CHART = Archive(

@@ -10,7 +10,7 @@ from config.facts.charts_lock import GitFolder
 from k8s_charts.helm.images import CHARTS, copy_of, public_images, with_copies
 from k8s_charts.helm.kuberay import kuberay_release
 from k8s_charts.helm.release import HelmRelease
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.render.images import table
 
 REGISTRY = "111122223333.dkr.ecr.us-west-2.amazonaws.com/mirror"

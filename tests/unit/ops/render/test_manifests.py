@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from config.load import DIRECTORY
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.render import manifests
 from tests.support.generated_environments import read_from
 

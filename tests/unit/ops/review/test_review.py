@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.review import review
 from ops.review.assembly import Pair, resource_changes
 from ops.review.checkouts import syntheses

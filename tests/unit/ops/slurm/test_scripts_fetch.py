@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 
 from config.facts import scripts_lock
 from config.facts.charts_lock import GitFolder, git_tree
-from ops.__main__ import app
+from ops.commands.whole import app
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from ops.__main__ import app
+from ops.commands.whole import app
 from tests.unit.support.fake_apis import Apis
 from tests.unit.support.running_environment import group
 

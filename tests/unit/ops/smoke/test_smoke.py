@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 import config
 from config.model import InCluster, Observability
-from ops.__main__ import app
+from ops.commands.whole import app
 from ops.jobs.package import JOBS
 from ops.jobs.run import Run
 from ops.jobs.runs import Runs

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import config
-from ops.__main__ import app
 from ops.clients import Account
+from ops.commands.whole import app
 from ops.watch.event_feed import Feed
 from tests.unit.support.documented_data import assert_same_shape, documented
 from tests.unit.support.fake_apis import Apis, aws_error

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import config
-from ops.__main__ import app
 from ops.clients import Clients
+from ops.commands.whole import app
 from ops.watch.logs import Pods, Source, pods_of
 from ops.watch.node_logs import NodeLogs
 from ops.watch.pod_logs import PodLogs

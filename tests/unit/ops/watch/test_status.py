@@ -9,8 +9,8 @@ from rich.console import Console, Group
 from typer.testing import CliRunner, Result
 
 import config
-from ops.__main__ import app
 from ops.clients import Account
+from ops.commands.whole import app
 from ops.watch.live import watch
 from ops.watch.screen import NODES_SHOWN, screen
 from ops.watch.status import Status, look
