@@ -111,7 +111,7 @@ check: setup ## check formatting, lint, types, import rules, error messages, she
 	@$(RUN) mypy --config-file packages/embedded-account/pyproject.toml
 	@$(RUN) lint-imports --no-logo
 	@$(RUN) $(VENV)/python -m tests.messages
-	@$(RUN) shellcheck setup.sh requirements/lock.sh .ci/run lifecycle_scripts/eks/*.sh lifecycle_scripts/slurm/*.sh ray_jobs/slurm/*.sh ray_jobs/slurm/*.sbatch
+	@$(RUN) shellcheck setup.sh requirements/lock.sh requirements/python.sh .ci/run lifecycle_scripts/eks/*.sh lifecycle_scripts/slurm/*.sh ray_jobs/slurm/*.sh ray_jobs/slurm/*.sbatch
 	@$(RUN) requirements/lock.sh --check
 	@entries=$$(git ls-files | cut -d/ -f1 | sort -u | grep -vc '^\.'); [ "$$entries" -le 30 ] || \
 	  { printf 'check: %s entries at the root of the repository. Allowed: 30. Fix: give the new ones a folder\n' "$$entries"; exit 1; }

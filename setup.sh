@@ -10,18 +10,6 @@ fail() {
   exit 1
 }
 
-find_python() {
-  local candidate
-  for candidate in "${PYTHON:-}" python3.12 python3.11 python3; do
-    [ -n "$candidate" ] || continue
-    if "$candidate" -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-      printf '%s' "$candidate"
-      return
-    fi
-  done
-  fail "Python 3.11 or newer with venv is needed. Fix: install it, or set PYTHON=/path/to/python3.12"
-}
-
 check_machine() {
   command -v git >/dev/null || fail "git is needed. Fix: install it"
   local free_gib
@@ -36,19 +24,19 @@ check_machine() {
   [ "$free_gib" -ge "$need_gib" ] || fail "$need_gib GiB of free disk are needed here, but only $free_gib GiB are free"
 }
 
-python=$(find_python)
-check_machine
 lock=requirements/dev.txt
 [ "$what" = all ] || lock=requirements.txt
 
-stamp=$(cat setup.sh requirements/setup.txt "$lock" package-lock.json pyproject.toml packages/*/pyproject.toml | sha256sum | cut -d' ' -f1)
+stamp=$(cat setup.sh requirements/python.sh requirements/setup.txt "$lock" package-lock.json pyproject.toml packages/*/pyproject.toml | sha256sum | cut -d' ' -f1)
 if [ "$(cat .venv/.stamp 2>/dev/null || true)" = "$stamp" ] && [ -d node_modules ]; then
   exit 0
 fi
 
+check_machine
+python=$(requirements/python.sh)
 unreachable="see its output above. Fix: point pip, uv and npm to a mirror if there is no network (PIP_INDEX_URL, UV_INDEX_URL, npm_config_registry)"
-printf 'setup: Python packages\n'
-"$python" -m venv .venv
+printf 'setup: Python packages, for %s\n' "$python"
+"$python" -m venv --clear .venv
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/setup.txt ||
   fail "pip could not install requirements/setup.txt; $unreachable"
 .venv/bin/uv pip sync --quiet --compile-bytecode --python .venv/bin/python --require-hashes "$lock" requirements/setup.txt ||

@@ -48,6 +48,7 @@ def test_hooks_of_shell_scripts_and_workflows_match_what_make_check_reads() -> N
         "shellcheck": [
             "setup.sh",
             "requirements/lock.sh",
+            "requirements/python.sh",
             ".ci/run",
             *map(str, relative("lifecycle_scripts/eks/*.sh")),
             *map(str, relative("lifecycle_scripts/slurm/*.sh")),
@@ -84,7 +85,9 @@ def test_the_development_container_is_set_up_by_a_target_of_make() -> None:
     assert make == "make"
     assert f"\n{target}:" in (REPOSITORY / "Makefile").read_text()
     [minor] = re.findall(r"^python:3\.(\d+)-", container["image"])
-    oldest = re.search(r"Python 3\.(\d+) or newer with venv is needed", (REPOSITORY / "setup.sh").read_text())
+    oldest = re.search(
+        r"Python 3\.(\d+) or newer with venv is needed", (REPOSITORY / "requirements" / "python.sh").read_text()
+    )
     assert oldest
     assert int(minor) >= int(oldest[1])
 
