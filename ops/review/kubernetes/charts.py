@@ -7,7 +7,6 @@ import re
 import shutil
 import stat
 import subprocess
-import tarfile
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -115,10 +114,10 @@ def _layer(assembly: Assembly) -> Path | None:
 def _rendered(source: Source, values: Mapping[str, Any], chart: Path, helm: Path) -> Release:
     name, namespace = (literal(source.properties.get(key, "default")) for key in ("Release", "Namespace"))
     with tempfile.TemporaryDirectory() as scratch:
-        folder = _unpacked(chart, Path(scratch))
+        readable = _readable(chart, Path(scratch))
         file = Path(scratch, "values.yaml")
         file.write_text(yaml.safe_dump(dict(values)))
-        argv = [str(helm), "template", name, str(folder), "--namespace", namespace, "--values", str(file)]
+        argv = [str(helm), "template", name, str(readable), "--namespace", namespace, "--values", str(file)]
         # Helm reads no plugin, cache or credentials of this machine.
         env = {"PATH": os.environ.get("PATH", ""), "HOME": scratch}
         try:
@@ -172,17 +171,13 @@ def _chart(source: Source, assembly: Assembly) -> Path | None:
     return assembly.asset(found[0]) if found else None
 
 
-def _unpacked(chart: Path, scratch: Path) -> Path:
-    """Return the chart's folder; unpack an archive into `scratch`."""
-    if chart.is_dir():
+def _readable(chart: Path, scratch: Path) -> Path:
+    """Return the chart as Helm reads it: a folder or a package as it is, CDK's zip file unpacked into `scratch`."""
+    if chart.is_dir() or not zipfile.is_zipfile(chart):
         return chart
     target = scratch / "chart"
-    if zipfile.is_zipfile(chart):
-        with zipfile.ZipFile(chart) as archive:
-            archive.extractall(target)  # noqa: S202  zipfile leaves no path outside the target
-    else:
-        with tarfile.open(chart) as archive:
-            archive.extractall(target, filter="data")
+    with zipfile.ZipFile(chart) as archive:
+        archive.extractall(target)
     inside = sorted(target.rglob("Chart.yaml"), key=lambda path: len(path.parts))
     return inside[0].parent if inside else target
 
