@@ -4,11 +4,11 @@ import hashlib
 import os
 import re
 import shutil
-import tarfile
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+from backports import tarfile
 from pydantic import BaseModel, ConfigDict, StringConstraints
 from ruamel.yaml import YAML
 

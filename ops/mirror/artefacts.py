@@ -9,10 +9,11 @@ import hashlib
 import io
 import json
 import os
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
+
+from backports import tarfile
 
 from config.facts import charts_lock
 from config.facts.charts_lock import Archive, ChartError, GitFolder
