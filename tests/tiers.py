@@ -6,6 +6,7 @@ package changed. A path that no list below names runs everything.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import time
@@ -22,6 +23,9 @@ WAITING: Final = frozenset({"unit", REHEARSAL})
 PROJECT_TIERS: Final = (*PRODUCT_TIERS, REHEARSAL)
 PACKAGE: Final = "embedded-account"
 TIERS: Final = (*PROJECT_TIERS, PACKAGE)
+MEMORY: Final = Path("/dev/shm")
+ROOM: Final = 4 * 2**30
+"""Free bytes of MEMORY from which on temporary files go there, twice what a run of the product's tests needs."""
 
 # The product: a change of these paths runs the tests of tests/rehearsal that are marked `product`.
 PRODUCT: Final = (
@@ -114,6 +118,19 @@ def choose() -> tuple[Scope, str]:
     )
 
 
+def temporary_files(tiers: Iterable[str], memory: Path = MEMORY) -> dict[str, str]:
+    """Return the variable that puts temporary files into memory, if there is room and programs may run there.
+
+    The product's tests write and remove many small files. On ext4 without a journal, finding an inode for the next one
+    takes a fifth of their CPU time. Sandboxes of the other tests have a /dev/shm of their own.
+    """
+    if "TMPDIR" in os.environ or not memory.is_dir() or not set(tiers) <= set(PRODUCT_TIERS):
+        return {}
+    found = os.statvfs(memory)
+    runs_programs = not found.f_flag & os.ST_NOEXEC
+    return {"TMPDIR": str(memory)} if runs_programs and found.f_bavail * found.f_frsize >= ROOM else {}
+
+
 def run(tiers: Sequence[str], *options: str) -> bool:
     """Run tiers in one pytest run, the package's in one of its own; return whether all tests passed."""
     package = PACKAGE in tiers
@@ -124,7 +141,7 @@ def run(tiers: Sequence[str], *options: str) -> bool:
     workers = 3 if package or not WAITING.isdisjoint(tiers) else 2
     parallel = ("-n", str(workers), "--dist", "loadfile", "--no-loadscope-reorder")
     argv = [sys.executable, "-m", "pytest", "-q", *parallel, *options, *folders]
-    return subprocess.run(argv, cwd=directory, check=False).returncode == 0
+    return subprocess.run(argv, cwd=directory, env=os.environ | temporary_files(tiers), check=False).returncode == 0
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -1,9 +1,12 @@
 """The tests that a change needs: unknown paths run everything."""
 
 import ast
+import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -43,6 +46,26 @@ REHEARSAL_TESTS = sorted((REPOSITORY / "tests" / "rehearsal").rglob("*.py"))
 )
 def test_what_changed_decides_and_the_unknown_runs_everything(changed: list[str], scope: Scope) -> None:
     assert scope_of(changed) is scope
+
+
+def test_temporary_files_of_the_products_tests_go_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TMPDIR", raising=False)
+    monkeypatch.setattr(tiers, "ROOM", 1)
+    assert tiers.temporary_files(["unit", "synth"], tmp_path) == {"TMPDIR": str(tmp_path)}
+    assert tiers.temporary_files(["unit"], tmp_path / "absent") == {}
+    assert tiers.temporary_files(["unit", "rehearsal"], tmp_path) == {}
+    assert tiers.temporary_files([tiers.PACKAGE], tmp_path) == {}
+    monkeypatch.setattr(tiers, "ROOM", 2**60)
+    assert tiers.temporary_files(["unit"], tmp_path) == {}
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert tiers.temporary_files(["unit"], tmp_path) == {}
+
+
+def test_temporary_files_stay_where_programs_may_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TMPDIR", raising=False)
+    there = SimpleNamespace(f_flag=os.ST_NOEXEC, f_bavail=2**40, f_frsize=4096)
+    monkeypatch.setattr(os, "statvfs", lambda _: there)
+    assert tiers.temporary_files(["unit"], tmp_path) == {}
 
 
 def test_without_a_main_branch_everything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,8 +184,9 @@ def test_a_failure_of_the_first_tests_sets_the_exit_code(monkeypatch: pytest.Mon
 def test_the_package_is_tested_from_its_own_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[Path, str]] = []
 
-    def started(argv: list[str], *, cwd: Path, check: bool) -> subprocess.CompletedProcess[bytes]:
+    def started(argv: list[str], *, cwd: Path, check: bool, env: Any) -> subprocess.CompletedProcess[bytes]:
         seen.append((cwd.relative_to(REPOSITORY), argv[-1]))
+        assert env["PATH"] == os.environ["PATH"]
         return subprocess.CompletedProcess(argv, 0)
 
     monkeypatch.setattr(subprocess, "run", started)
