@@ -24,6 +24,7 @@ check_machine() {
   [ "$free_gib" -ge "$need_gib" ] || fail "$need_gib GiB of free disk are needed here, but only $free_gib GiB are free"
 }
 
+check_machine
 lock=requirements/dev.txt
 [ "$what" = all ] || lock=requirements.txt
 
@@ -32,10 +33,10 @@ if [ "$(cat .venv/.stamp 2>/dev/null || true)" = "$stamp" ] && [ -d node_modules
   exit 0
 fi
 
-check_machine
 python=$(requirements/python.sh)
 unreachable="see its output above. Fix: point pip, uv and npm to a mirror if there is no network (PIP_INDEX_URL, UV_INDEX_URL, npm_config_registry)"
 printf 'setup: Python packages, for %s\n' "$python"
+# Over an existing one with another base, `venv` would mix two Pythons.
 "$python" -m venv --clear .venv
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/setup.txt ||
   fail "pip could not install requirements/setup.txt; $unreachable"
