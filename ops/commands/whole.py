@@ -4,17 +4,16 @@ from importlib import import_module
 
 from ops.cli import PANELS, app
 from ops.commands import WORDS
-from ops.commands import __name__ as _package
 
 __all__ = ["app"]
 
 
 def _panel(module: str) -> str:
-    return PANELS[module.removeprefix(f"{_package}.").split(".")[0]]
+    return PANELS[module.removeprefix(f"{__package__}.").split(".")[0]]
 
 
 for _module in WORDS:
-    import_module(f"{_package}.{_module}")
+    import_module(f"{__package__}.{_module}")
 for _command in app.registered_commands:
     if _command.callback:
         _command.rich_help_panel = _panel(_command.callback.__module__)

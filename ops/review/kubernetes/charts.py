@@ -173,7 +173,7 @@ def _chart(source: Source, assembly: Assembly) -> Path | None:
 
 def _readable(chart: Path, scratch: Path) -> Path:
     """Return the chart as Helm reads it: a folder or a package as it is, CDK's zip file unpacked into `scratch`."""
-    if chart.is_dir() or not zipfile.is_zipfile(chart):
+    if not zipfile.is_zipfile(chart):
         return chart
     target = scratch / "chart"
     with zipfile.ZipFile(chart) as archive:
