@@ -6,6 +6,7 @@ decides whether EventBridge can publish.
 
 import json
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
 from moto.events.models import Rule as MotoRule
@@ -32,11 +33,10 @@ def install(account: Account) -> None:
         if rule.event_pattern.matches_event(event):
             for target in topics:
                 _publish(account, rule, target["Arn"], event)
-        rule.targets = others
-        try:
-            _deliver_elsewhere(rule, event, transform_input)
-        finally:
-            rule.targets = [*topics, *others]
+        # A copy, because the caller of RemoveTargets must not wait for a delivery, nor be undone by its end.
+        elsewhere = copy(rule)
+        elsewhere.targets = others
+        _deliver_elsewhere(elsewhere, event, transform_input)
 
     MotoRule.send_to_targets = send_to_targets
 

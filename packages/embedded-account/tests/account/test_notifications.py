@@ -95,6 +95,22 @@ def test_rule_with_targets_cannot_be_deleted_by_the_api(resources: Resources, cl
         clients("events").delete_rule(Name="cluster-events")
 
 
+def test_targets_that_are_removed_during_a_delivery_stay_removed(
+    account: Account, resources: Resources, clients: Clients, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_rule(resources, topic)
+    bus, seen = clients("events"), []
+
+    def deliver(*_: object) -> None:
+        seen.extend(bus.list_targets_by_rule(Rule="cluster-events")["Targets"])
+        bus.remove_targets(Rule="cluster-events", Ids=["Target0"])
+
+    monkeypatch.setattr(events, "_deliver_elsewhere", deliver)
+    emit(account)
+    assert seen == [{"Arn": topic, "Id": "Target0"}]
+    assert bus.list_targets_by_rule(Rule="cluster-events")["Targets"] == []
+
+
 def test_topic_changes_in_place(resources: Resources, clients: Clients) -> None:
     sns = clients("sns")
     model = resources.create("AWS::SNS::Topic", {"Tags": [{"Key": "a", "Value": "1"}]}, name="t")
