@@ -20,7 +20,8 @@ SIMULATED: Final = (
     "AWS services behind their APIs, HyperPod's nodes, health checks and timing",
     "the CDK CLI's interval between polls of CloudFormation: a quarter of a second, not five",
     "Lambda's sandboxes: local processes, memory not limited; a layer's AWS CLI is loaded once and forked per call",
-    "Kubernetes' pauses: a deleted namespace is emptied after 0.5 s, not 5, a claim bound within 1 s, not 15",
+    "Kubernetes' pauses: a deleted namespace is emptied after 0.5 s, not 5, a claim bound within 1 s, not 15, new "
+    "kinds collected after 3 s, not 30",
     "kubelets (kwok): containers do not run; there are no GPUs, no EFA and no FSx",
     "the image build: a stand-in in its role reads the context and puts a labelled tag into ECR; no image is built",
     "EKS's add-ons and HyperPod's agents: objects that take pod slots",

@@ -102,6 +102,8 @@ def controller_manager(kubeconfig: Path, files: Pki, *, grace: int) -> list[str]
         f"--root-ca-file={files.ca}",
         # A claim that names its volume is bound by this poll alone, which by default comes every 15 seconds.
         "--pvclaimbinder-sync-period=1s",
+        # Its own main package starts this one, with a shorter pause (building/modules/kubernetes/garbage.go).
+        "--controllers=*,-garbage-collector-controller",
         "--use-service-account-credentials",
         "--node-monitor-period=1s",
         f"--node-monitor-grace-period={grace}s",

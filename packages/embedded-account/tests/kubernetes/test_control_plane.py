@@ -21,7 +21,7 @@ from embedded_account.machine.processes import ProcessError, ProgramEndedError, 
 from embedded_account.testing.cluster import COMPONENTS, GENERAL, Kubectl, operator_pod, process_of
 from embedded_account.testing.plugin import KNOWN_TOKEN
 from embedded_account.testing.processes import peer, processes_below, socket_inodes
-from embedded_account.testing.waiting import wait_until
+from embedded_account.testing.waiting import KUBECTL_PATIENCE, wait_until
 
 
 def answer_to(control_plane: ControlPlane, token: str) -> urllib3.BaseHTTPResponse:
@@ -137,6 +137,33 @@ def test_deleted_namespace_is_emptied_and_goes_only_after_its_last_finalizer(
     assert status["phase"] == "Terminating"
     kubectl("patch", "configmap", "kept", "-n", "leaving", "--type=merge", '--patch={"metadata":{"finalizers":null}}')
     wait_until(lambda: "leaving" not in names_of_namespaces(control_plane), "the end of the namespace")
+
+
+def test_what_an_object_of_a_new_kind_owned_goes_with_it(control_plane: ControlPlane, kubectl: Kubectl) -> None:
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    names = {"plural": "owners", "singular": "owner", "kind": "Owner"}
+    spec = {"group": "example.invalid", "scope": "Namespaced", "names": names, "versions": [version]}
+    kubectl.apply(
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "owners.example.invalid"},
+            "spec": spec,
+        }
+    )
+    kubectl("wait", "--for=condition=Established", "crd/owners.example.invalid", KUBECTL_PATIENCE)
+    kubectl.apply({"apiVersion": "example.invalid/v1", "kind": "Owner", "metadata": {"name": "gone"}})
+    uid = kubectl.get("owner", "gone")["metadata"]["uid"]
+    owner = {"apiVersion": "example.invalid/v1", "kind": "Owner", "name": "gone", "uid": uid}
+    kubectl.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owned", "ownerReferences": [owner]}})
+    kubectl("delete", "owner", "gone")
+
+    def left() -> set[str]:
+        return {item["metadata"]["name"] for item in kubectl.get("configmaps")["items"]}
+
+    wait_until(lambda: "owned" not in left(), "the end of the owned object")
+    kubectl("delete", "crd", "owners.example.invalid")
 
 
 def names_of_namespaces(control_plane: ControlPlane) -> set[str]:

@@ -67,7 +67,7 @@ _KUBERAY: Final = GoModule("kuberay", {KUBERAY_MODULE: "kuberay-operator"})
 _KUBERNETES_PROGRAMS: Final = {
     "go.etcd.io/etcd/server/v3": "etcd",
     "k8s.io/kubernetes/cmd/kube-apiserver": "kube-apiserver",
-    # Kubernetes' own, with shorter pauses in the deletion of namespaces.
+    # Kubernetes' own, with shorter pauses in the deletion of namespaces and of what new kinds own.
     "rehearsal/kubernetes": "kube-controller-manager",
     "k8s.io/kubernetes/cmd/kube-scheduler": "kube-scheduler",
 }
