@@ -1,6 +1,7 @@
 """Serve the embedded AWS account: `python -m embedded_account run -- COMMAND`."""
 
 import gc
+import os
 import sys
 from typing import Final
 
@@ -20,7 +21,11 @@ def main() -> int:
         gc.disable()
         from embedded_account import server  # noqa: PLC0415 - not before
 
-        return server.main(arguments)
+        code = server.main(arguments)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # All is stopped, closed and written. Python would take a second of processor time to free what is left.
+        os._exit(code)
     if verb == "run":
         from embedded_account import command_line  # noqa: PLC0415 - the account's process does not need it
 

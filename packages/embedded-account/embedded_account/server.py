@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -34,6 +35,8 @@ EXTENSIONS = (
     "embedded_account.existing",
 )
 """The modules with `install(account)`, in the order of installation."""
+_POLL_SECONDS = 0.05
+"""How often the server looks whether it shall end; by default every half second."""
 
 
 class NodeModulesError(Exception):
@@ -82,7 +85,8 @@ class AccountServer:
         self._server = make_server(
             "127.0.0.1", self.account.port, application, threaded=True, request_handler=MotoRequestHandler
         )
-        threading.Thread(target=self._server.serve_forever, name="account-server", daemon=True).start()
+        serve = partial(self._server.serve_forever, poll_interval=_POLL_SECONDS)
+        threading.Thread(target=serve, name="account-server", daemon=True).start()
 
     def stop(self) -> None:
         """Stop serving, then stop what the extensions started, the last one first."""
