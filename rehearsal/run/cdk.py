@@ -20,6 +20,8 @@ from rehearsal.report.breakdown import Spans
 
 _CLI: Final = NODE_MODULES / "aws-cdk" / "bin" / "cdk"
 _LOCKS: Final = ("package-lock.json", "requirements/dev.txt")
+_LAST: Final = "cdk.out"
+_NEXT: Final = "cdk.out.next"
 _DEPLOYED: Final = re.compile(r"^ *✅ +(\S+)$", re.MULTILINE)
 """The CLI's line for a stack that it changed; for others it adds `(no changes)` after the name."""
 
@@ -83,7 +85,7 @@ class Cdk:
         `again` reuses the last synthesis (`--app cdk.out`), for commands that change nothing in the environment. Raises
         CommandError if the exit code is not one of `expect`.
         """
-        source = ["--app", "cdk.out"] if again else self._context
+        source = ["--app", _LAST] if again else self._context
         return self._run(self._project, verb, *arguments, *source, expect=expect)
 
     def bootstrap(
@@ -99,8 +101,8 @@ class Cdk:
         return self._run(empty, "bootstrap", f"aws://{account_id}/{region}", *own, env={**self._env, **credentials})
 
     def begin_synthesis(self, supervisor: Supervisor) -> "Synthesis":
-        """Start `cdk synth` for later runs with `again`."""
-        argv = _argv("synth", "--quiet", *self._context)
+        """Start `cdk synth`, beside runs with `again`, which use the last synthesis until this one is finished."""
+        argv = _argv("synth", "--quiet", "--output", _NEXT, *self._context)
         child = supervisor.start("cdk-synth", argv, self._env, ends_by_itself=True, cwd=self._project)
         return Synthesis(child, supervisor, self._spans, self._project)
 
@@ -136,11 +138,14 @@ class Synthesis:
         self._began = time.time()
 
     def finish(self) -> None:
-        """Wait for the synthesis to end. Raises CommandError if it failed."""
+        """Wait for the synthesis to end; runs with `again` use it from then on. Raises CommandError if it failed."""
         code = self._child.wait()
         self._supervisor.stop(self._child)
         if code:
             raise CommandError(_failure("cdk synth", code, self._child.log, self._child.tail(25)))
+        last = self._directory / _LAST
+        shutil.rmtree(last, ignore_errors=True)
+        (self._directory / _NEXT).rename(last)
         self._spans.syntheses.append((self._began, _last_synthesis(self._directory)))
 
 
@@ -150,7 +155,7 @@ def _argv(verb: str, *arguments: str) -> list[str]:
 
 def _last_synthesis(directory: Path) -> float:
     """Return when a folder's app wrote the last file of its assembly, in seconds since the epoch; 0 if never."""
-    return max((file.stat().st_mtime for file in (directory / "cdk.out").glob("*.json")), default=0.0)
+    return max((file.stat().st_mtime for file in (directory / _LAST).glob("*.json")), default=0.0)
 
 
 def changed_stacks(printed: str) -> set[str]:

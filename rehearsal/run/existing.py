@@ -5,6 +5,7 @@ import json
 from typing import Any, Final
 
 from config import Environment
+from config.model import ExistingEks
 from embedded_account.running import EmbeddedAccount
 from rehearsal.run import existing_cluster
 
@@ -31,7 +32,7 @@ def names(environment: Environment) -> list[str]:
         told.append(f"VPC {vpc.id} with {len(vpc.node_subnets)} + {len(vpc.control_plane_subnets)} subnets")
     if file_system := environment.fsx.existing:
         told.append(f"file system {file_system.id}, mount name {file_system.mount_name}")
-    if environment.slurm is None and (cluster := environment.eks.existing):
+    if cluster := _cluster(environment):
         told.append(f"EKS cluster {cluster.name} with its security group {cluster.security_group}")
     if key := environment.company.kms_key:
         told.append(f"KMS key {key.rpartition('/')[2]}")
@@ -54,7 +55,7 @@ def describe(account: EmbeddedAccount, environment: Environment) -> Description:
     if file_system := environment.fsx.existing:
         systems = account.client("fsx").describe_file_systems(FileSystemIds=[file_system.id])
         described["describe_file_systems"] = systems["FileSystems"]
-    if environment.slurm is None and (cluster := environment.eks.existing):
+    if cluster := _cluster(environment):
         described |= existing_cluster.describe(account, cluster)
     if key := environment.company.kms_key:
         kms = account.client("kms")
@@ -63,7 +64,29 @@ def describe(account: EmbeddedAccount, environment: Environment) -> Description:
     return described
 
 
+def collect_garbage(account: EmbeddedAccount, environment: Environment) -> int:
+    """Remove the pods of nodes that no longer exist from an existing EKS cluster; return how many there were."""
+    cluster = _cluster(environment)
+    return existing_cluster.collect_pods_of_gone_nodes(account, cluster) if cluster else 0
+
+
 def difference(before: Description, after: Description) -> str:
-    """Return a line diff of the two descriptions; empty if they are equal."""
-    old, new = (json.dumps(each, indent=1, sort_keys=True, default=str).splitlines() for each in (before, after))
+    """Return a line diff of what differs between the two descriptions; empty if they are equal."""
+    old, new = (
+        json.dumps(each, indent=1, sort_keys=True, default=str).splitlines() for each in _differing(before, after)
+    )
     return "\n".join(difflib.unified_diff(old, new, "before", "after", n=2, lineterm=""))
+
+
+def _cluster(environment: Environment) -> ExistingEks | None:
+    return None if environment.slurm else environment.eks.existing
+
+
+def _differing(before: Description, after: Description) -> tuple[Description, Description]:
+    """Return the two descriptions without what they have in common, because difflib's time grows with its square."""
+    keys = {key for key in before | after if before.get(key, ...) != after.get(key, ...)}
+    old, new = ({key: side[key] for key in keys & side.keys()} for side in (before, after))
+    for key in old.keys() & new.keys():
+        if isinstance(old[key], dict) and isinstance(new[key], dict):
+            old[key], new[key] = _differing(old[key], new[key])
+    return old, new

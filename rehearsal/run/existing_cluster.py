@@ -28,6 +28,21 @@ def describe(account: EmbeddedAccount, existing: ExistingEks) -> dict[str, Any]:
     }
 
 
+def collect_pods_of_gone_nodes(account: EmbeddedAccount, existing: ExistingEks) -> int:
+    """Remove the pods of nodes that no longer exist; return how many there were.
+
+    Kubernetes' pod garbage collector does the same, but looks every 20 s, and only after another 40 s.
+    Source: https://github.com/kubernetes/kubernetes/blob/v1.35.4/pkg/controller/podgc/gc_controller.go
+    """
+    api = Api.from_kubeconfig(account.admin_kubeconfig(existing.name))
+    nodes = {node["metadata"]["name"] for node in api.get("/api/v1/nodes")["items"]}
+    pods = api.get("/api/v1/pods")["items"]
+    stray = [pod["metadata"] for pod in pods if pod["spec"].get("nodeName", "") not in {"", *nodes}]
+    for pod in stray:
+        api.delete(f"/api/v1/namespaces/{pod['namespace']}/pods/{pod['name']}", {"gracePeriodSeconds": 0})
+    return len(stray)
+
+
 def _eks(eks: Any, name: str) -> dict[str, Any]:
     entries = eks.list_access_entries(clusterName=name)["accessEntries"]
     return {

@@ -69,8 +69,10 @@ def _steps(rehearsal: Rehearsal, console: Console, *, keep: bool, kills: Sequenc
     rehearsal.grow()
     rehearsal.ops_wait()
     rehearsal.ray_is_ready()
-    rehearsal.ray_stack_alone()
-    rehearsal.ray_is_ready()
+    # `_end` destroys and redeploys all that uses a protected environment's data, its ray stack first and last.
+    if not rehearsal.environment.protect:
+        rehearsal.ray_stack_alone()
+        rehearsal.ray_is_ready()
     _end(rehearsal, console, kills=kills)
 
 

@@ -108,7 +108,7 @@ class Rehearsal:
             )
 
     def begin_synthesis(self) -> None:
-        """Start the synthesis of the first deployment, which does not need the account."""
+        """Start a synthesis, which does not need the account, for the next deployment `again`."""
         self._synthesis = self.cdk.begin_synthesis(self.supervisor)
 
     def start_account(self, *, clock_scale: float = CLOCK_SCALE, keep: bool = False) -> None:
@@ -166,6 +166,8 @@ class Rehearsal:
             def changed() -> str:
                 return existing.difference(self.existed, existing.describe(self.account, self.environment))[:6000]
 
+            if pods := existing.collect_garbage(self.account, self.environment):
+                step.see(f"{pods} pods of nodes that are gone: removed at once, not by Kubernetes after 40 to 60 s")
             # A namespace exists for a moment after its deletion has been accepted.
             wait_for("unchanged existing infrastructure", changed, operator.not_)
             for name in existing.names(self.environment):
@@ -345,17 +347,20 @@ class Rehearsal:
         return left
 
     def deployed_again(self) -> None:
-        """Redeploy a protected environment, which must reuse its data, and destroy it after `protect: false`."""
+        """Redeploy a protected environment, whose Ray must use its data again; destroy it after `protect: false`."""
         before = self._file_system()
+        self.project.lift_protection(self.environment.name)
+        self.begin_synthesis()
         with self.progress.step("cdk deploy --all, again"):
-            self.deploy_stacks()
+            self.deploy_stacks(again=True)
         with self.progress.step("the existing file system is reused") as step:
             if self._file_system() != before:
                 raise RehearsalError(f"file system {before} was not reused; there is {self._file_system()}")
             step.see(before)
+        self.ray_is_ready()
         with self.progress.step("protect: false, deployed; then cdk destroy --all"):
-            self.project.lift_protection(self.environment.name)
-            self.deploy_stacks(*PROTECTED)
+            self._synthesis.finish()
+            self.deploy_stacks(*PROTECTED, again=True)
             self.cdk("destroy", "--all", "--force", *AT_ONCE, again=True)
 
     # -- looking

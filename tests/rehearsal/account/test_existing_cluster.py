@@ -1,6 +1,7 @@
 """The EKS cluster that the environment says exists: as an owner has it, and compared so that nothing slips through."""
 
 import operator
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.product
 
+PODS = "/api/v1/namespaces/data-team/pods"
 CONFIG_MAPS = "/api/v1/namespaces/data-team/configmaps"
 CLUSTER_ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 
@@ -95,6 +97,21 @@ def test_cluster_is_what_the_file_says_and_every_difference_is_seen(owner: Owner
         assert word in existing.difference(seen, owner.look())
         remove()
         wait_for(f"{word} undone", lambda: existing.difference(seen, owner.look()), operator.not_)
+
+
+def test_pods_of_gone_nodes_are_removed_and_others_stay(owner: Owner) -> None:
+    [node, *_] = [item["metadata"]["name"] for item in owner.kubernetes.get("/api/v1/nodes")["items"]]
+    for name, where in (("stray", {"nodeName": "gone"}), ("placed", {"nodeName": node}), ("waiting", {})):
+        nobody = {"name": "c", "image": "example.invalid/c"}
+        spec = {"containers": [nobody], "nodeSelector": {"nobody": "has-it"}} | where
+        owner.kubernetes.create(PODS, {"metadata": {"name": name}, "spec": spec})
+    before = owner.look()
+    assert existing.collect_garbage(owner.rehearsal, owner.environment) == 1
+    assert existing.collect_garbage(owner.rehearsal, owner.environment) == 0
+    changed = existing.difference(before, owner.look())
+    assert re.findall(r'^([+-]) *"(/api/v1/pods/.+)":', changed, re.MULTILINE) == [
+        ("-", "/api/v1/pods/data-team/stray")
+    ]
 
 
 def plants(owner: Owner) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:

@@ -9,7 +9,7 @@ import pytest
 from embedded_account.machine.isolation import child_environment
 from embedded_account.machine.processes import Supervisor
 from rehearsal.report.breakdown import Spans
-from rehearsal.run.cdk import Cdk, CommandError, Synthesis
+from rehearsal.run.cdk import Cdk, CommandError
 
 
 @pytest.fixture
@@ -19,31 +19,43 @@ def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
     made.stop_all(gracefully=False)
 
 
-def begin(directory: Path, supervisor: Supervisor, app: str, spans: Spans) -> Synthesis:
-    """Begin the synthesis of a project whose app is one line of shell."""
+def make(directory: Path, supervisor: Supervisor, app: str, spans: Spans) -> Cdk:
+    """Make a project whose app is one line of shell."""
     project = directory / "project"
     project.mkdir()
     (project / "cdk.json").write_text(json.dumps({"app": app}))
     env = child_environment(directory, region="us-west-2", account_id="111122223333")
-    cdk = Cdk(project, supervisor.logs, env, context={}, echo=print, spans=spans)
-    return cdk.begin_synthesis(supervisor)
+    return Cdk(project, supervisor.logs, env, context={}, echo=print, spans=spans)
 
 
-def test_it_leaves_an_assembly_and_its_time(tmp_path: Path, supervisor: Supervisor) -> None:
-    stack = {"type": "aws:cloudformation:stack", "properties": {"templateFile": "one.json"}}
-    stack["environment"] = "aws://111122223333/us-west-2"
-    (tmp_path / "one.json").write_text('{"Resources": {}}')
-    (tmp_path / "manifest.json").write_text(json.dumps({"version": "36.0.0", "artifacts": {"one": stack}}))
+def write_assembly(directory: Path, stack: str) -> None:
+    """Write the assembly that an app of `cp ../*.json $CDK_OUTDIR` makes: one stack."""
+    content = {
+        "type": "aws:cloudformation:stack",
+        "properties": {"templateFile": "one.json"},
+        "environment": "aws://111122223333/us-west-2",
+    }
+    (directory / "one.json").write_text('{"Resources": {}}')
+    (directory / "manifest.json").write_text(json.dumps({"version": "36.0.0", "artifacts": {stack: content}}))
+
+
+def test_it_leaves_an_assembly_and_its_time_once_it_is_finished(tmp_path: Path, supervisor: Supervisor) -> None:
     spans = Spans()
-    begin(tmp_path, supervisor, "cp ../*.json $CDK_OUTDIR", spans).finish()
+    cdk = make(tmp_path, supervisor, "cp ../*.json $CDK_OUTDIR", spans)
     written = tmp_path / "project" / "cdk.out" / "manifest.json"
-    assert json.loads(written.read_text())["artifacts"] == {"one": stack}
-    [(began, ended)] = spans.syntheses
+    write_assembly(tmp_path, "first")
+    cdk.begin_synthesis(supervisor).finish()
+    write_assembly(tmp_path, "second")
+    second = cdk.begin_synthesis(supervisor)
+    assert cdk("ls", again=True).split() == ["first"]
+    second.finish()
+    assert cdk("ls", again=True).split() == ["second"]
+    (_, _), (began, ended) = spans.syntheses
     assert began < written.stat().st_mtime <= ended
     assert list(supervisor.run.iterdir()) == []
 
 
 def test_an_app_that_fails_is_a_failure_with_its_words(tmp_path: Path, supervisor: Supervisor) -> None:
-    synthesis = begin(tmp_path, supervisor, "echo no such chart >&2; exit 2", Spans())
+    synthesis = make(tmp_path, supervisor, "echo no such chart >&2; exit 2", Spans()).begin_synthesis(supervisor)
     with pytest.raises(CommandError, match=r"(?s)`cdk synth` ended with code 1; its output: \S+\.log.*no such chart"):
         synthesis.finish()
