@@ -30,14 +30,17 @@ _INNER: Final = ("--mount", "--net", "--pid", "--ipc", "--uts")
 _HOLD: Final = (
     f"ip link set lo up && ip link add {_BRIDGE} type bridge && ip link set {_BRIDGE} up && echo ready && cat"
 )
-# Own files over this machine's, and empty folders where daemons leave sockets. Without SIGCHLD, the kernel reaps the
-# orphans that a node's first process inherits.
+# Own files over this machine's, and empty folders where daemons leave sockets: the cluster's own folder stays visible
+# below them. Without SIGCHLD, the kernel reaps the orphans that a node's first process inherits.
 _SET_UP: Final = """set -e
 hostname "$1"
 for name in hosts passwd group; do mount --bind "$2/$name" "/etc/$name"; done
 mount -t tmpfs -o mode=777 tmpfs /run
 mkdir -m 755 /run/munge
+exec 3<"${2%/*}"
 mount -t tmpfs -o mode=1777 tmpfs /dev/shm
+case $2 in /dev/shm/*) mkdir -p "${2%/*}"; mount --no-canonicalize --bind /proc/self/fd/3 "${2%/*}" ;; esac
+exec 3<&-
 [ -z "$3" ] || mount -t overlay -o "lowerdir=$4:$3" overlay "$4"
 ip link set lo up
 echo ready

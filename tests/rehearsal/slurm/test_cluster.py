@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -31,11 +32,12 @@ srun hostname
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
-    directory = tmp_path_factory.mktemp("slurm") / "cluster"
-    with slurm_cluster(directory) as started:
-        yield started
-    assert not processes_below(directory)
+def cluster() -> Iterator[SlurmCluster]:
+    """Keep its files where every node has a folder of its own, which must not hide them."""
+    with TemporaryDirectory(dir="/dev/shm") as directory:
+        with slurm_cluster(Path(directory) / "cluster") as started:
+            yield started
+        assert not processes_below(Path(directory))
 
 
 def test_every_node_sees_the_partitions_of_the_environment(cluster: SlurmCluster) -> None:

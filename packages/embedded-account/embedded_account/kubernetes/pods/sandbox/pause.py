@@ -44,8 +44,9 @@ class Tree:
 def make(tree: Tree) -> None:
     """Create the file tree and enter it. Raises OSError with a path."""
     socket.sethostname(tree.hostname)
-    # A mount may cover another one's source: open all sources before the first mount.
-    held = {each.source: os.open(each.source, os.O_PATH) for each in tree.mounts if each.source}
+    # A mount may cover another one's source, or home: open all sources before the first mount.
+    mounts = [*tree.mounts, Mount(tree.home, tree.home)]
+    held = {each.source: os.open(each.source, os.O_PATH) for each in mounts if each.source}
     old = os.open("/", os.O_PATH)
     kernel.mount("tmpfs", tree.root, "tmpfs", options="mode=755")
     kernel.mount(None, tree.root, flags=kernel.UNBINDABLE)
@@ -55,7 +56,7 @@ def make(tree: Tree) -> None:
     Path("/proc").mkdir()
     kernel.mount("proc", "/proc", "proc")
     ours = {Path("/")}
-    for each in sorted(tree.mounts, key=lambda mount: mount.target):
+    for each in sorted(mounts, key=lambda mount: mount.target):
         source = f"/proc/self/fd/{held[each.source]}" if each.source else None
         _place(each, source, ours)
     os.chdir(tree.home)
@@ -68,6 +69,7 @@ def _place(mount: Mount, source: str | None, ours: set[Path]) -> None:
     if source is None:
         options = f"mode=1777,size={mount.size}" if mount.size else "mode=1777"
         kernel.mount("tmpfs", mount.target, "tmpfs", options=options)
+        ours.add(target)
         return
     kernel.mount(source, mount.target, flags=kernel.BIND | kernel.RECURSIVE)
     if mount.read_only:
@@ -77,7 +79,7 @@ def _place(mount: Mount, source: str | None, ours: set[Path]) -> None:
 def _make_room(target: Path, ours: set[Path], *, is_folder: bool) -> None:
     """Create the mount point of a mount without touching this machine's files.
 
-    Its parent becomes a copy made of mounts. `ours` are the folders that are such copies.
+    Its parent becomes a copy made of mounts. `ours` are the folders that are such copies, or empty ones in memory.
     """
     if target.exists():
         return
