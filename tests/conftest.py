@@ -37,9 +37,12 @@ if not JOBS:
 
 # Files that take more than ten seconds, longest first, so that both workers finish at about the same time.
 LONGEST: Final[tuple[str, ...]] = (
+    "tests/rehearsal/kubernetes/test_reaper.py",
+    "tests/rehearsal/kubernetes/test_submitters.py",
     "tests/synth/test_corpus.py",
     "tests/synth/test_every_key.py",
     "tests/unit/controllers/test_job_supervisor.py",
+    "tests/rehearsal/slurm/test_scripted.py",
     "tests/synth/test_nag.py",
     "tests/synth/test_cfn_lint.py",
     "tests/unit/repository/test_mutants.py",
@@ -52,8 +55,6 @@ LONGEST: Final[tuple[str, ...]] = (
     "tests/handlers/test_sequences.py",
     "tests/handlers/test_faults.py",
     "tests/handlers/test_rollback.py",
-    "tests/rehearsal/kubernetes/test_reaper.py",
-    "tests/rehearsal/kubernetes/test_submitters.py",
     "tests/rehearsal/account/test_every_day.py",
     "tests/rehearsal/run/test_endings.py",
     "tests/rehearsal/kubernetes/test_project_charts.py",

@@ -48,24 +48,22 @@ def test_what_changed_decides_and_the_unknown_runs_everything(changed: list[str]
     assert scope_of(changed) is scope
 
 
-def test_temporary_files_of_the_products_tests_go_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_temporary_files_go_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TMPDIR", raising=False)
     monkeypatch.setattr(tiers, "ROOM", 1)
-    assert tiers.temporary_files(["unit", "synth"], tmp_path) == {"TMPDIR": str(tmp_path)}
-    assert tiers.temporary_files(["unit"], tmp_path / "absent") == {}
-    assert tiers.temporary_files(["unit", "rehearsal"], tmp_path) == {}
-    assert tiers.temporary_files([tiers.PACKAGE], tmp_path) == {}
+    assert tiers.temporary_files(tmp_path) == {"TMPDIR": str(tmp_path)}
+    assert tiers.temporary_files(tmp_path / "absent") == {}
     monkeypatch.setattr(tiers, "ROOM", 2**60)
-    assert tiers.temporary_files(["unit"], tmp_path) == {}
+    assert tiers.temporary_files(tmp_path) == {}
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    assert tiers.temporary_files(["unit"], tmp_path) == {}
+    assert tiers.temporary_files(tmp_path) == {}
 
 
 def test_temporary_files_stay_where_programs_may_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TMPDIR", raising=False)
     there = SimpleNamespace(f_flag=os.ST_NOEXEC, f_bavail=2**40, f_frsize=4096)
     monkeypatch.setattr(os, "statvfs", lambda _: there)
-    assert tiers.temporary_files(["unit"], tmp_path) == {}
+    assert tiers.temporary_files(tmp_path) == {}
 
 
 def test_without_a_main_branch_everything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
