@@ -15,8 +15,10 @@ pytest_plugins = ("embedded_account.testing.plugin", "embedded_account.testing.g
 
 _WORKSPACE: Final = Path(__file__).resolve().parents[3]
 
-# Files with more than ten seconds of work, the longest first, so that both of two workers stay busy until the end.
+# Files with more than ten seconds of work, the longest first, so that all workers stay busy until the end: the first
+# brings all files of WITH_CONTROL_PLANE with it.
 LONGEST: Final = (
+    "tests/kubernetes/test_control_plane.py",
     "tests/test_second_app.py",
     "tests/account/test_cloudformation_cli.py",
     "tests/account/hyperpod/test_hyperpod_in_account.py",
