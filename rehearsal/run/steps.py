@@ -308,6 +308,9 @@ class Rehearsal:
                 if kills:
                     step.see(f"killed {len(kills) - len(left)} times before its end, then run again")
             return left
+        # For the end of `deployed_again`: until then, the CLI uses the last synthesis, with protection.
+        self.project.lift_protection(self.environment.name)
+        self.begin_synthesis()
         with self.progress.step("cdk destroy (the protected stacks stay)") as step:
             stacks = (naming.stack(self.environment, stack) for stack in UNPROTECTED)
             self.cdk("destroy", *stacks, "--force", *AT_ONCE, again=True)
@@ -349,8 +352,6 @@ class Rehearsal:
     def deployed_again(self) -> None:
         """Redeploy a protected environment, whose Ray must use its data again; destroy it after `protect: false`."""
         before = self._file_system()
-        self.project.lift_protection(self.environment.name)
-        self.begin_synthesis()
         with self.progress.step("cdk deploy --all, again"):
             self.deploy_stacks(again=True)
         with self.progress.step("the existing file system is reused") as step:
