@@ -94,13 +94,19 @@ def _steps_of_slurm(rehearsal: SlurmRehearsal, console: Console, *, keep: bool, 
 
 def _end(rehearsal: Rehearsal, console: Console, *, kills: Sequence[float]) -> None:
     """Destroy the environment, and judge what is left."""
+    protected = rehearsal.environment.protect
+    if protected:
+        rehearsal.lift_protection()
     left = rehearsal.destroy(kills)
-    _judge(rehearsal, console, protected=rehearsal.environment.protect)
+    _judge(rehearsal, console, protected=protected)
     while left:
         left = rehearsal.destroy_again(left)
         _judge(rehearsal, console, protected=False)
-    if rehearsal.environment.protect:
+    if protected:
         rehearsal.deployed_again()
+        if not isinstance(rehearsal, SlurmRehearsal):
+            rehearsal.ray_is_ready()
+        rehearsal.destroy_unprotected()
         _judge(rehearsal, console, protected=False)
     rehearsal.existing_is_untouched()
     rehearsal.timeline()

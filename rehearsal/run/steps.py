@@ -308,9 +308,6 @@ class Rehearsal:
                 if kills:
                     step.see(f"killed {len(kills) - len(left)} times before its end, then run again")
             return left
-        # For the end of `deployed_again`: until then, the CLI uses the last synthesis, with protection.
-        self.project.lift_protection(self.environment.name)
-        self.begin_synthesis()
         with self.progress.step("cdk destroy (the protected stacks stay)") as step:
             stacks = (naming.stack(self.environment, stack) for stack in UNPROTECTED)
             self.cdk("destroy", *stacks, "--force", *AT_ONCE, again=True)
@@ -349,8 +346,13 @@ class Rehearsal:
             raise RehearsalError(f"`ops destroy` ended before its kill after {kills[0]:.1f} s")
         return left
 
+    def lift_protection(self) -> None:
+        """Start the synthesis with `protect: false`; until `destroy_unprotected`, the CLI uses the last one."""
+        self.project.lift_protection(self.environment.name)
+        self.begin_synthesis()
+
     def deployed_again(self) -> None:
-        """Redeploy a protected environment, whose Ray must use its data again; destroy it after `protect: false`."""
+        """Redeploy a protected environment, which must reuse its data."""
         before = self._file_system()
         with self.progress.step("cdk deploy --all, again"):
             self.deploy_stacks(again=True)
@@ -358,7 +360,9 @@ class Rehearsal:
             if self._file_system() != before:
                 raise RehearsalError(f"file system {before} was not reused; there is {self._file_system()}")
             step.see(before)
-        self.ray_is_ready()
+
+    def destroy_unprotected(self) -> None:
+        """Deploy what `lift_protection` synthesised, and destroy all stacks."""
         with self.progress.step("protect: false, deployed; then cdk destroy --all"):
             self._synthesis.finish()
             self.deploy_stacks(*PROTECTED, again=True)
