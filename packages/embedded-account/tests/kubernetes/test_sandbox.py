@@ -139,14 +139,15 @@ def test_claim_is_the_same_folder_in_every_pod_and_no_folder_of_this_machine(kub
     assert not Path("/fsx").exists()
 
 
-def test_memory_and_scratch_are_a_pods_own(kubectl: Kubectl) -> None:
+def test_memory_and_scratch_are_a_pods_own(plane: ControlPlane, kubectl: Kubectl) -> None:
     volume = {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "32Mi"}}
     made = shell("remembering", "touch /dev/shm/mine /tmp/ray/mine; df --output=size -m /dev/shm | tail -1")
     made["spec"]["volumes"].append(volume)
     made["spec"]["containers"][0]["volumeMounts"].append({"name": "shm", "mountPath": "/dev/shm"})
     assert finished(kubectl, made)["phase"] == "Succeeded"
     assert kubectl("logs", "remembering").split() == ["32"]
-    assert printed(kubectl, "forgetful", "find /dev/shm /tmp/ray -name mine; echo looked") == "looked\n"
+    listed = printed(kubectl, "forgetful", "ls /dev/shm /tmp/ray").split()
+    assert listed == ["/dev/shm:", plane.directory.relative_to("/dev/shm").parts[0], "/tmp/ray:"]
 
 
 def test_pod_sees_its_own_processes_and_all_of_them_end_with_it(kubectl: Kubectl) -> None:

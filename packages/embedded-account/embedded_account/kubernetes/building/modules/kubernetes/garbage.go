@@ -6,8 +6,6 @@ import (
 
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
@@ -26,12 +24,7 @@ const (
 
 // collectGarbage starts Kubernetes' garbage collector, until the context ends.
 func collectGarbage(ctx context.Context, config *rest.Config) error {
-	config = as(config, collectorUser)
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	objects, err := metadata.NewForConfig(config)
+	client, objects, err := clientsOf(collectorUser, config)
 	if err != nil {
 		return err
 	}

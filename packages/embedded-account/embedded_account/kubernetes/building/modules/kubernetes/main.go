@@ -67,22 +67,22 @@ func main() {
 	os.Exit(cli.Run(command))
 }
 
-// as returns a configuration for requests with a service account's permissions.
-func as(config *rest.Config, account string) *rest.Config {
+// clientsOf returns clients with a service account's permissions, for whole objects and for their metadata.
+func clientsOf(account string, config *rest.Config) (kubernetes.Interface, metadata.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.Impersonate.UserName = account
 	config.QPS, config.Burst = 500, 1000
-	return config
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	objects, err := metadata.NewForConfig(config)
+	return client, objects, err
 }
 
 // emptyNamespaces starts to empty the deleted namespaces of a cluster, until the context ends.
 func emptyNamespaces(ctx context.Context, config *rest.Config) error {
-	config = as(config, deleterUser)
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	objects, err := metadata.NewForConfig(config)
+	client, objects, err := clientsOf(deleterUser, config)
 	if err != nil {
 		return err
 	}
