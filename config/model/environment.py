@@ -8,7 +8,7 @@ from pydantic import Field, PositiveInt
 from config.findings import ConfigError
 from config.model.base import AccountId, Email, Model, Name, Region, Shape
 from config.model.company import Company
-from config.model.eks import Access, Eks
+from config.model.eks import Access, Eks, ExistingEks
 from config.model.fsx import Fsx
 from config.model.hyperpod import HyperPod, InstanceGroup
 from config.model.mlflow import Mlflow
@@ -99,6 +99,11 @@ class Environment(Model):
     def has_budget(self) -> bool:
         """Whether AWS compares the costs of a month with a budget."""
         return self.notifications is not None and self.notifications.monthly_budget_usd is not None
+
+    @property
+    def existing_eks(self) -> ExistingEks | None:
+        """The EKS cluster that the environment uses and does not create; a cluster of Slurm has none."""
+        return None if self.slurm else self.eks.existing
 
     @property
     def container_insights(self) -> bool:

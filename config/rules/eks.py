@@ -252,7 +252,7 @@ def arns(environment: Environment) -> Iterator[Violation]:
         if group.training_plan and group.training_plan.split(":")[3:5] != [region, account]:
             fix = f"copy it from `aws sagemaker list-training-plans --region {region}`"
             yield Violation(f"{key}.training_plan", reason, allowed, fix)
-    if environment.slurm is None and (existing := environment.eks.existing):
+    if existing := environment.existing_eks:
         arn = existing.oidc_provider_arn
         if arn.split(":")[4] != account or f"/oidc.eks.{region}." not in arn:
             fix = "copy it from `aws iam list-open-id-connect-providers` of the account"

@@ -105,7 +105,7 @@ def _counted(listed: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 def _without_a_stack(environment: Environment, found: Sequence[Stack]) -> Iterator[Staying]:
     if environment.network.existing:
         yield Staying(f"VPC {environment.network.existing.id}", "it existed before")
-    if environment.slurm is None and environment.eks.existing:
+    if environment.existing_eks:
         yield Staying(f"EKS cluster {naming.eks_cluster(environment)}", "it existed before")
     if environment.fsx.existing:
         yield Staying(f"file system {environment.fsx.existing.id}", "it existed before", holds_data=True)

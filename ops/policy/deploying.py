@@ -47,7 +47,7 @@ def preflight(arns: Arns) -> Iterator[Statement]:
     yield Statement("PreflightKey", actions("kms", "DescribeKey GetKeyPolicy"), arns.company_key)
     if vpc := environment.network.existing:
         yield Statement("PreflightVpc", actions("ec2", "DescribeVpcAttribute"), arns.of("ec2", f"vpc/{vpc.id}"))
-    if environment.slurm is None and (cluster := environment.eks.existing):
+    if cluster := environment.existing_eks:
         add_on = arns.of("eks", f"addon/{cluster.name}/vpc-cni/*")
         yield Statement("PreflightAddOn", actions("eks", "DescribeAddon"), add_on)
         yield Statement("PreflightAddOns", actions("eks", "ListAddons"), arns.eks_cluster)

@@ -5,7 +5,6 @@ import json
 from typing import Any, Final
 
 from config import Environment
-from config.model import ExistingEks
 from embedded_account.running import EmbeddedAccount
 from rehearsal.run import existing_cluster
 
@@ -32,7 +31,7 @@ def names(environment: Environment) -> list[str]:
         told.append(f"VPC {vpc.id} with {len(vpc.node_subnets)} + {len(vpc.control_plane_subnets)} subnets")
     if file_system := environment.fsx.existing:
         told.append(f"file system {file_system.id}, mount name {file_system.mount_name}")
-    if cluster := _cluster(environment):
+    if cluster := environment.existing_eks:
         told.append(f"EKS cluster {cluster.name} with its security group {cluster.security_group}")
     if key := environment.company.kms_key:
         told.append(f"KMS key {key.rpartition('/')[2]}")
@@ -55,7 +54,7 @@ def describe(account: EmbeddedAccount, environment: Environment) -> Description:
     if file_system := environment.fsx.existing:
         systems = account.client("fsx").describe_file_systems(FileSystemIds=[file_system.id])
         described["describe_file_systems"] = systems["FileSystems"]
-    if cluster := _cluster(environment):
+    if cluster := environment.existing_eks:
         described |= existing_cluster.describe(account, cluster)
     if key := environment.company.kms_key:
         kms = account.client("kms")
@@ -66,7 +65,7 @@ def describe(account: EmbeddedAccount, environment: Environment) -> Description:
 
 def collect_garbage(account: EmbeddedAccount, environment: Environment) -> int:
     """Remove the pods of nodes that no longer exist from an existing EKS cluster; return how many there were."""
-    cluster = _cluster(environment)
+    cluster = environment.existing_eks
     return existing_cluster.collect_pods_of_gone_nodes(account, cluster) if cluster else 0
 
 
@@ -76,10 +75,6 @@ def difference(before: Description, after: Description) -> str:
         json.dumps(each, indent=1, sort_keys=True, default=str).splitlines() for each in _differing(before, after)
     )
     return "\n".join(difflib.unified_diff(old, new, "before", "after", n=2, lineterm=""))
-
-
-def _cluster(environment: Environment) -> ExistingEks | None:
-    return None if environment.slurm else environment.eks.existing
 
 
 def _differing(before: Description, after: Description) -> tuple[Description, Description]:

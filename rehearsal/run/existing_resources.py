@@ -16,7 +16,7 @@ def existing_resources(environment: Environment) -> ExistingResources:
     """Return the resources that the account must create before the environment is deployed."""
     network, eks, file_system = (
         environment.network.existing,
-        None if environment.slurm else environment.eks.existing,
+        environment.existing_eks,
         environment.fsx.existing,
     )
     return ExistingResources(
