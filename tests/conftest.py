@@ -35,7 +35,8 @@ if not JOBS:
     # PyTorch's process groups end when they are collected: there Python collects as often as in a user's program.
     pytest_plugins.append("embedded_account.testing.garbage")
 
-# Files that take more than ten seconds, longest first, so that both workers finish at about the same time.
+# Files that take more than ten seconds, longest first, so that all workers finish at about the same time. First those
+# that mostly wait for a control plane, beside which others compute.
 LONGEST: Final[tuple[str, ...]] = (
     "tests/rehearsal/kubernetes/test_reaper.py",
     "tests/rehearsal/kubernetes/test_submitters.py",

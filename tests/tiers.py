@@ -138,7 +138,7 @@ def run(tiers: Sequence[str], *options: str) -> bool:
     directory = REPOSITORY / "packages" / PACKAGE if package else REPOSITORY
     print(f"\n== {f'packages/{PACKAGE}/tests' if package else ', '.join(folders)}", flush=True)
     # More workers than cores use the time in which tests wait: all tiers together have more such tests.
-    workers = 4 if tiers is PROJECT_TIERS else 3 if package or not WAITING.isdisjoint(tiers) else 2
+    workers = 4 if tiers == PROJECT_TIERS else 3 if package or not WAITING.isdisjoint(tiers) else 2
     parallel = ("-n", str(workers), "--dist", "loadfile", "--no-loadscope-reorder")
     argv = [sys.executable, "-m", "pytest", "-q", *parallel, *options, *folders]
     return subprocess.run(argv, cwd=directory, env=os.environ | temporary_files(), check=False).returncode == 0
