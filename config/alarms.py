@@ -4,8 +4,7 @@ Metrics and dimensions are those of tests/synth/stacks/cloudwatch_metrics.yaml, 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from config.model import Environment
 
@@ -16,8 +15,7 @@ _FREE_PART: Final = 0.1
 """Lustre spreads files unevenly: writes fail before the last byte is used (FSx for Lustre user guide, performance)."""
 
 
-@dataclass(frozen=True)
-class Alarm:
+class Alarm(NamedTuple):
     """An alarm that fires if `statistic` of the metric breaks the limit in each of `periods`, each of `seconds`.
 
     `of` names the dimension: the EKS cluster, or the file system.

@@ -1,10 +1,9 @@
 """Errors and warnings about an environment, in one form."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 Place = tuple[int | str, ...]
 """The path to a value: keys of mappings, numbers of list items."""
@@ -22,8 +21,7 @@ class Severity(Enum):
     WARNING = "warning"
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """One error or warning.
 
     `key` is the dotted path in the file, empty for the file as a whole; `value` is the value at the key, in words;

@@ -4,9 +4,8 @@ import json
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
@@ -25,8 +24,7 @@ EXAMPLES: Final = _PROJECT / "ops" / "environment" / "examples"
 _SUFFIX: Final = ".yaml"
 
 
-@dataclass(frozen=True)
-class Examined:
+class Examined(NamedTuple):
     """An environment file: its findings, and the environment if all values are of the right kind."""
 
     name: str
@@ -105,7 +103,7 @@ def examine(name: str, directory: Path = DIRECTORY) -> Examined:
         return Examined(name, file, None, [Finding("", *said, file=file)])
     environment, found = _validated(content.values, name)
     examined = Examined(name, file, environment, [], content)
-    return replace(examined, findings=sorted(examined.located(found), key=lambda finding: finding.line))
+    return examined._replace(findings=sorted(examined.located(found), key=lambda finding: finding.line))
 
 
 def load(name: str, directory: Path = DIRECTORY) -> Environment:
@@ -129,11 +127,11 @@ def _located(finding: Finding, file: Path, content: Document | None) -> Finding:
     if finding.file:
         return finding
     if content is None or not finding.key:
-        return replace(finding, file=file)
+        return finding._replace(file=file)
     place = place_of(finding.key, content.values)
     stated = place in content.lines or finding.value.startswith("(")
     value = finding.value if stated else f"{finding.value} (the default)"
-    return replace(finding, file=file, line=content.line(place), value=value)
+    return finding._replace(file=file, line=content.line(place), value=value)
 
 
 def _validated(values: dict[str, Any], name: str) -> tuple[Environment | None, list[Finding]]:

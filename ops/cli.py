@@ -2,7 +2,6 @@
 
 import os
 import sys
-import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
@@ -63,6 +62,8 @@ def _name(given: str | None) -> str | None:
 
 def _show_version(given: bool) -> None:
     if given:
+        import tomllib  # noqa: PLC0415 - only here: people check files after each edit
+
         with (Path(__file__).resolve().parents[1] / "pyproject.toml").open("rb") as file:
             typer.echo(tomllib.load(file)["project"]["version"])
         raise typer.Exit
@@ -173,13 +174,16 @@ def aside(line: str) -> None:
 
 def show(drawn: RenderableType) -> None:
     """Print a table or a group in full: never cut it in a narrow terminal, never wrap it in a pipe."""
-    needs = Measurement.get(console, console.options.update(width=_UNLIMITED), drawn)
     before = console.width
-    console.width = max(before, needs.minimum) if console.is_terminal else max(before, needs.maximum)
+    console.width = max(before, _least_width(drawn)) if console.is_terminal else _UNLIMITED
     try:
         console.print(drawn)
     finally:
         console.width = before
+
+
+def _least_width(drawn: RenderableType) -> int:
+    return Measurement.get(console, console.options.update(width=_UNLIMITED), drawn).minimum
 
 
 def fail(message: str, code: int = 2) -> NoReturn:

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from copy import copy
@@ -56,6 +55,8 @@ def run(app: typer.Typer) -> int:
         return 1
     except Exception as error:  # noqa: BLE001 - the outermost place: an error that is not reported here is a traceback
         if os.environ.get(DEBUG_VARIABLE):
+            import traceback  # noqa: PLC0415 - only here: people check files after each edit
+
             traceback.print_exception(error)
         try:
             _report(error)

@@ -1,10 +1,9 @@
 """Estimate how many addresses of each node subnet an environment uses."""
 
 from collections import defaultdict
-from dataclasses import dataclass
 from ipaddress import IPv4Network
 from math import ceil
-from typing import Final
+from typing import Final, NamedTuple
 
 from config.model import Environment
 
@@ -17,8 +16,7 @@ SYSTEM_NODE: Final = 30
 SERVICES: Final = 32
 
 
-@dataclass(frozen=True)
-class SubnetUse:
+class SubnetUse(NamedTuple):
     """A zone's node subnet: how many addresses are usable, and how many nodes, file system and endpoints use."""
 
     zone: str

@@ -1,7 +1,6 @@
 """Estimate size and time of a training's checkpoints on the environment's file system."""
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from config.model import Environment
 
@@ -12,8 +11,7 @@ _BYTES_PER_GIB: Final = 2**30
 _UNITS: Final = {"M": 10**6, "B": 10**9}
 
 
-@dataclass(frozen=True)
-class CheckpointEstimate:
+class CheckpointEstimate(NamedTuple):
     """The checkpoints of a run, in bytes and seconds; `seconds` is None for a file system of unknown throughput."""
 
     size: float

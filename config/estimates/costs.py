@@ -1,9 +1,9 @@
 """Estimate an environment's costs per hour from the dated table `prices.yaml`. The result is no bill."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from config.alarms import alarms_of
 from config.facts.tables import read_table
@@ -15,8 +15,7 @@ SYSTEM_NODES: Final = "system nodes"
 """The item of the nodes of the managed node group."""
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(NamedTuple):
     """One line of the estimate. `amount` is empty for the control plane; `usd_per_hour` is None without a price."""
 
     item: str
@@ -38,8 +37,7 @@ class Nodes:
     instance_type: str
 
 
-@dataclass(frozen=True)
-class FileSystem:
+class FileSystem(NamedTuple):
     """A file system of FSx for Lustre (PERSISTENT_2, SSD)."""
 
     gib: int
@@ -48,8 +46,7 @@ class FileSystem:
     """Whether the CSI driver makes it for a claim."""
 
 
-@dataclass(frozen=True)
-class Inventory:
+class Inventory(NamedTuple):
     """What an environment has at a standing price, planned or at a moment."""
 
     groups: tuple[Nodes, ...]
@@ -102,7 +99,7 @@ def planned(environment: Environment) -> Inventory:
 
 def paused(environment: Environment) -> Inventory:
     """Return what costs while the environment has no HyperPod node."""
-    return replace(planned(environment), groups=())
+    return planned(environment)._replace(groups=())
 
 
 def priced(inventory: Inventory) -> list[Cost]:
@@ -131,15 +128,14 @@ def by_part(environment: Environment) -> dict[str, float]:
     made = planned(environment)
     nothing = Inventory((), None, 0, 0, ())
     parts = {
-        "network": replace(nothing, nat_gateways=made.nat_gateways),
-        "storage": replace(
-            nothing,
+        "network": nothing._replace(nat_gateways=made.nat_gateways),
+        "storage": nothing._replace(
             file_systems=tuple(each for each in made.file_systems if not each.for_claim),
             tracking_servers=made.tracking_servers,
         ),
-        "eks": replace(nothing, system=made.system, control_planes=made.control_planes),
-        "hyperpod": replace(nothing, groups=made.groups),
-        "ray": replace(nothing, file_systems=tuple(each for each in made.file_systems if each.for_claim)),
+        "eks": nothing._replace(system=made.system, control_planes=made.control_planes),
+        "hyperpod": nothing._replace(groups=made.groups),
+        "ray": nothing._replace(file_systems=tuple(each for each in made.file_systems if each.for_claim)),
     }
     return {part: sum(line.usd_per_hour or 0.0 for line in priced(has)) for part, has in parts.items()}
 

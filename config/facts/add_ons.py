@@ -1,10 +1,9 @@
 """Read what is known of EKS's add-ons, `add_ons.yaml`: their namespaces, service accounts and published schemas."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from config.facts.tables import read_table
 
@@ -14,8 +13,7 @@ HYPERPOD: Final = "amazon-sagemaker-hyperpod-observability"
 TRAINING_OPERATOR: Final = "amazon-sagemaker-hyperpod-training-operator"
 
 
-@dataclass(frozen=True)
-class AddOnFacts:
+class AddOnFacts(NamedTuple):
     """What the documentation says about an add-on. Texts are empty, and `schema` None, where it says nothing."""
 
     namespace: str

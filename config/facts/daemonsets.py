@@ -3,9 +3,8 @@
 All of them count against a node's pod cap, also those on the host's network: the kubelet counts pods, not addresses.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from config.facts.instance_types import GPU_RESOURCE, InstanceTypeFacts
 
@@ -20,8 +19,7 @@ class Nodes(StrEnum):
     EFA = "EFA"
 
 
-@dataclass(frozen=True)
-class DaemonSet:
+class DaemonSet(NamedTuple):
     """One DaemonSet and what one of its pods requests: CPU in millicores, memory in MiB; 0 where it requests none."""
 
     name: str
@@ -31,8 +29,7 @@ class DaemonSet:
     source: str
 
 
-@dataclass(frozen=True)
-class FloatingPods:
+class FloatingPods(NamedTuple):
     """Pods of a Deployment without a node selector: the scheduler may place them on any node."""
 
     name: str

@@ -23,7 +23,7 @@ Estimate = Literal[
 class InstanceTypeFacts(BaseModel):
     """Nominal figures of one instance type, without its name."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", strict=True)
 
     vcpus: PositiveInt = Field(description="Hardware threads at the largest of `threads_per_core`.")
     memory_gib: PositiveInt = Field(description="Memory in whole GiB, rounded down.")

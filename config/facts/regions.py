@@ -1,17 +1,15 @@
 """Regions, their zones and instance types, read from the dated table `regions.yaml`, which users may extend."""
 
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from config.facts.tables import read_table
 
 REGIONS_FILE: Final = Path(__file__).with_name("regions.yaml")
 
 
-@dataclass(frozen=True)
-class Region:
+class Region(NamedTuple):
     """One region. `types` are families and single types without `ml.`; None if they are unknown."""
 
     zones: tuple[str, ...]

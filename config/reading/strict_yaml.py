@@ -6,9 +6,8 @@ that all of them read alike needs neither those values nor anchors, tags and dir
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
 
@@ -57,8 +56,7 @@ _TRAPS: Final = tuple(
 )
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(NamedTuple):
     """A file's mapping: texts, whole numbers, fractions, true and false, null, lists and mappings, and their lines."""
 
     values: dict[str, Any]

@@ -6,7 +6,6 @@ finding.
 """
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import Final
 
 from config.findings import Finding, Severity
@@ -167,7 +166,7 @@ def findings(environment: Environment) -> list[Finding]:
     found = [finding for rule in rules_of(environment) for finding in rule(environment)]
     accepted = environment.accepted_warnings
     said = [
-        replace(finding, accepted=accepted.get(finding.rule, "")) if finding.severity is Severity.WARNING else finding
+        finding._replace(accepted=accepted.get(finding.rule, "")) if finding.severity is Severity.WARNING else finding
         for finding in found
     ]
     return said + _misplaced(accepted, {finding.rule for finding in found})

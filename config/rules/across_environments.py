@@ -1,7 +1,6 @@
 """Rules about two environments: they must not share physical names, and should not share address blocks."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from typing import Final
 
 from config import naming
@@ -75,4 +74,4 @@ def findings_beside(environment: Environment, others: Iterable[Environment]) -> 
         for finding in rule(environment, other)
     ]
     accepted = environment.accepted_warnings.get(own_blocks.id, "")
-    return [replace(each, accepted=accepted if each.rule == own_blocks.id else "") for each in found]
+    return [each._replace(accepted=accepted if each.rule == own_blocks.id else "") for each in found]

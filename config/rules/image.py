@@ -130,8 +130,8 @@ def _unlocked(requirement: str, options: list[str]) -> str:
         return ""
     if not _PINNED.fullmatch(requirement):
         return "it is not pinned"
-    whole = all(option.startswith(_HASH) and len(option) == len(_HASH) + 64 for option in options)
-    return "" if options and whole else "its sha256 hashes are missing or incomplete"
+    forms = {(option[: len(_HASH)], len(option)) for option in options}
+    return "" if forms == {(_HASH, len(_HASH) + 64)} else "its sha256 hashes are missing or incomplete"
 
 
 @warning("V94")

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from inspect import cleandoc
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from config.findings import Finding, Severity, in_words, named, value_at
 
 
-@dataclass(frozen=True)
-class Violation:
+class Violation(NamedTuple):
     """One breach of a rule: the key, the reason, what is allowed, and how to fix it.
 
     `value` describes the value at the key if the value alone would say too little; `file` and `line` are set if it is
@@ -31,8 +30,7 @@ class Violation:
 Check = Callable[..., Iterator[Violation]]
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(NamedTuple):
     """The text of `ops explain` about a rule; `example` is lines `KEY: VALUE` that break the rule."""
 
     what: str

@@ -1,7 +1,6 @@
 """Explain rules: for `ops explain`, and as the page docs/reference/rules.md."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Final
 
 from rich.table import Table
@@ -50,7 +49,7 @@ def explained(rule: Rule) -> Iterator[str]:
 
 def data(rule: Rule) -> dict[str, str]:
     """Return a rule as data for programs."""
-    return {"rule": rule.id, "kind": rule.severity.value, **asdict(rule.explanation)}
+    return {"rule": rule.id, "kind": rule.severity.value, **rule.explanation._asdict()}
 
 
 def listed() -> Table:

@@ -3,7 +3,7 @@
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ def _errors(file: Path, text: str, document: Document) -> list[Finding]:
         migrated.write_text(text)
         found = examine(file.stem, migrated.parent).errors
     now = Examined(file.stem, file, None, [], document)
-    return now.located(replace(each, file=None) if each.file == migrated else each for each in found)
+    return now.located(each._replace(file=None) if each.file == migrated else each for each in found)
 
 
 def _span(text: str, place: Place) -> tuple[int, int]:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,7 +40,7 @@ def of_rules() -> Iterator[Finding]:
             found = [each for each in findings(environment) if each.rule == id]
             if not found:
                 raise LookupError(f"rule {id} finds nothing in its own case")
-            yield from (replace(each, file=_FILE, line=1) for each in found)
+            yield from (each._replace(file=_FILE, line=1) for each in found)
 
 
 def of_types() -> Iterator[Finding]:
@@ -52,4 +51,4 @@ def of_types() -> Iterator[Finding]:
                 model_of(document).model_validate_json(json.dumps(document | {"name": name}))
             except ValidationError as error:
                 for refused in first_hand(error.errors(include_url=False)):
-                    yield replace(kind_finding(refused, document), file=_FILE, line=1)
+                    yield kind_finding(refused, document)._replace(file=_FILE, line=1)

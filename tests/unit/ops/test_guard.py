@@ -125,11 +125,27 @@ def test_a_wrong_command_line_is_one_line_with_the_fix(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["ops", *arguments])
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert end.value.code == 2
+    assert main() == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith(f"error: {message}")
+
+
+def test_the_process_ends_after_its_threads_and_exit_functions() -> None:
+    code = """import atexit, sys, threading, time
+from ops import __main__ as ops
+def work():
+    while threading.main_thread().is_alive():
+        time.sleep(0.01)
+    print("thread")
+def main():
+    threading.Thread(target=work).start()
+    atexit.register(print, "exit function")
+    return 3
+ops.main = main
+ops.program()"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (ended.returncode, ended.stderr) == (3, "")
+    assert ended.stdout.splitlines() == ["thread", "exit function"]
 
 
 def test_without_arguments_the_help_is_shown(
@@ -156,9 +172,7 @@ def test_a_wrong_word_is_answered_with_similar_ones(
 ) -> None:
     """Only the called command is built, but a word that is not a command's name needs all."""
     monkeypatch.setattr(sys, "argv", ["ops", *words.split()])
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert end.value.code == 2
+    assert main() == 2
     assert answer in capsys.readouterr().err
 
 

@@ -1,6 +1,5 @@
 """Every error message says what is wrong, what is allowed and how to fix it: `make check` fails on others."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -98,7 +97,7 @@ def test_a_part_of_a_finding_that_breaks_the_whole_is_refused() -> None:
 def test_a_finding_without_a_part_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = Finding("region", "'x'", "it is unknown", "us-west-2", "write us-west-2", file=Path("dev.yaml"), line=1)
     monkeypatch.setattr(findings, "of_types", lambda: iter(()))
-    for broken, count in ((whole, 0), (replace(whole, fix=""), 1), (replace(whole, allowed=""), 1)):
+    for broken, count in ((whole, 0), (whole._replace(fix=""), 1), (whole._replace(allowed=""), 1)):
         monkeypatch.setattr(findings, "of_rules", lambda broken=broken: iter([broken]))
         assert len(findings.malformed_findings()) == count
 

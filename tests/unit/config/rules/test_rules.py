@@ -4,7 +4,6 @@ import copy
 import json
 import re
 from collections import Counter
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -144,7 +143,7 @@ def test_an_accepted_warning_that_is_not_given_is_a_warning(dev: Any) -> None:
     assert said.severity is Severity.WARNING
     assert said.key == "accepted_warnings.V15"
     assert "the rule no longer warns" in str(said)
-    assert_whole(replace(said, file=Path("x"), line=1))
+    assert_whole(said._replace(file=Path("x"), line=1))
 
 
 def test_a_parked_head_is_an_error_until_it_is_said(dev: Any) -> None:
@@ -169,7 +168,7 @@ def test_an_error_cannot_be_accepted(id: str, dev: Any) -> None:
     assert said.severity is Severity.ERROR
     assert ("errors cannot be accepted" if id == "V1" else "no rule has this id") in said.reason
     assert said.allowed.startswith("V8, V15, V20, ")
-    assert_whole(replace(said, file=Path("x"), line=1))
+    assert_whole(said._replace(file=Path("x"), line=1))
 
 
 def test_findings_of_rules_are_reported_beside_values_of_a_wrong_type(dev: Any, tmp_path: Path) -> None:
