@@ -82,14 +82,15 @@ class FsxService:
     def create_file_system(self, request: Fields, identity: Identity | None = None) -> dict[str, Any]:
         """Carry out a CreateFileSystem request; repeating it with its ClientRequestToken returns the same file system.
 
-        `identity` is for a file system that must have a given id: one that exists before the environment.
+        `identity` is for a file system that exists before the environment: it has a given id, and is AVAILABLE.
         """
         with self.lock:
             if existing := same_token(self.file_systems, request):
                 return self._shown(existing)
             rules.check_file_system(request)
             self._check_key(request.get("KmsKeyId"))
-            record = new_file_system(self._account, request, self.at(CREATION), identity or Identity())
+            ready_at = self.at(CREATION) if identity is None else self._account.clock.now()
+            record = new_file_system(self._account, request, ready_at, identity or Identity())
             self.keep(self.file_systems, record.fields["FileSystemId"], record)
             logs = record.fields["LustreConfiguration"].get("LogConfiguration") or {}
             if logs.get("Level", "DISABLED") != "DISABLED" and "Destination" not in logs:
