@@ -35,38 +35,39 @@ if not JOBS:
     # PyTorch's process groups end when they are collected: there Python collects as often as in a user's program.
     pytest_plugins.append("embedded_account.testing.garbage")
 
-# Files that take more than ten seconds, longest first, so that all workers finish at about the same time. First those
-# that mostly wait for a control plane, beside which others compute.
+# Files that take more than ten seconds, in the order in which they start. Of those that mostly wait, for a control
+# plane or for pauses, no more than two begin early: while all workers wait, the cores are idle.
 LONGEST: Final[tuple[str, ...]] = (
     "tests/rehearsal/kubernetes/test_reaper.py",
-    "tests/rehearsal/kubernetes/test_submitters.py",
-    "tests/synth/test_corpus.py",
-    "tests/synth/test_every_key.py",
     "tests/unit/controllers/test_job_supervisor.py",
-    "tests/rehearsal/slurm/test_scripted.py",
-    "tests/synth/test_nag.py",
     "tests/synth/test_cfn_lint.py",
-    "tests/unit/repository/test_mutants.py",
-    "tests/unit/slurm_scripts/test_on_create.py",
-    "tests/synth/test_review.py",
-    "tests/synth/test_checkov.py",
-    "tests/charts/test_checkov.py",
-    "tests/charts/test_ordinary_edits.py",
     "tests/charts/observability/test_alerts.py",
-    "tests/handlers/test_sequences.py",
+    "tests/synth/test_corpus.py",
+    "tests/unit/slurm_scripts/test_on_create.py",
     "tests/handlers/test_faults.py",
-    "tests/handlers/test_rollback.py",
+    "tests/synth/test_checkov.py",
+    "tests/rehearsal/drills/test_cluster_context.py",
+    "tests/synth/test_nag.py",
+    "tests/handlers/test_sequences.py",
+    "tests/rehearsal/run/test_bad_input.py",
+    "tests/rehearsal/kubernetes/test_strict_dry_run.py",
+    "tests/rehearsal/run/test_programs_end.py",
+    "tests/charts/test_ordinary_edits.py",
+    "tests/synth/test_every_key.py",
+    "tests/charts/test_checkov.py",
     "tests/rehearsal/account/test_every_day.py",
     "tests/rehearsal/run/test_endings.py",
     "tests/rehearsal/kubernetes/test_project_charts.py",
-    "tests/rehearsal/run/test_programs_end.py",
-    "tests/rehearsal/drills/test_cluster_context.py",
+    "tests/rehearsal/slurm/test_scripted.py",
     "tests/rehearsal/run/test_kept.py",
+    "tests/handlers/test_rollback.py",
     "tests/rehearsal/account/test_image_build_real_cluster.py",
+    "tests/synth/test_review.py",
+    "tests/rehearsal/kubernetes/test_submitters.py",
     "tests/rehearsal/kubernetes/test_kuberay_kinds.py",
-    "tests/rehearsal/kubernetes/test_strict_dry_run.py",
-    "tests/rehearsal/run/test_bad_input.py",
     "tests/rehearsal/account/test_existing_cluster.py",
+    "tests/unit/repository/test_mutants.py",
+    "tests/rehearsal/slurm/test_jobs.py",
 )
 
 # Files whose tests share a session's control plane: with KubeRay's operator, and without. One worker runs all files of
@@ -102,9 +103,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort the longest files first; keep the order of all others."""
+    """Sort the longest files first, and of all others the units' last: they are the shortest."""
     rank = {file: number for number, file in enumerate(LONGEST)}
-    items.sort(key=lambda item: rank.get(item.nodeid.partition("::")[0], len(rank)))
+
+    def place(item: pytest.Item) -> tuple[int, bool]:
+        file = item.nodeid.partition("::")[0]
+        return rank.get(file, len(rank)), file.startswith("tests/unit/")
+
+    items.sort(key=place)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
