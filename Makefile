@@ -103,8 +103,13 @@ rehearse-down: ## stop what KEEP=1 left running (FORCE=1: also rehearsals in pro
 drill: setup ## rehearse failures, such as NAME='create-fails capacity' (without NAME: list the drills)
 	@$(RUN) $(VENV)/python -m rehearsal drill $(NAMES) --env $(ENV)
 
+# Asking the package index takes twenty seconds, so that the locks are checked only after a change of these files.
+.venv/.locks: pyproject.toml requirements.txt $(wildcard packages/*/pyproject.toml requirements/* ray_image/requirements.*) | setup
+	@$(RUN) requirements/lock.sh --check
+	@touch $@
+
 .PHONY: check
-check: setup ## check formatting, lint, types, import rules, error messages, shell scripts, lock files, the root's entries
+check: setup .venv/.locks ## check formatting, lint, types, import rules, error messages, shell scripts, lock files, the root's entries
 	@$(RUN) ruff format --check --quiet .
 	@$(RUN) ruff check --quiet .
 	@$(RUN) mypy
@@ -112,7 +117,6 @@ check: setup ## check formatting, lint, types, import rules, error messages, she
 	@$(RUN) lint-imports --no-logo
 	@$(RUN) $(VENV)/python -m tests.messages
 	@$(RUN) shellcheck setup.sh requirements/lock.sh requirements/python.sh .ci/run lifecycle_scripts/eks/*.sh lifecycle_scripts/slurm/*.sh ray_jobs/slurm/*.sh ray_jobs/slurm/*.sbatch
-	@$(RUN) requirements/lock.sh --check
 	@entries=$$(git ls-files | cut -d/ -f1 | sort -u | grep -vc '^\.'); [ "$$entries" -le 30 ] || \
 	  { printf 'check: %s entries at the root of the repository. Allowed: 30. Fix: give the new ones a folder\n' "$$entries"; exit 1; }
 	@$(RUN) $(VENV)/python -m rehearsal actionlint

@@ -24,8 +24,11 @@ def read(name: str) -> Any:
 
 
 def programs_of_make_check() -> list[str]:
-    """Return the program or module that each line of the target `check` starts."""
-    recipe = (REPOSITORY / "Makefile").read_text().partition("\ncheck: ")[2].partition("\n\n")[0]
+    """Return the program or module that each line of the target `check` and of its check of the locks starts."""
+    makefile = (REPOSITORY / "Makefile").read_text()
+    recipe = "".join(
+        makefile.partition(f"\n{target}: ")[2].partition("\n\n")[0] for target in (".venv/.locks", "check")
+    )
     lines = re.findall(r"^\t@\$\(RUN\) (?:\$\(VENV\)/python -m )?(.*)$", recipe, re.MULTILINE)
     return [" ".join(line.split()[:2]) if line.startswith(("ruff", "rehearsal")) else line.split()[0] for line in lines]
 
@@ -41,7 +44,7 @@ def test_hooks_are_the_parts_of_make_check() -> None:
     assert len(entries) > 5
 
 
-def test_hooks_of_shell_scripts_and_workflows_match_what_make_check_reads() -> None:
+def test_hooks_of_locks_shell_scripts_and_workflows_match_what_make_check_reads() -> None:
     [repository] = read(".pre-commit-config.yaml")["repos"]
     patterns = {hook["id"]: re.compile(hook["files"]) for hook in repository["hooks"] if "files" in hook}
     read_by = {
@@ -54,6 +57,13 @@ def test_hooks_of_shell_scripts_and_workflows_match_what_make_check_reads() -> N
             *map(str, relative("lifecycle_scripts/slurm/*.sh")),
         ],
         "actionlint": [*map(str, relative(".github/workflows/*.yml"))],
+        "lock-files": [
+            "pyproject.toml",
+            "requirements.txt",
+            *map(str, relative("packages/*/pyproject.toml")),
+            *map(str, relative("requirements/*")),
+            *map(str, relative("ray_image/requirements.*")),
+        ],
     }
     for hook, paths in read_by.items():
         assert [path for path in tracked() if patterns[hook].search(path)] == sorted(paths)
