@@ -12,11 +12,13 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 from typing import Final
 
 from embedded_account.machine.processes import ProcessError, is_alive, living, stop_recorded
 from rehearsal import paths
 
+_DISCARDED: Final = ".discarded"
 _ORDERLY_SECONDS: Final = 60.0
 _SETTLING_SECONDS: Final = 2.0
 """The time after which everything that ends with a recorded process has ended."""
@@ -51,7 +53,8 @@ def held(directory: Path) -> Iterator[None]:
 
 def directories() -> list[Path]:
     """Return the existing folders of runs, sorted."""
-    return sorted(each for pattern in paths.RUN_PATTERNS for each in paths.ROOT.glob(pattern) if each.is_dir())
+    found = sorted(each for pattern in paths.RUN_PATTERNS for each in paths.ROOT.glob(pattern) if each.is_dir())
+    return [each for each in found if each.suffix != _DISCARDED]
 
 
 def end(directory: Path) -> list[str]:
@@ -89,9 +92,20 @@ def remove(directory: Path) -> bool:
             if living(directory):
                 return False
             shutil.rmtree(directory)
+            shutil.rmtree(_discarded(directory), ignore_errors=True)
             return True
     except UnderWayError:
         return False
+
+
+def discard(directory: Path) -> None:
+    """Move a folder that the caller holds out of the way, and remove it beside the caller's work: it takes a second."""
+    moved = _discarded(directory)
+    # One that an interrupted run was still removing.
+    shutil.rmtree(moved, ignore_errors=True)
+    with suppress(FileNotFoundError):
+        directory.rename(moved)
+        Thread(target=shutil.rmtree, args=(moved,), kwargs={"ignore_errors": True}).start()
 
 
 def _interrupt(holder: int) -> None:
@@ -132,6 +146,10 @@ def _alive_after(seconds: float, pids: Iterable[int]) -> set[int]:
 def _lock_of(directory: Path) -> Path:
     """Return a file beside the folder, which stays when the folder is removed; no environment's name has a dot."""
     return directory.with_name(f"{directory.name}.lock")
+
+
+def _discarded(directory: Path) -> Path:
+    return directory.with_name(f"{directory.name}{_DISCARDED}")
 
 
 def _holder(directory: Path) -> int:

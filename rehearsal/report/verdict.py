@@ -24,7 +24,8 @@ SIMULATED: Final = (
     "kinds collected after 3 s, not 30",
     "kubelets (kwok): containers do not run; there are no GPUs, no EFA and no FSx",
     "the image build: a stand-in in its role reads the context and puts a labelled tag into ECR; no image is built",
-    "EKS's add-ons and HyperPod's agents: objects that take pod slots",
+    "EKS: its control plane is started while the network is deployed; add-ons and HyperPod's agents are objects that "
+    "take pod slots",
     "the FSx CSI driver: nothing is mounted; a stand-in in the driver's role creates dynamic file systems",
     "NetworkPolicies: accepted, not enforced",
     "network paths: routes, endpoints and their security groups are evaluated; no packet is sent",

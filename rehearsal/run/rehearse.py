@@ -65,6 +65,7 @@ def _steps(rehearsal: Rehearsal, console: Console, *, keep: bool, kills: Sequenc
         rehearsal.timeline()
         rehearsal.say_how_to_look()
         return
+    rehearsal.begin_growth()
     rehearsal.diff_is_clean()
     rehearsal.grow()
     rehearsal.ops_wait()

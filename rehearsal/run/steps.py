@@ -2,7 +2,6 @@
 
 import operator
 import re
-import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +21,7 @@ from embedded_account.machine.isolation import child_environment
 from embedded_account.machine.processes import LOG_LINES, Supervisor
 from embedded_account.running import CLOCK_SCALE, EmbeddedAccount
 from ops.policy.role import Role
+from rehearsal import runs
 from rehearsal.paths import BINARIES, run_directory
 from rehearsal.report import breakdown, timeline, verdict
 from rehearsal.report import figures as report
@@ -56,7 +56,7 @@ class Rehearsal:
     def __init__(self, environment: Environment, console: Console, directory: Path | None = None) -> None:
         self.environment = environment
         self.directory = directory or run_directory(environment.name)
-        shutil.rmtree(self.directory, ignore_errors=True)
+        runs.discard(self.directory)
         self.supervisor = Supervisor(self.directory)
         self.watch = Watch()
         # The account's last lines may include the last lines of one of its own programs.
@@ -69,6 +69,7 @@ class Rehearsal:
         self.project: Project
         self.cdk: Cdk
         self._synthesis: Synthesis
+        self._growth = ""
         self.charts = ""
         self.existed: existing.Description = {}
 
@@ -196,7 +197,12 @@ class Rehearsal:
         """Deploy the stacks that `begin_synthesis` synthesised."""
         with self.progress.step("cdk deploy --all"):
             self._synthesis.finish()
+            self._prepare_cluster()
             self.deploy_stacks(again=True)
+
+    def _prepare_cluster(self) -> None:
+        if not (self.environment.slurm or self.environment.existing_eks):
+            self.account.prepare_cluster(naming.eks_cluster(self.environment))
 
     def deploy_stacks(self, *stacks: str, again: bool = False) -> str:
         """Deploy the named parts' stacks or all, `again` from the last synthesis; return the CLI's output."""
@@ -220,7 +226,7 @@ class Rehearsal:
     def ops_wait(self) -> None:
         with self.progress.step("ops wait") as step:
             argv = [sys.executable, "-m", "ops", "wait", "--env", self.environment.name]
-            argv += ["--timeout", "5m", "--interval", "1s"]
+            argv += ["--timeout", "5m", "--interval", "0.2s"]
             log = self.supervisor.logs / "ops-wait.log"
             environment = self.environment_of(Role.OPERATOR)
             printed = run(argv, cwd=self.project.directory, env=environment, log=log, echo=self.progress.echo)
@@ -261,14 +267,20 @@ class Rehearsal:
                 raise RehearsalError(f"there must be no difference after a deployment:\n{printed[-3000:]}")
             step.see("no difference in any stack")
 
+    def begin_growth(self) -> None:
+        """Add one node to the worker group's file, and start the synthesis; until `grow`, the CLI uses the last one."""
+        group, before, after = self.project.grow_workers(self.environment.name, by=1)
+        self._growth = f"environments/{self.environment.name}.yaml: {group} count {before} → {after}"
+        self.begin_synthesis()
+
     def grow(self) -> None:
-        """Grow the worker group by one node: one UpdateCluster, one node, one Ray worker."""
+        """Deploy what `begin_growth` synthesised: one UpdateCluster, one node, one Ray worker."""
         with self.progress.step("the worker group grows") as step:
-            group, before, after = self.project.grow_workers(self.environment.name, by=1)
-            step.see(f"environments/{self.environment.name}.yaml: {group} count {before} → {after}")
+            step.see(self._growth)
             self.environment = config.load(self.environment.name, self.project.directory / "environments")
             calls_before = self.calls("UpdateCluster")
-            printed = self.deploy_stacks()
+            self._synthesis.finish()
+            printed = self.deploy_stacks(again=True)
             if others := changed_stacks(printed) - {naming.stack(self.environment, part) for part in GROWING}:
                 raise RehearsalError(
                     f"the change must only reach {' and '.join(GROWING)}; it also changed {sorted(others)}"
@@ -355,6 +367,7 @@ class Rehearsal:
         """Redeploy a protected environment, which must reuse its data."""
         before = self._file_system()
         with self.progress.step("cdk deploy --all, again"):
+            self._prepare_cluster()
             self.deploy_stacks(again=True)
         with self.progress.step("the existing file system is reused") as step:
             if self._file_system() != before:

@@ -74,6 +74,9 @@ class Stacks(Protocol):
 class Clusters(Protocol):
     """The Kubernetes control planes of the account's EKS clusters, run by `embedded_account.services.eks.host`."""
 
+    def prepare(self, name: str, issuer: str) -> None:
+        """Begin to start the control plane of a cluster that is created later."""
+
     def start(self, name: str, issuer: str) -> "RunningCluster":
         """Start the control plane of a cluster; return the running cluster."""
 

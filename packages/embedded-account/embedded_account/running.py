@@ -160,6 +160,10 @@ class EmbeddedAccount:
         """Create the infrastructure that a deployment reuses (embedded_account/existing.py)."""
         self._call("/_rehearsal/existing", resources.model_dump_json().encode())
 
+    def prepare_cluster(self, name: str) -> None:
+        """Begin to start the control plane of an EKS cluster that a deployment creates later."""
+        self._call("/_rehearsal/eks/prepare", json.dumps(name).encode())
+
     def _call(self, path: str, body: bytes | None = None, timeout: float = _PATIENCE_SECONDS) -> Any:
         """GET one of the account's own routes, or POST a body to it; return the parsed JSON response."""
         request = urllib.request.Request(self.endpoint + path, body, self.keys.control_headers)

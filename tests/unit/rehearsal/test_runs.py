@@ -151,6 +151,25 @@ def test_clean_removes_finished_runs_and_keeps_running_ones(root: Path, monkeypa
     assert runs.directories() == []
 
 
+def test_a_discarded_folder_is_gone_at_once_and_removed_soon_with_one_that_an_interrupted_run_left(root: Path) -> None:
+    directory, interrupted = root / "runs" / "dev", root / "runs" / "dev.discarded"
+    for folder in (directory, interrupted):
+        (folder / "account").mkdir(parents=True)
+        (folder / "account" / "journal.jsonl").write_text("{}")
+    runs.discard(directory)
+    assert not directory.exists()
+    assert directory not in runs.directories()
+    wait_until(lambda: not interrupted.exists(), "the removal")
+    runs.discard(directory)
+
+
+def test_clean_removes_what_an_interrupted_run_discarded(root: Path) -> None:
+    (root / "runs" / "dev.discarded" / "account").mkdir(parents=True)
+    assert root / "runs" / "dev.discarded" not in runs.directories()
+    assert runs.remove(root / "runs" / "dev")
+    assert {each.name for each in (root / "runs").iterdir()} == {"cache", "dev.lock"}
+
+
 def test_a_lock_that_was_never_written_ends_nobody(root: Path) -> None:
     """An empty lock must not be read as process 0: a signal to it would hit the sender's own process group."""
     directory = root / "runs" / "dev"

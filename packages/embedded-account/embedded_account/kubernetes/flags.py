@@ -39,6 +39,9 @@ def etcd(data: Path, files: Pki, *, port: int, peer_port: int) -> list[str]:
         f"--peer-cert-file={files.etcd_certificate}",
         f"--peer-key-file={files.etcd_key}",
         "--unsafe-no-fsync",
+        # With etcd's own times, the only member waits up to a second for others before it elects itself.
+        "--heartbeat-interval=20",
+        "--election-timeout=100",
         "--log-level=warn",
     ]
 

@@ -18,6 +18,7 @@ from embedded_account.testing.eks_setup import Eks, set_up
 from embedded_account.testing.fake_cluster import FakePlane
 from embedded_account.testing.functions import make_role
 from embedded_account.testing.resources import Resources
+from embedded_account.testing.waiting import wait_until
 
 
 @pytest.fixture
@@ -107,6 +108,48 @@ def test_control_plane_that_does_not_start_leaves_nothing(eks: Eks) -> None:
 
     assert eks.api.list_clusters()["clusters"] == []
     assert eks.account.background.all() == before
+
+
+def test_cluster_gets_the_control_plane_that_was_prepared_for_it_and_the_next_one_its_own(eks: Eks) -> None:
+    started: list[tuple[str, str]] = []
+
+    def make(account: Account, name: str, issuer: str) -> FakePlane:
+        assert account is eks.account
+        started.append((name, issuer))
+        return FakePlane()
+
+    eks.account.clusters = ClusterHost(eks.account, make)
+    service_of(eks.account).prepare_cluster("c")
+    wait_until(lambda: bool(started), "the prepared control plane")
+
+    prepared = eks.create()["identity"]["oidc"]["issuer"]
+    eks.api.delete_cluster(name="c")
+    second = eks.create()["identity"]["oidc"]["issuer"]
+
+    assert started == [("c", prepared), ("c", second)]
+    assert prepared != second
+
+
+def test_control_plane_that_was_prepared_in_vain_is_stopped_at_the_end(account: Account) -> None:
+    plane = FakePlane()
+    host = ClusterHost(account, lambda *_: plane)
+    host.prepare("c", "https://oidc.eks.us-west-2.amazonaws.com/id/1")
+    wait_until(lambda: plane.running, "the prepared control plane")
+    assert host.all() == []
+
+    host.stop_all()
+    assert not plane.running
+
+
+def test_prepared_control_plane_that_does_not_start_fails_its_clusters_creation(eks: Eks) -> None:
+    class Broken(FakePlane):
+        def start(self) -> None:
+            raise ProcessError("etcd ended with code 1")
+
+    eks.account.clusters = ClusterHost(eks.account, lambda *_: Broken())
+    service_of(eks.account).prepare_cluster("c")
+    with pytest.raises(ResourceError, match="EKS cluster c did not start: etcd ended with code 1"):
+        eks.create()
 
 
 def test_upgrade_goes_one_minor_version_at_a_time(eks: Eks) -> None:

@@ -4,6 +4,7 @@ moto keeps the records of clusters and node groups. This package adds the contro
 access entries and policies, add-ons, pod identity associations, nodes that join, and the CloudFormation models.
 """
 
+import json
 from functools import cache
 
 import boto3
@@ -31,3 +32,4 @@ def install(account: Account) -> None:
     install_routes(account, service)
     install_models(account)
     install_authenticator(account, service)
+    account.routes.route("POST", "eks/prepare", lambda request, _: service.prepare_cluster(json.load(request.stream)))

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
 
 from embedded_account.context import Account
@@ -40,20 +41,34 @@ class ClusterHost:
         self._make = make
         self._lock = threading.Lock()
         self._running: dict[str, RunningCluster] = {}
+        self._starter = ThreadPoolExecutor(1, thread_name_prefix="control-plane")
+        self._prepared: dict[str, Future[Plane]] = {}
+
+    def prepare(self, name: str, issuer: str) -> None:
+        """Begin to start the control plane of a cluster that is created later, with this issuer."""
+        self._prepared[name] = self._starter.submit(self._start, name, issuer)
 
     def start(self, name: str, issuer: str) -> RunningCluster:
-        """Start a new control plane (about 5 seconds). Raises ProcessError or BinariesError, which name the program."""
+        """Return the cluster with a new control plane (3 to 5 s) or with the one that `prepare` started.
+
+        Raises ProcessError or BinariesError, which name the program.
+        """
+        prepared = self._prepared.pop(name, None)
+        plane = prepared.result() if prepared else self._start(name, issuer)
+        cluster = RunningCluster(name, issuer, plane, Nodes(plane.api))
+        with self._lock:
+            self._running[name] = cluster
+        return cluster
+
+    def _start(self, name: str, issuer: str) -> Plane:
         plane = self._make(self._account, name, issuer)
         began = time.monotonic()
         plane.start()
         seconds = round(time.monotonic() - began, 3)
-        cluster = RunningCluster(name, issuer, plane, Nodes(plane.api))
-        with self._lock:
-            self._running[name] = cluster
         self._account.journal.record(
             "eks", action="control plane started", cluster=name, endpoint=plane.endpoint, seconds=seconds
         )
-        return cluster
+        return plane
 
     def stop(self, name: str) -> None:
         """Stop the control plane and delete its data, if the cluster has one."""
@@ -64,9 +79,13 @@ class ClusterHost:
             self._account.journal.record("eks", action="control plane stopped", cluster=name)
 
     def stop_all(self) -> None:
-        """Stop every control plane."""
+        """Stop every control plane, also of clusters that were not created."""
         for name in self.names():
             self.stop(name)
+        for prepared in self._prepared.values():
+            if prepared.exception() is None:
+                prepared.result().stop()
+        self._prepared.clear()
 
     def names(self) -> list[str]:
         """Return the names of the clusters whose control plane runs, sorted."""

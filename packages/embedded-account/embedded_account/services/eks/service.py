@@ -68,8 +68,14 @@ class EksService:
         self.pod_identities = PodIdentityAssociations(account, self.records)
         self._workers = ThreadPoolExecutor(2, thread_name_prefix="eks")
         self._pending: dict[str, Future[None]] = {}
+        self._prepared: dict[str, Identity] = {}
         self._lock = threading.RLock()
         _services[account.account_id, account.region] = self
+
+    def prepare_cluster(self, name: str) -> None:
+        """Begin to start the control plane of a cluster that is created later: nobody waits for it then."""
+        identity = self._prepared[name] = Identity()
+        self.account.clusters.prepare(name, self._issuer(identity))
 
     def create_cluster(
         self, request: Mapping[str, Any], creator_arn: str | None, identity: Identity | None = None
@@ -79,13 +85,13 @@ class EksService:
         `creator_arn` is the role or user that sends the request. It becomes a cluster administrator, unless the
         request declines.
         """
-        identity = identity or Identity()
         with self._lock:
             if request["name"] in self.records.backend.clusters:
                 raise in_use(f"Cluster already exists with name: {request['name']}")
             checks.check_cluster(self.account, request)
             # A reset of moto's records forgets a cluster without its deletion.
             self._forget(request["name"])
+            identity = identity or self._prepared.pop(request["name"], None) or Identity()
             cluster = self._record(request, identity)
         self._pending[cluster.name] = self._workers.submit(self._bring_up, cluster, request, creator_arn, identity)
         return cluster
@@ -156,12 +162,14 @@ class EksService:
         cluster.status = "CREATING"
         cluster.platformVersion = _PLATFORM_VERSION
         cluster.endpoint = cluster.certificate_authority = None
-        issuer = f"https://oidc.eks.{self.account.region}.amazonaws.com/id/{identity.issuer_id}"
-        cluster.identity = {"oidc": {"issuer": issuer}}
+        cluster.identity = {"oidc": {"issuer": self._issuer(identity)}}
         cluster.access_config = {"authenticationMode": "API"}
         cluster.deletion_protection = bool(request.get("deletionProtection", False))
         cluster.upgrade_policy = dict(request.get("upgradePolicy") or DEFAULT_UPGRADE_POLICY)
         return cluster
+
+    def _issuer(self, identity: Identity) -> str:
+        return f"https://oidc.eks.{self.account.region}.amazonaws.com/id/{identity.issuer_id}"
 
     def _bring_up(self, cluster: Any, request: Mapping[str, Any], creator_arn: str | None, identity: Identity) -> None:
         try:
