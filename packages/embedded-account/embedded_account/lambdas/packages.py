@@ -6,12 +6,14 @@ puts /opt/kubectl on PATH, the AWS CLI of its layer starts with /var/lang/bin/py
 their own folder, and unpacking a function rewrites these literals to it.
 """
 
+import calendar
 import functools
 import hashlib
 import io
 import os
 import re
 import shutil
+import struct
 import threading
 import zipfile
 from collections.abc import Callable, Sequence
@@ -23,6 +25,9 @@ from embedded_account.lambdas.aws_cli import replace_program
 _SOURCE_SUFFIXES = {".py", ".js", ".mjs", ".cjs", ".sh"}
 _LAMBDA_PYTHON = b"#!/var/lang/bin/python"
 _ANY_PYTHON = b"#!/usr/bin/env python3"
+_EXTRA_HEADER = struct.Struct("<HH")
+_TIMES = 0x5455
+_CHANGED = struct.Struct("<Bi")
 
 
 @dataclass(frozen=True)
@@ -75,15 +80,35 @@ def _make(folder: Path, fill: Callable[[Path], None]) -> None:
 
 
 def _extract(content: bytes, folder: Path) -> list[Path]:
-    """Extract files with mode bits, which `zipfile` drops; return their paths. All are readable by their owner."""
+    """Extract files with mode bits and times, which `zipfile` drops; return their paths. Their owner can read them all.
+
+    By a source's time, Python knows whether the compiled file beside it is current: the AWS CLI's layer has both.
+    """
     files = []
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for entry in archive.infolist():
             path = Path(archive.extract(entry, folder))
             if not entry.is_dir():
                 path.chmod(((entry.external_attr >> 16) & 0o777) | 0o644)
+                os.utime(path, (_changed(entry),) * 2)
                 files.append(path)
     return files
+
+
+def _changed(entry: zipfile.ZipInfo) -> int:
+    """Return when a file was changed, in seconds since the epoch.
+
+    A zip's own times count by two seconds. Info-ZIP adds an exact one, whose first byte says which times follow
+    (PKWARE APPNOTE 4.5, Info-ZIP's extra field 0x5455).
+    """
+    extra = entry.extra
+    while len(extra) >= _EXTRA_HEADER.size:
+        kind, size = _EXTRA_HEADER.unpack_from(extra)
+        field, extra = extra[_EXTRA_HEADER.size :][:size], extra[_EXTRA_HEADER.size + size :]
+        if kind == _TIMES and len(field) >= _CHANGED.size and field[0] & 1:
+            return int(_CHANGED.unpack_from(field)[1])
+    year, month, day, *time = entry.date_time
+    return calendar.timegm((year, max(month, 1), max(day, 1), *time))
 
 
 def _extract_layer(content: bytes, folder: Path) -> None:

@@ -1,8 +1,12 @@
 """Test Lambda functions as local processes."""
 
+import io
 import json
 import os
+import struct
 import time
+import zipfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -177,6 +181,42 @@ def test_later_layers_win_and_opt_is_only_rewritten_for_their_folders(tmp_path: 
     source = (package.task / "main.py").read_text()
     assert f"A = '{package.opt}/helm/helm'" in source
     assert "B = '/opt/other'" in source
+
+
+@pytest.mark.parametrize(
+    ("extra", "changed"),
+    [
+        (b"", 1785770742),
+        (struct.pack("<HHBi", 0x5455, 5, 3, 1785770741), 1785770741),
+        (struct.pack("<HH4s", 0x7875, 4, bytes(4)) + struct.pack("<HHBi", 0x5455, 5, 1, 1785770741), 1785770741),
+        (struct.pack("<HHBi", 0x5455, 5, 2, 1785770741), 1785770742),
+        (struct.pack("<HHB", 0x5455, 1, 0), 1785770742),
+    ],
+    ids=["none", "exact", "after another field", "no time of a change", "no times"],
+)
+def test_unpacked_file_has_its_time_so_that_python_takes_the_compiled_file_beside_it(
+    tmp_path: Path, extra: bytes, changed: int
+) -> None:
+    entry = zipfile.ZipInfo("python/helper.py", (2026, 8, 3, 15, 25, 42))
+    entry.extra = extra
+    layer = io.BytesIO()
+    with zipfile.ZipFile(layer, "w") as archive:
+        archive.writestr(entry, "WORD = 'hi'\n")
+
+    package = PackageStore(tmp_path).unpack(zipped({"main.py": ""}), [layer.getvalue()])
+
+    assert (package.opt / "python" / "helper.py").stat().st_mtime == changed
+
+
+def test_unpacked_file_without_a_date_is_of_the_first_day_of_zips(tmp_path: Path) -> None:
+    layer = io.BytesIO()
+    with zipfile.ZipFile(layer, "w") as archive:
+        archive.writestr(zipfile.ZipInfo("python/helper.py"), "")
+    packed = layer.getvalue().replace(struct.pack("<H", (1 << 5) | 1), bytes(2))
+
+    package = PackageStore(tmp_path).unpack(zipped({"main.py": ""}), [packed])
+
+    assert (package.opt / "python" / "helper.py").stat().st_mtime == datetime(1980, 1, 1, tzinfo=UTC).timestamp()
 
 
 def test_api_reports_function_errors_and_the_log_tail(account: Account, clients: Clients) -> None:
