@@ -114,10 +114,15 @@ def load(name: str, directory: Path = DIRECTORY) -> Environment:
     return examined.environment
 
 
-def neighbours(directory: Path = DIRECTORY) -> list[Environment]:
-    """Return the environments whose values are of the right kind: their names are in use even if rules refuse them."""
+def neighbours(directory: Path = DIRECTORY, *, of: str | None = None) -> list[Environment]:
+    """Return the environments whose values are of the right kind: their names are in use even if rules refuse them.
+
+    With `of`, return those beside this environment.
+    """
     found = []
     for name in available(directory):
+        if name == of:
+            continue
         with suppress(strict_yaml.UnreadableFileError, OSError, ValidationError):
             found.append(_typed({"name": name} | strict_yaml.read(directory / f"{name}{_SUFFIX}").values))
     return found

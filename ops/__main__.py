@@ -15,6 +15,8 @@ def main() -> int:
     """Run the command and return its exit code."""
     app = guard.application(sys.argv[1:])
     gc.freeze()
+    # Most commands end before they have made this many objects; those that watch go on, and collect.
+    gc.set_threshold(50_000)
     gc.enable()
     return guard.run(app)
 

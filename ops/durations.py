@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 import typer
 
@@ -47,6 +47,15 @@ def at_least(least: Duration) -> Callable[[str | Duration], Duration]:
         return parsed
 
     return parse
+
+
+Timeout = Annotated[
+    Duration, typer.Option(parser=duration, metavar="DURATION", help="Give up after this time; rerun to resume.")
+]
+Interval = Annotated[
+    Duration,
+    typer.Option(parser=at_least(Duration(0.2)), metavar="DURATION", help="Time between two checks."),
+]
 
 
 def elapsed(seconds: float) -> str:

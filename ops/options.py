@@ -1,19 +1,14 @@
-"""Options that several commands share, so that each has one name, one default and one sentence of help."""
+"""Options that several commands share, so that each has one name, one default and one sentence of help.
+
+Those that take a duration are in `ops.durations`.
+"""
 
 from typing import Annotated, Final
 
 import typer
 
 from ops import completion
-from ops.durations import Duration, at_least, duration
 
-Timeout = Annotated[
-    Duration, typer.Option(parser=duration, metavar="DURATION", help="Give up after this time; rerun to resume.")
-]
-Interval = Annotated[
-    Duration,
-    typer.Option(parser=at_least(Duration(0.2)), metavar="DURATION", help="Time between two checks."),
-]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")]
 Force = Annotated[bool, typer.Option("--force", help="Proceed even if a Ray job is running or its state is unknown.")]

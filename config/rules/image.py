@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,7 @@ REQUIREMENTS: Final = Path(__file__).resolve().parents[2] / "ray_image" / "requi
 _CONTINUED: Final = "\0"
 _PINNED: Final = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w,.-]+\])?==[\w.!+-]+( ?;.*)?", re.ASCII)
 _HASH: Final = "--hash=sha256:"
+_BEGINNING: Final = itemgetter(slice(len(_HASH)))
 _TIER_CLIENT: Final = "amzn-sagemaker-checkpointing"
 _TRACKING_CLIENT: Final = "sagemaker-mlflow"
 
@@ -130,8 +132,8 @@ def _unlocked(requirement: str, options: list[str]) -> str:
         return ""
     if not _PINNED.fullmatch(requirement):
         return "it is not pinned"
-    forms = {(option[: len(_HASH)], len(option)) for option in options}
-    return "" if forms == {(_HASH, len(_HASH) + 64)} else "its sha256 hashes are missing or incomplete"
+    whole = set(map(_BEGINNING, options)) == {_HASH} and set(map(len, options)) == {len(_HASH) + 64}
+    return "" if whole else "its sha256 hashes are missing or incomplete"
 
 
 @warning("V94")

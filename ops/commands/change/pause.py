@@ -6,8 +6,8 @@ import typer
 
 from ops.cli import EnvName, app, load, say
 from ops.commands.change.running import changing, require_one, wait
-from ops.durations import Duration
-from ops.options import Checkpoint, DryRun, Force, Interval, Timeout, Yes
+from ops.durations import Duration, Interval, Timeout
+from ops.options import Checkpoint, DryRun, Force, Yes
 
 
 @app.command()

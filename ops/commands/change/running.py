@@ -9,10 +9,10 @@ import typer
 
 from ops import completion
 from ops.cli import EnvName, app, console, errors, fail, kuberay_app, load, say
-from ops.durations import Duration
+from ops.durations import Duration, Interval, Timeout
 from ops.max_unavailable import MaxUnavailable
 from ops.max_unavailable import max_unavailable as parsed
-from ops.options import Checkpoint, DryRun, Force, Interval, Timeout, Yes
+from ops.options import Checkpoint, DryRun, Force, Yes
 from ops.output import Format, Output, emit, teller
 from ops.readiness.item import Item, Require, State
 

@@ -80,7 +80,7 @@ def check(
     """
     wrong = [] if env else config.misnamed()
     report(wrong)
-    others, pairs, data = config.neighbours(), set[tuple[str, ...]](), list[dict[str, Any]]()
+    others, pairs, data = config.neighbours(of=env), set[tuple[str, ...]](), list[dict[str, Any]]()
     for name in [env] if env else config.available():
         examined = config.examine(name)
         environment = None if examined.errors else examined.environment

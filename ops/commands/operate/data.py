@@ -13,7 +13,8 @@ from rich.table import Table
 from config import Environment
 from ops import cli
 from ops.cli import EnvName, app, errors, fail, load, say
-from ops.options import DryRun, Timeout
+from ops.durations import Timeout
+from ops.options import DryRun
 from ops.output import Format, Output, emit
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from rich.table import Table
 from config import Environment
 from ops import completion
 from ops.cli import EnvName, app, console, fail, load, show
-from ops.options import Timeout
+from ops.durations import Timeout
 from ops.output import Format, Output, emit, teller
 
 if TYPE_CHECKING:
