@@ -22,7 +22,7 @@ _OWN: Final[tuple[tuple[str, Callable[[Environment], str | None], str], ...]] = 
     ),
     (
         "eks.existing.name",
-        lambda it: it.eks.existing.name if not it.slurm and it.eks.existing else None,
+        lambda it: it.existing_eks.name if it.existing_eks else None,
         "an EKS cluster has one HyperPod cluster",
     ),
 )

@@ -115,7 +115,7 @@ def _beside(
 
 
 def _live_findings(environment: Environment) -> list[Finding]:
-    if environment.slurm or environment.eks.existing is None:
+    if environment.existing_eks is None:
         return []
     from ops.clients import connect  # noqa: PLC0415 - the AWS SDK would double the time to check files
     from ops.errors import UnreachableError  # noqa: PLC0415
