@@ -99,44 +99,76 @@ def node(resource_config: str, parameters: str, addresses: Sequence[str]) -> dic
     Without provisioning_parameters.json, HyperPod configures Slurm itself (AWS docs, "SageMaker HyperPod Slurm
     configuration"): the way is `api`, and the role is not known here.
     """
-    groups = _json(resource_config, "HyperPod writes it before it runs the lifecycle scripts").get("InstanceGroups", [])
-    group = next((each["Name"] for each in groups for one in each["Instances"] if _is(one, addresses)), None)
+    found = _json(resource_config, "HyperPod writes it before it runs the lifecycle scripts")
+    groups = [
+        (_text(resource_config, "Name", each.get("Name")), _addresses(resource_config, each.get("Instances")))
+        for each in _objects(resource_config, "InstanceGroups", found.get("InstanceGroups"))
+    ]
+    group = next((name for name, known in groups if set(known) & set(addresses)), None)
     if group is None:
         refuse(f"{resource_config} names no node with the addresses {', '.join(addresses)}. Fix: replace the node")
     try:
         given = _json(parameters, "")
     except FileNotFoundError:
         return {"way": "api", "group": group, "role": "", "controllers": "", "fsx_dns_name": "", "fsx_mountname": ""}
-    controllers = [
-        one["CustomerIpAddress"]
-        for each in groups
-        if each["Name"] == given.get("controller_group")
-        for one in each["Instances"]
-    ]
+    controller_group = _text(parameters, "controller_group", given.get("controller_group"))
     return {
         "way": "provisioning_parameters",
         "group": group,
-        "role": _role(given, group, parameters),
-        "controllers": ",".join(controllers),
-        "fsx_dns_name": str(given.get("fsx_dns_name", "")),
-        "fsx_mountname": str(given.get("fsx_mountname", "")),
+        "role": _role(given, group, controller_group, parameters),
+        "controllers": ",".join(address for name, known in groups if name == controller_group for address in known),
+        "fsx_dns_name": _text(parameters, "fsx_dns_name", given.get("fsx_dns_name")),
+        "fsx_mountname": _text(parameters, "fsx_mountname", given.get("fsx_mountname")),
     }
 
 
-def _role(given: dict[str, Any], group: str, path: str) -> str:
+def _role(given: dict[str, Any], group: str, controller_group: str, path: str) -> str:
     """Return the group's role. Login nodes come before workers: some guides list their group as workers too."""
-    workers = [each.get("instance_group_name") for each in given.get("worker_groups", [])]
-    roles = {"controller": [given.get("controller_group")], "login": [given.get("login_group")], "compute": workers}
+    if not controller_group:
+        fix = "name the group of the controllers"
+        invalid(path, "controller_group", "''", "it is missing", allowed="the name of an instance group", fix=fix)
+    workers = _objects(path, "worker_groups", given.get("worker_groups"))
+    roles = {
+        "controller": [controller_group],
+        "login": [_text(path, "login_group", given.get("login_group"))],
+        "compute": [_text(path, "instance_group_name", each.get("instance_group_name")) for each in workers],
+    }
     found = next((role for role, names in roles.items() if group in names), None)
     if found is None:
-        named = ", ".join(str(name) for names in roles.values() for name in names if name)
+        named = ", ".join(name for names in roles.values() for name in names if name)
         reason = "it does not list this node's group"
         invalid(path, "worker_groups", group, reason, allowed=named, fix="name the groups alike")
     return found
 
 
-def _is(instance: dict[str, Any], addresses: Sequence[str]) -> bool:
-    return instance.get("CustomerIpAddress") in addresses
+def _addresses(path: str, instances: object) -> list[str]:
+    """Return the addresses of a group's instances; an instance has none until HyperPod knows it."""
+    known = [
+        _text(path, "CustomerIpAddress", one.get("CustomerIpAddress")) for one in _objects(path, "Instances", instances)
+    ]
+    return [address for address in known if address]
+
+
+def _objects(path: str, key: str, value: object) -> list[dict[str, Any]]:
+    """Return a list of objects. Null is an empty one: a group that has no instances yet has null or no key."""
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        _other_type(path, key, value, "a list of objects")
+    return value
+
+
+def _text(path: str, key: str, value: object) -> str:
+    """Return a text, "" for null. Generators write names of digits alone as numbers."""
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        _other_type(path, key, value, "a text")
+    return str(value)
+
+
+def _other_type(path: str, key: str, value: object, allowed: str) -> NoReturn:
+    invalid(path, key, json.dumps(value)[:40], "it has another type", allowed=allowed, fix="correct the file")
 
 
 def _json(path: str, source: str) -> dict[str, Any]:
@@ -147,6 +179,8 @@ def _json(path: str, source: str) -> dict[str, Any]:
         if not source:
             raise
         refuse(f"{path} is missing: {source}. Fix: run these scripts on a node of HyperPod")
+    except OSError as error:
+        refuse(f"{path} cannot be read: {error.strerror}. Fix: run these scripts as root on a node of HyperPod")
     except ValueError as error:
         refuse(f"{path} is not JSON: {error}. Fix: correct the file")
     if not isinstance(found, dict):

@@ -15,21 +15,27 @@ _FIX: Final = "Fix: copy it from the bucket of the scripts"
 
 
 class _Workers(BaseModel):
+    # Generators write names of digits alone as numbers.
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
     instance_group_name: str
     partition_name: str | None = None
 
 
 class _File(BaseModel):
-    """The file's keys, as awslabs/awsome-distributed-ai (base-config) reads them; the rest is in `model_extra`."""
+    """The file's keys, as awslabs/awsome-distributed-ai (base-config) reads them: null is as good as no key.
 
-    model_config = ConfigDict(extra="allow")
+    The rest is in `model_extra`.
+    """
+
+    model_config = ConfigDict(extra="allow", coerce_numbers_to_str=True)
 
     workload_manager: str = "slurm"
     controller_group: str
     login_group: str | None = None
-    worker_groups: list[_Workers]
-    fsx_dns_name: str = ""
-    fsx_mountname: str = ""
+    worker_groups: list[_Workers] | None = None
+    fsx_dns_name: str | None = None
+    fsx_mountname: str | None = None
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ def read(file: Path) -> Parameters:
         said = f"workload_manager: {found.workload_manager!r} is invalid: Slurm alone is supported"
         raise NewError(f"{file} {said}. Allowed: slurm. Fix: import a cluster of Slurm")
     nodes: dict[str, dict[str, Any]] = {}
-    for workers in found.worker_groups:
+    for workers in found.worker_groups or []:
         partition = {"partition": workers.partition_name} if workers.partition_name else {}
         nodes[workers.instance_group_name] = {"node": "compute", **partition}
     # Last: a common mistake lists login nodes as workers, too.
@@ -66,7 +72,7 @@ def read(file: Path) -> Parameters:
 
 def _notes(found: _File) -> Iterator[str]:
     named = {found.controller_group, found.login_group}
-    for workers in found.worker_groups:
+    for workers in found.worker_groups or []:
         if workers.instance_group_name in named:
             yield f"worker_groups: {workers.instance_group_name} left out: its nodes run no jobs"
     if found.fsx_dns_name:

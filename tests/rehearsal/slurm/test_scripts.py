@@ -53,9 +53,11 @@ class Account:
     def upload(self, name: str, text: str) -> None:
         self.bench.client("s3").put_object(Bucket="sagemaker-scripts", Key=f"slurm/{name}", Body=text.encode())
 
-    def deploy(self, *, minutes: float = 25, **of_groups: Any) -> None:
+    def deploy(self, *, minutes: float = 25, controller_last: bool = False, **of_groups: Any) -> None:
         """Create the cluster, by the guide's way without `of_groups`; wait until nodes have run their scripts."""
         request = self.bench.request()
+        if controller_last:
+            request["InstanceGroups"].reverse()
         scripts = {"LifeCycleConfig": {"SourceS3Uri": "s3://sagemaker-scripts/slurm/", "OnCreate": "on_create.sh"}}
         request["InstanceGroups"] = [group | scripts | of_groups for group in request["InstanceGroups"]]
         if not of_groups:
@@ -100,6 +102,12 @@ def test_every_node_of_the_api_way_runs_all_steps(account: Account) -> None:
         assert "step start_slurm: done after" in log
         assert "systemctl enable --now munge" in account.asked(node)
         assert not [line for line in account.asked(node) if "slurmd" in line or "slurmctld" in line]
+
+
+def test_controller_is_prepared_while_a_group_that_is_named_before_it_has_no_instances(account: Account) -> None:
+    account.deploy(minutes=45, controller_last=True, InstanceStorageConfigs=BY_API)
+    [head], [worker, *_] = account.nodes("head-group"), account.nodes("worker-group-1")
+    assert head["InstanceStatus"] == worker["InstanceStatus"] == {"Status": "Running"}
 
 
 def test_nodes_of_the_guides_way_mount_the_deployed_file_system_and_start_slurm(account: Account) -> None:

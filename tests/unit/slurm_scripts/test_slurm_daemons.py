@@ -84,7 +84,24 @@ def test_node_that_hyperpod_does_not_know_is_refused(node: Node) -> None:
     ("text", "message"),
     [(None, "resource_config.json is missing: HyperPod writes it"), ("{", "is not JSON"), ("[]", "is no JSON object")],
 )
-def test_resource_config_that_cannot_be_read_is_refused(node: Node, text: str | None, message: str) -> None:
+def test_resource_config_that_is_no_json_object_is_refused(node: Node, text: str | None, message: str) -> None:
     path = node.root / "opt/ml/config/resource_config.json"
     path.unlink() if text is None else path.write_text(text)
     assert message in node.refuse("start_slurm.sh")
+
+
+def test_resource_config_that_cannot_be_read_is_refused(node: Node) -> None:
+    path = node.root / "opt/ml/config/resource_config.json"
+    path.unlink()
+    path.mkdir()
+    assert "resource_config.json cannot be read: Is a directory. Fix: " in node.refuse("start_slurm.sh")
+
+
+@pytest.mark.parametrize("address", [CONTROLLER, COMPUTE, LOGIN])
+def test_groups_without_instances_stop_no_node(guide_node: Node, address: str) -> None:
+    path = guide_node.root / "opt/ml/config/resource_config.json"
+    known = json.loads(path.read_text())
+    known["InstanceGroups"][:0] = [{"Name": "first", "Instances": None}, {"Name": "second"}]
+    path.write_text(json.dumps(known))
+    guide_node.environment["ADDRESS"] = address
+    guide_node.succeed("start_slurm.sh")

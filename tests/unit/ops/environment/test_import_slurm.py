@@ -9,7 +9,9 @@ from typer.testing import CliRunner, Result
 
 import config
 from ops.commands.whole import app
+from ops.environment import provisioning_parameters
 from tests.support.generated_environments import read_from
+from tests.unit.slurm_scripts.published_forms import FORMS, Form
 
 # The guide's cluster-config.json, with its group names and types.
 GROUPS: list[dict[str, Any]] = [
@@ -110,3 +112,10 @@ def test_a_file_that_is_not_such_a_file_is_refused(files: Path, parameters: obje
     assert reason in result.stderr
     assert "Allowed: " in result.stderr
     assert not list((files / "environments").iterdir())
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form.parameters], ids=lambda form: form.name)
+def test_every_published_form_is_read_as_a_nodes_script_reads_it(tmp_path: Path, form: Form) -> None:
+    file = tmp_path / "provisioning_parameters.json"
+    file.write_text(json.dumps(form.parameters))
+    assert provisioning_parameters.read(file).nodes[form.group]["node"] == form.role

@@ -36,7 +36,8 @@ RunScripts = Callable[[NodeScripts], Outcome | None]
 def resource_config(cluster: HyperPodCluster) -> dict[str, Any]:
     """Return what HyperPod writes to /opt/ml/config/resource_config.json.
 
-    Source: AWS docs, sagemaker-hyperpod-lifecycle-best-practices-slurm-slurm-base-config.
+    Sources: AWS docs, sagemaker-hyperpod-lifecycle-best-practices-slurm-slurm-base-config; of a group without
+    instances, awslabs/awsome-distributed-ai 2b673935.
     """
     return {
         "ClusterConfig": {"ClusterArn": cluster.arn, "ClusterName": cluster.name},
@@ -52,7 +53,8 @@ def resource_config(cluster: HyperPodCluster) -> dict[str, Any]:
                         "InstanceId": node.instance_id,
                     }
                     for number, node in enumerate(_known(cluster, group.name), 1)
-                ],
+                ]
+                or None,
             }
             for group in cluster.groups.values()
         ],
