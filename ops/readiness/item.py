@@ -8,10 +8,11 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """The state of an item. FAILED means that waiting will not help."""
+    """The state of an item. Waiting helps neither FAILED nor PAUSED: only `ops resume` ends a pause."""
 
     READY = "ready"
     WAITING = "waiting"
+    PAUSED = "paused"
     FAILED = "failed"
 
 

@@ -25,8 +25,8 @@ CHECKING: Final = "DeepHealthCheckInProgress"
 """InstanceStatus of a node in deep health checks."""
 
 
-def hyperpod(environment: Environment, sagemaker: Any, require: Require) -> Iterator[Item]:
-    """Yield the cluster, then each of its instance groups."""
+def hyperpod(environment: Environment, sagemaker: Any, require: Require, *, paused: bool = False) -> Iterator[Item]:
+    """Yield the cluster, then each of its instance groups; `paused` says whether `ops pause` suspended Ray."""
     name = environment.hyperpod.cluster_name
     try:
         cluster = sagemaker.describe_cluster(ClusterName=name)
@@ -47,7 +47,8 @@ def hyperpod(environment: Environment, sagemaker: Any, require: Require) -> Iter
             yield Item("instance group", wanted.name, State.WAITING, "not in the cluster: deploy the hyperpod stack")
         else:
             mine = [node for node in nodes if node["InstanceGroupName"] == wanted.name]
-            yield _group(wanted, cluster, group, nodes=mine, sagemaker=sagemaker, require=require)
+            resume = f"`ops resume --env {environment.name}`" if paused and group["TargetCount"] < wanted.count else ""
+            yield _group(wanted, cluster, group, nodes=mine, sagemaker=sagemaker, require=require, resume=resume)
 
 
 def list_nodes(sagemaker: Any, cluster: str) -> list[Answer]:
@@ -64,10 +65,12 @@ def _group(
     nodes: Sequence[Answer],
     sagemaker: Any,
     require: Require,
+    resume: str,
 ) -> Item:
     """Return the group's count and its nodes' states; while nodes are missing, also the reason from its events.
 
-    CurrentCount also counts nodes in deep health checks, so it does not prove that the group is ready.
+    `resume` is the command that ends the group's pause, or "". CurrentCount also counts nodes in deep health checks, so
+    it does not prove that the group is ready.
     """
     current, target = group["CurrentCount"], group["TargetCount"]
     statuses = Counter(node["InstanceStatus"]["Status"] for node in nodes)
@@ -79,13 +82,16 @@ def _group(
     update = group.get("SoftwareUpdateStatus", "Succeeded")
     if update not in {"Succeeded", "RollbackComplete"}:
         told.append(f"software update: {update}")
-    if target != wanted.count:
+    if resume:
+        told.append(f"paused; {resume} raises it to {wanted.count}")
+    elif target != wanted.count:
         told.append(f"the environment says {wanted.count}: deploy the hyperpod stack, or change the environment")
     if current != target:
         told += filter(None, [last_word(sagemaker, cluster, wanted.name)])
     everything = current == target == wanted.count == statuses["Running"]
     done = statuses["Running"] >= least if require is Require.MIN else everything
-    return Item("instance group", wanted.name, State.READY if done else State.WAITING, "; ".join(told))
+    state = State.READY if done else State.PAUSED if resume else State.WAITING
+    return Item("instance group", wanted.name, state, "; ".join(told))
 
 
 def least_nodes(group: InstanceGroup) -> int:

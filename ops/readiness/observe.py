@@ -10,7 +10,7 @@ from functools import partial
 from config import Environment
 from ops.clients import Account, Clients, connect
 from ops.errors import as_viewer
-from ops.readiness.item import Item, Require
+from ops.readiness.item import Item, Require, State
 from ops.readiness.nodes import hyperpod, kubernetes_nodes
 from ops.readiness.one_off_jobs import directory, image
 from ops.readiness.workloads import claim, ray_clusters, reaper
@@ -42,12 +42,14 @@ def observe(environment: Environment, clients: Clients, require: Require = Requi
     refuses a request, and NoAnswerError if a retry may help.
     """
     with as_viewer():
+        rays = list(ray_clusters(environment, clients.kubernetes, require))
+        paused = any(item.state is State.PAUSED for item in rays)
         return [
-            *hyperpod(environment, clients.sagemaker, require),
+            *hyperpod(environment, clients.sagemaker, require, paused=paused),
             *kubernetes_nodes(environment, clients.kubernetes, require),
             image(environment, clients),
             claim(environment, clients.kubernetes),
             directory(environment, clients.kubernetes),
             reaper(environment, clients.kubernetes, require),
-            *ray_clusters(environment, clients.kubernetes, require),
+            *rays,
         ]

@@ -13,10 +13,10 @@ from rich.table import Table
 from ops.errors import NoAnswerError
 from ops.readiness.item import Item, State
 
-_STYLE: Final = {State.READY: "green", State.WAITING: "yellow", State.FAILED: "bold red"}
-_SIGN: Final = {State.READY: "✔", State.WAITING: "…", State.FAILED: "✘"}
+_STYLE: Final = {State.READY: "green", State.WAITING: "yellow", State.PAUSED: "bold yellow", State.FAILED: "bold red"}
+_SIGN: Final = {State.READY: "✔", State.WAITING: "…", State.PAUSED: "‖", State.FAILED: "✘"}
 
-SILENCE_SECONDS: Final = 300
+SILENCE_SECONDS: Final = 60
 """Print a line at least this often: a CI pipeline may stop a silent command."""
 
 Observe = Callable[[], list[Item]]
@@ -36,7 +36,7 @@ def table(items: list[Item], caption: str | None = None) -> Table:
 
 
 def wait(observe: Observe, console: Console, *, timeout: float, interval: float) -> list[Item]:
-    """Poll every `interval` seconds until all items are ready, one has failed or `timeout` seconds have passed.
+    """Poll every `interval` seconds until all items are ready, waiting cannot help or `timeout` seconds have passed.
 
     Return the last items. A terminal shows a table, redrawn in place. Elsewhere, print a line for each changed item,
     and one every SILENCE_SECONDS without a change. After the first answer, requests without an answer are retried.
@@ -63,7 +63,7 @@ def wait(observe: Observe, console: Console, *, timeout: float, interval: float)
                 silent_since = now if lines else silent_since
                 _print_lines(console, lines)
             states = {item.state for item in items}
-            if states <= {State.READY} or State.FAILED in states or waited >= timeout:
+            if states <= {State.READY} or states & {State.FAILED, State.PAUSED} or waited >= timeout:
                 return items
             time.sleep(min(interval, timeout - waited))
 

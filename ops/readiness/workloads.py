@@ -88,9 +88,10 @@ def _ray_cluster(
     mend = f"`ops rollout {wanted.name} --env {environment.name}`"
     old = [f"{', '.join(stale.said())}: {mend}"] if stale.old or stale.orphans else []
     if is_suspended(found):
-        how, resumes = ("paused", f"`ops resume --env {environment.name}`") if is_paused(found) else ("suspended", mend)
+        paused = is_paused(found)
+        how, resumes = ("paused", f"`ops resume --env {environment.name}`") if paused else ("suspended", mend)
         detail = f"{how}, {available} of {replicas} workers; {resumes} resumes it"
-        return Item("RayCluster", name, State.WAITING, detail)
+        return Item("RayCluster", name, State.PAUSED if paused else State.WAITING, detail)
     state = status.get("state")
     # KubeRay keeps the state `suspended` until all pods are ready.
     told = [f"{'starting' if state in (None, '', 'suspended') else state}, {available} of {replicas} workers"]

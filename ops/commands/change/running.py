@@ -31,12 +31,13 @@ def wait(
     """Wait until nodes, image, volume and RayClusters are ready; show what is not ready and why.
 
     With `slurm`, it waits for the HyperPod cluster and its nodes. It changes nothing: stop it at any time and rerun it.
+    In a pipe it prints each change, and a line a minute without one.
 
     Exit codes:
     - 0: ready as required; with `--require none`, in any state
     - 1: not ready in time
     - 2: bad input or no access
-    - 3: failed; waiting will not help
+    - 3: failed, or paused (`ops resume` ends the pause); waiting will not help
     - 130: interrupted
 
     Examples:
@@ -77,6 +78,8 @@ def wait(
         if item.state is State.FAILED:
             cause = f"{item.kind} {item.name}: {item.detail}"
             fail(f"{env} failed, waiting will not help: {cause}. Fix: remove the cause", code=3)
+    if any(item.state is State.PAUSED for item in items):
+        fail(f"{env} is paused, waiting will not help. Fix: `ops resume --env {env}`", code=3)
     if missing := [f"{item.kind} {item.name}" for item in items if item.state is not State.READY]:
         fail(f"{env} is not ready after {timeout}: {', '.join(missing)}. Fix: {again}", code=1)
     enough = "has what `--require min` asks for" if require is Require.MIN else "is ready"

@@ -41,6 +41,8 @@ def play(context: DrillContext) -> None:
         step.see("no UpdateCluster was sent")
     if "paused" not in (printed := context.ops("status", expect=(1,))):
         raise RehearsalError(f"`ops status` must say that the RayCluster is paused:\n{printed}")
+    if "is paused, waiting will not help" not in (printed := context.ops("wait", expect=(3,))):
+        raise RehearsalError(f"`ops wait` must end at once and say that the environment is paused:\n{printed}")
     if "paused already" not in context.ops("pause", "--yes"):
         raise RehearsalError("a second pause must have nothing to do")
 
