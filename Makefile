@@ -33,10 +33,11 @@ setup: ## install everything in the lock files (.venv, node_modules)
 .PHONY: setup-policies
 setup-policies: .venv-policies/.stamp ## install checkov (.venv-policies), which `make test` needs
 
-# Ray 2.42.1 and PyTorch 2.6.0 have wheels for Python 3.11 and 3.12, but not for newer versions.
-.venv-jobs/.stamp: requirements/jobs.txt | setup
+# The Ray image's Python and lock. Without that Python, one that Ray 2.42.1 and PyTorch 2.6.0 have wheels for, too.
+.venv-jobs/.stamp: requirements/jobs.txt requirements/jobs_python.sh | setup
 	@printf 'setup: Ray and PyTorch for the jobs (5 GB)\n'
-	@$(VENV)/uv venv --quiet --clear --python '>=3.11,<3.13' .venv-jobs
+	@python=$$(requirements/jobs_python.sh $$($(VENV)/python -c 'from config.facts import versions; print(versions.RAY_PYTHON)')); \
+	  $(VENV)/uv venv --quiet --clear --no-python-downloads --python "$$python" .venv-jobs
 	@$(VENV)/uv pip sync --quiet --compile-bytecode --python .venv-jobs/bin/python --require-hashes requirements/jobs.txt
 	@touch $@
 
@@ -114,9 +115,10 @@ check: setup .venv/.locks ## check formatting, lint, types, import rules, error 
 	@$(RUN) ruff check --quiet .
 	@$(RUN) mypy
 	@$(RUN) mypy --config-file packages/embedded-account/pyproject.toml
+	@$(RUN) $(VENV)/python -m tests.deployed_types
 	@$(RUN) lint-imports --no-logo
 	@$(RUN) $(VENV)/python -m tests.messages
-	@$(RUN) shellcheck setup.sh requirements/lock.sh requirements/python.sh .ci/run lifecycle_scripts/eks/*.sh lifecycle_scripts/slurm/*.sh ray_jobs/slurm/*.sh ray_jobs/slurm/*.sbatch
+	@$(RUN) shellcheck setup.sh requirements/lock.sh requirements/python.sh requirements/jobs_python.sh .ci/run lifecycle_scripts/eks/*.sh lifecycle_scripts/slurm/*.sh ray_jobs/slurm/*.sh ray_jobs/slurm/*.sbatch
 	@entries=$$(git ls-files | cut -d/ -f1 | sort -u | grep -vc '^\.'); [ "$$entries" -le 30 ] || \
 	  { printf 'check: %s entries at the root of the repository. Allowed: 30. Fix: give the new ones a folder\n' "$$entries"; exit 1; }
 	@$(RUN) $(VENV)/python -m rehearsal actionlint

@@ -1,6 +1,7 @@
 """Check a RayCluster with a short all-reduce: one process for each GPU, or one for each worker node without GPUs.
 
-GPUs reduce with NCCL, the others with gloo. The last line of the output begins with `smoke: `; JSON follows:
+Each process also imports the training library, as a job's worker does. GPUs reduce with NCCL, the others with gloo. The
+last line of the output begins with `smoke: `; JSON follows:
 
     {"workers": [{"address": "10.0.1.5", "device": "NVIDIA H100 80GB HBM3", "gpus": 8, "seconds": 0.0021,
                   "gigabytes_per_second": 223.4, "network": ["OFI"]}], "problems": []}
@@ -33,6 +34,7 @@ import torch.distributed as dist
 from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+import ray_resume
 from arguments import positive
 
 MARK = "smoke: "
@@ -46,7 +48,9 @@ class Rank:
     """One process of the all-reduce."""
 
     def look(self) -> dict[str, Any]:
-        """Return the node's address, the name of the device, and how many GPUs nvidia-smi counts."""
+        """Import the training library; return the node's address, the device's name, and nvidia-smi's count of GPUs."""
+        for public in ray_resume.__all__:
+            getattr(ray_resume, public)
         name = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
         return {"address": ray.util.get_node_ip_address(), "device": name, "gpus": gpus()}
 

@@ -32,8 +32,11 @@ KUBERAY_OF_AWS_RAY: Final = "1.6.0"
 """The oldest version with which AWS supports its own features for Ray (AWS docs, Ray on HyperPod, August 2026)."""
 RAY: Final = "2.42.1"
 
-# rayproject/ray's tag: Ray's version, CPython 3.10, CUDA user space.
-RAY_BASE_IMAGE: Final = f"docker.io/rayproject/ray:{RAY}-py310-gpu"
+# The Ray image's CPython: what jobs and the training library run in.
+RAY_PYTHON: Final = "3.10"
+
+# rayproject/ray's tag: Ray's version, CPython's version, CUDA user space.
+RAY_BASE_IMAGE: Final = f"docker.io/rayproject/ray:{RAY}-py{RAY_PYTHON.replace('.', '')}-gpu"
 
 # The installer of EFA's user space: libfabric, and aws-ofi-nccl, through which NCCL uses EFA. It must support the base
 # image's Ubuntu 22.04. AWS publishes its checksum (EC2 user guide, "Verify the EFA installer using a checksum", EFA
@@ -46,7 +49,8 @@ BUILDKIT_IMAGE: Final = "docker.io/moby/buildkit:v0.32.2-rootless"
 AWS_CLI_IMAGE: Final = "public.ecr.aws/aws-cli/aws-cli:2.27.0"
 
 # The image that the controllers run in. Its digest is to be pinned in the first account, too.
-PYTHON_IMAGE: Final = "public.ecr.aws/docker/library/python:3.12.11-slim-bookworm"
+CONTROLLERS_PYTHON: Final = "3.12"
+PYTHON_IMAGE: Final = f"public.ecr.aws/docker/library/python:{CONTROLLERS_PYTHON}.11-slim-bookworm"
 
 # Prometheus, Grafana and Alertmanager of `observability.in_cluster`. The digests are of the images for all platforms,
 # as public repositories pin them (three for Prometheus, five for Grafana, ten for Alertmanager, read in November 2026).
@@ -69,6 +73,9 @@ DCGM_EXPORTER_IMAGE: Final = (
 
 # The Lambda runtime that the handlers are written for.
 LAMBDA_PYTHON: Final = "3.13"
+
+# The system's Python on HyperPod's Slurm nodes: Ubuntu 22.04's.
+SLURM_PYTHON: Final = "3.10"
 
 # The Lustre version that Amazon Linux 2023 clients speak. Always sent: CloudFormation's default falls back to an
 # older one for some deployment types.

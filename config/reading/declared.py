@@ -107,7 +107,7 @@ def _annotated(field: FieldInfo) -> Any:
     extra = field.json_schema_extra
     if field.annotation is str and isinstance(extra, dict) and isinstance(values := extra.get("enum"), list):
         return Literal[tuple(map(str, values))]
-    return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+    return Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
 
 
 def _bare(annotation: Any) -> tuple[Any, list[Any]]:

@@ -7,9 +7,14 @@ from pathlib import Path
 import pytest
 import torch.distributed as dist
 
-from tests.jobs.support.paths import MODULES
-from tests.jobs.support.ray_nodes import Nodes
-from tests.jobs.support.runs import Runs, Undisturbed
+from tests.jobs.support import newer_names
+
+# Before the modules that use these parts.
+newer_names.import_parts()
+
+from tests.jobs.support.paths import MODULES  # noqa: E402
+from tests.jobs.support.ray_nodes import Nodes  # noqa: E402
+from tests.jobs.support.runs import Runs, Undisturbed  # noqa: E402
 
 # Ray's processes inherit these.
 os.environ |= {

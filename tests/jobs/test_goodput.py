@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -51,7 +51,7 @@ class Folder:
 
 
 def iso(second: int) -> str:
-    return datetime.fromtimestamp(1000 + second, UTC).isoformat(timespec="seconds")
+    return datetime.fromtimestamp(1000 + second, timezone.utc).isoformat(timespec="seconds")
 
 
 def parts(found: Goodput) -> dict[str, float]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+import ray_resume
 import smoke
 from tests.jobs.support.paths import RAY_JOBS
 from tests.jobs.support.ray_nodes import Nodes
@@ -37,6 +38,12 @@ def test_every_worker_takes_part_and_the_head_does_not(nodes: Nodes) -> None:
         assert (worker["device"], worker["gpus"], worker["network"]) == ("cpu", 0, ["gloo"])
         assert worker["seconds"] > 0
         assert worker["gigabytes_per_second"] > 0
+
+
+def test_a_library_that_a_worker_cannot_use_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ray_resume._MODULES, "Checkpoints", "not_there")
+    with pytest.raises(ModuleNotFoundError, match="not_there"):
+        smoke.Rank().look()
 
 
 def test_a_node_has_one_row_with_its_slowest_process_and_every_network() -> None:

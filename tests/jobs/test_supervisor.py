@@ -13,10 +13,11 @@ from contextlib import suppress
 from http import HTTPStatus
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 from zipfile import ZipFile
 
 import pytest
+from typing_extensions import Self
 
 from controllers.ray_jobs_api import ENDED, PORT, HeadUnavailableError, RayError, RayJobs
 from embedded_account.kubernetes import pki

@@ -44,7 +44,7 @@ class Gauges:
         class Made:
             def set(self, value: float, tags: dict[str, str]) -> None:
                 assert set(tags) == set(keys)
-                outer.values[name, *sorted(tags.values())] = value
+                outer.values[(name, *sorted(tags.values()))] = value
 
         return Made()
 

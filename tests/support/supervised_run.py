@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,8 @@ from tests.support.waiting import PATIENCE
 Object = dict[str, Any]
 
 ROOT = Path(__file__).resolve().parents[2]
+# Not the jobs' Python, which may be older than that of the controllers' image.
+PYTHON = ROOT / ".venv" / "bin" / "python"
 STATE = "ray-on-hyperpod/state"
 HURRIED = """
 import sys
@@ -101,7 +102,7 @@ class Supervised:
             "PATH": os.environ["PATH"],
         }
         with self.log.open("ab") as log:
-            process = subprocess.Popen([sys.executable, *program, *words], env=env, stdout=log, stderr=log)
+            process = subprocess.Popen([PYTHON, *program, *words], env=env, stdout=log, stderr=log)
         self._processes.append(process)
         return process.pid
 

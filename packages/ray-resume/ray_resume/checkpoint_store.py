@@ -17,7 +17,7 @@ import math
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal
 
 from ray_resume import data_order, extending
@@ -277,4 +277,4 @@ def as_json(content: Mapping[str, Any]) -> bytes:
 
 def now() -> str:
     """Return the current time for a record, in UTC."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")

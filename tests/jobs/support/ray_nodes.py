@@ -8,10 +8,11 @@ import tempfile
 from collections.abc import Mapping
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from ray._private.services import write_node_ip_address
 from ray.cluster_utils import Cluster
+from typing_extensions import Self
 
 from embedded_account.machine.processes import free_port
 from tests.support.waiting import PATIENCE

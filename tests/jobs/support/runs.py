@@ -7,10 +7,11 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+from typing_extensions import Self
 
 from ray_resume.checkpoint_store import CheckpointStore, Saved
 from ray_resume.storage import open_storage

@@ -3,7 +3,9 @@
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
+
+from typing_extensions import Self
 
 from tests.jobs.support.matrix.training import Plan, run_of, train
 from tests.jobs.support.together import start

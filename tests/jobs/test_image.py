@@ -1,0 +1,44 @@
+"""What the jobs are tested with is what the Ray image has: its Python, and its lock's packages."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from importlib import metadata
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def test_ci_tests_the_jobs_with_the_image_s_python() -> None:
+    [version] = re.findall(r'^RAY_PYTHON: Final = "(.+)"$', (REPOSITORY / "config/facts/versions.py").read_text(), re.M)
+    ours = f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert ours == version or "CI" not in os.environ, "Fix: rm -r .venv-jobs; make setup-jobs"
+
+
+def test_the_image_s_last_check_imports_every_public_name_of_the_library(tmp_path: Path) -> None:
+    dockerfile = (REPOSITORY / "ray_image/Dockerfile").read_text()
+    [program] = re.findall(r'python -c "(.+)"$', dockerfile, re.MULTILINE)
+    # `datasets` is in the image, but in no test.
+    program = program.replace(" datasets,", "")
+    shutil.copytree(REPOSITORY / "packages/ray-resume/ray_resume", tmp_path / "ray_resume")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+    def check() -> "subprocess.CompletedProcess[str]":
+        return subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
+
+    assert check().returncode == 0, check().stderr
+    (tmp_path / "ray_resume/checkpoint_store.py").write_text("from datetime import NOT_THERE")
+    assert "cannot import name 'NOT_THERE'" in check().stderr
+
+
+def test_every_package_that_the_image_has_too_is_in_its_version() -> None:
+    locked = dict(re.findall(r"^([a-z0-9-]+)==(\S+)", (REPOSITORY / "ray_image/requirements.txt").read_text(), re.M))
+    # Not the copies of packages that setuptools and Ray bring and put into sys.path.
+    installed = metadata.distributions(path=[sysconfig.get_path("purelib")])
+    ours = {each.metadata["Name"].lower().replace("_", "-"): each.version for each in installed}
+    both = locked.keys() & ours.keys()
+    assert {"ray", "torch", "torchdata", "pytorch-lightning", "transformers", "accelerate"} <= both
+    assert {name: ours[name] for name in both} == {name: locked[name] for name in both}
