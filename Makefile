@@ -15,6 +15,10 @@ BYTECODE = PYTHONDONTWRITEBYTECODE=
 RUN = PATH="$(CURDIR)/$(VENV):$(NODE):$$PATH" JSII_NODE="$(NODE)/node" $(BYTECODE) OPS_ENV=
 JOBS = $(BYTECODE) .venv-jobs/bin/python -m pytest -q
 
+# An environment names its own folder: in a copied or moved checkout it still runs the original's, and is made again.
+misplaced = $(if $(findstring '$(CURDIR)/$(1)',$(file < $(1)/bin/activate)),,misplaced)
+.PHONY: misplaced
+
 .PHONY: help
 help:
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,7 +28,7 @@ setup: ## install everything in the lock files (.venv, node_modules)
 	@./setup.sh all
 
 # checkov's pins conflict with the project's, so it has its own environment: 200 MB, a few seconds plus the download.
-.venv-policies/.stamp: requirements/policies.txt | setup
+.venv-policies/.stamp: requirements/policies.txt $(call misplaced,.venv-policies) | setup
 	@printf 'setup: checkov\n'
 	@$(VENV)/uv venv --quiet --clear --python $(VENV)/python .venv-policies
 	@$(VENV)/uv pip sync --quiet --python .venv-policies/bin/python --require-hashes requirements/policies.txt
@@ -34,7 +38,7 @@ setup: ## install everything in the lock files (.venv, node_modules)
 setup-policies: .venv-policies/.stamp ## install checkov (.venv-policies), which `make test` needs
 
 # The Ray image's Python and lock. Without that Python, one that Ray 2.42.1 and PyTorch 2.6.0 have wheels for, too.
-.venv-jobs/.stamp: requirements/jobs.txt requirements/jobs_python.sh | setup
+.venv-jobs/.stamp: requirements/jobs.txt requirements/jobs_python.sh $(call misplaced,.venv-jobs) | setup
 	@printf 'setup: Ray and PyTorch for the jobs (5 GB)\n'
 	@python=$$(requirements/jobs_python.sh $$($(VENV)/python -c 'from config.facts import versions; print(versions.RAY_PYTHON)')); \
 	  $(VENV)/uv venv --quiet --clear --no-python-downloads --python "$$python" .venv-jobs
@@ -45,7 +49,7 @@ setup-policies: .venv-policies/.stamp ## install checkov (.venv-policies), which
 setup-jobs: .venv-jobs/.stamp ## install Ray and PyTorch for the training jobs' tests (.venv-jobs, 5 GB)
 
 # The server's pins need not go with Ray's: its own environment.
-.venv-mlflow/.stamp: requirements/mlflow.txt | setup
+.venv-mlflow/.stamp: requirements/mlflow.txt $(call misplaced,.venv-mlflow) | setup
 	@printf 'setup: an MLflow server for long tests\n'
 	@$(VENV)/uv venv --quiet --clear --python '>=3.11,<3.13' .venv-mlflow
 	@$(VENV)/uv pip sync --quiet --python .venv-mlflow/bin/python --require-hashes requirements/mlflow.txt
@@ -55,7 +59,7 @@ setup-jobs: .venv-jobs/.stamp ## install Ray and PyTorch for the training jobs' 
 setup-mlflow: .venv-mlflow/.stamp ## install an MLflow server for `make test-long` (.venv-mlflow)
 
 # The real HyperPod client (Apache-2.0), with 120 packages of its own pins: its own environment.
-.venv-hyp/.stamp: requirements/hyp.txt | setup
+.venv-hyp/.stamp: requirements/hyp.txt $(call misplaced,.venv-hyp) | setup
 	@printf 'setup: the HyperPod CLI for long tests (500 MB)\n'
 	@$(VENV)/uv venv --quiet --clear --python '>=3.11,<3.13' .venv-hyp
 	@$(VENV)/uv pip sync --quiet --compile-bytecode --python .venv-hyp/bin/python --require-hashes requirements/hyp.txt
@@ -65,7 +69,7 @@ setup-mlflow: .venv-mlflow/.stamp ## install an MLflow server for `make test-lon
 setup-hyp: .venv-hyp/.stamp ## install the HyperPod CLI `hyp` for `make test-long` (.venv-hyp)
 
 # The client of HyperPod's memory tier is in .venv-jobs; only its source archive has the server that it is tested with.
-.venv-memory-tier/.stamp: requirements/memory-tier.txt | setup
+.venv-memory-tier/.stamp: requirements/memory-tier.txt $(call misplaced,.venv-memory-tier) | setup
 	@printf 'setup: a memory tier for long tests\n'
 	@$(VENV)/uv venv --quiet --clear --python '>=3.11,<3.13' .venv-memory-tier
 	@$(VENV)/uv pip sync --quiet --python .venv-memory-tier/bin/python --require-hashes requirements/memory-tier.txt

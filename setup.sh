@@ -28,7 +28,11 @@ check_machine
 lock=requirements/dev.txt
 [ "$what" = all ] || lock=requirements.txt
 
-stamp=$(cat setup.sh requirements/python.sh requirements/setup.txt "$lock" package-lock.json pyproject.toml packages/*/pyproject.toml | sha256sum | cut -d' ' -f1)
+# With the folder: in a copied or moved checkout, .venv still runs the files of the original.
+stamp=$({
+  pwd -P
+  cat setup.sh requirements/python.sh requirements/setup.txt "$lock" package-lock.json pyproject.toml packages/*/pyproject.toml
+} | sha256sum | cut -d' ' -f1)
 if [ "$(cat .venv/.stamp 2>/dev/null || true)" = "$stamp" ] && [ -d node_modules ]; then
   exit 0
 fi

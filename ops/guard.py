@@ -19,6 +19,7 @@ from ops.commands import WORDS
 
 DEBUG_VARIABLE: Final = "OPS_DEBUG"
 """Name of the variable that makes `ops` print the traceback of each error."""
+_OWN: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
 _CLIENTS: Final = {"boto3", "botocore", "kubernetes", "ops", "s3transfer", "urllib3"}
 """The packages whose errors `ops.errors` explains."""
 _NETWORK: Final = {"socket", "ssl"}
@@ -46,8 +47,11 @@ def application(words: Sequence[str]) -> typer.Typer:
 def run(app: typer.Typer) -> int:
     """Run the command line and return its exit code."""
     try:
+        _refuse_another_checkout()
         code = app(prog_name="ops", standalone_mode=False)
         sys.stdout.flush()
+    except typer.Exit as end:
+        return end.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except BrokenPipeError:
@@ -63,6 +67,31 @@ def run(app: typer.Typer) -> int:
         except typer.Exit as end:
             return end.exit_code
     return code if isinstance(code, int) else 0
+
+
+def _refuse_another_checkout() -> None:
+    """Exit with 2 if this code is not that of the checkout that a person works in, or whose `ops` was called.
+
+    A copied .venv still names the original's Python, which runs the original's code on the original's environments.
+    """
+    with suppress(FileNotFoundError):
+        # Paths as text: people check files after each edit.
+        for place in (os.getcwd(), os.path.dirname(os.path.abspath(sys.argv[0]))):  # noqa: PTH100, PTH109, PTH120
+            if (here := _checkout(place)) and not os.path.samefile(here, _OWN):  # noqa: PTH121
+                fail(
+                    f"{here} is another checkout than {_OWN}, whose files this ops runs. "
+                    f"Fix: run `./setup.sh` in {here}, then `source {here}/.venv/bin/activate`"
+                )
+
+
+def _checkout(place: str) -> str:
+    """Return the nearest folder at or above `place` that holds a checkout, or ""."""
+    while not os.path.exists(f"{place}/ops/guard.py"):  # noqa: PTH110
+        above = os.path.dirname(place)  # noqa: PTH120
+        if above == place:
+            return ""
+        place = above
+    return place
 
 
 def _name(command: CommandInfo) -> str:
