@@ -1,15 +1,28 @@
 """The base class of all models, and the formats of single values."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
+
+
+class UnknownValueError(AttributeError):
+    """A key of a partial environment has no value, because the file's is missing or of a wrong kind."""
 
 
 class Model(BaseModel):
     """Base of all models: frozen, strict, and without unknown keys."""
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", strict=True)
+
+    # Type checkers would otherwise take any attribute for declared.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise UnknownValueError for a key without a value, so that it differs from a misspelt attribute."""
+            if name in type(self).model_fields:
+                raise UnknownValueError(name)
+            return super().__getattr__(name)
 
 
 @dataclass(frozen=True, kw_only=True)

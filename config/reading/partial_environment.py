@@ -18,7 +18,7 @@ _UNKNOWN: Final = object()
 def known_part(document: Any, refused: Collection[Place]) -> Environment:
     """Return the environment without the values at the places that pydantic refused.
 
-    Reading such a value, or a missing one, raises AttributeError. Use the result for findings only.
+    Reading such a value, or a missing one, raises UnknownValueError. Use the result for findings only.
     """
     part: Environment = _part(model_of(document if isinstance(document, dict) else {}), document, (), refused)
     return part

@@ -10,6 +10,7 @@ from typing import Final
 
 from config.findings import Finding, Severity
 from config.model import Environment, SlurmEnvironment
+from config.model.base import UnknownValueError
 from config.rules import (
     company,
     eks,
@@ -176,7 +177,7 @@ def findings_of_part(part: Environment) -> list[Finding]:
     """Return the findings about the `known_part` of an environment; a rule stops at the first unknown value."""
     found = []
     for rule in rules_of(part):
-        with suppress(AttributeError):
+        with suppress(UnknownValueError):
             # One by one, to keep the findings before the unknown value.
             for finding in rule(part):
                 found.append(finding)

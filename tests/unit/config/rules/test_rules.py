@@ -1,11 +1,14 @@
 """Each rule fires on a document that breaks only this rule, and is silent on the nearest document that keeps it."""
 
+import builtins
 import copy
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -16,7 +19,7 @@ from config.findings import Severity, place_of
 from config.load import DIRECTORY
 from config.model.environment import model_of
 from config.reading.strict_yaml import read
-from config.rules import ALL_RULES, RULES, findings
+from config.rules import ALL_RULES, RULES, findings, findings_of_part
 from config.rules.across_environments import PAIR_RULES
 from config.rules.rule import Rule
 from tests.unit.support.findings import assert_whole, line_of, write
@@ -193,3 +196,22 @@ def test_findings_of_rules_are_reported_beside_values_of_a_wrong_type(dev: Any, 
         "hyperpod.instance_groups.1 (worker-group-1).volume_gib: 0 is invalid: SageMaker does not accept this size",
         "fsx.capacity_gib: 1300 is invalid: FSx does not offer this size",
     ]
+
+
+def misspelt(rule: Rule) -> Rule:
+    """Return the rule with each attribute that its function reads misspelt."""
+    assert isinstance(rule.check, FunctionType)
+    code, known = rule.check.__code__, rule.check.__globals__
+    names = tuple(name if name in known or hasattr(builtins, name) else f"{name}_" for name in code.co_names)
+    check = FunctionType(code.replace(co_names=names), known, rule.check.__name__, None, rule.check.__closure__)
+    return replace(rule, check=check)
+
+
+# The functions of these rules leave the reading to helpers; V75 reads a file.
+@pytest.mark.parametrize("id", [id for id in CASES if id not in {"V25", "V66", "V73", "V75"}])
+def test_a_misspelt_attribute_of_a_rule_surfaces(id: str, dev: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unknown value of a partial environment silences a rule; a typing error does not."""
+    monkeypatch.setattr("config.rules.RULES", (misspelt(ALL_RULES[id]),))
+    for case in CASES[id]:
+        with pytest.raises(AttributeError, match="_'"):
+            findings_of_part(environment(changed(changed(dev, case.keeps), case.breaks)))
