@@ -38,7 +38,7 @@ mount_it() {
   local dns name attempt
   dns=$(node fsx_dns_name)
   name=$(node fsx_mountname)
-  [[ -n $dns && -n $name ]] || fail "provisioning_parameters.json has no fsx_dns_name or no fsx_mountname." \
+  [[ -n $dns ]] || fail "provisioning_parameters.json has no fsx_dns_name and no fsx_mountname." \
     "Fix: deploy the storage stack first, then the hyperpod stack"
   mkdir -p "$root$mount_point"
   write_fstab "$dns" "$name"

@@ -106,56 +106,77 @@ def node(resource_config: str, parameters: str, addresses: Sequence[str]) -> dic
     ]
     group = next((name for name, known in groups if set(known) & set(addresses)), None)
     if group is None:
-        refuse(f"{resource_config} names no node with the addresses {', '.join(addresses)}. Fix: replace the node")
+        where = f"{resource_config} names no node with the addresses {', '.join(addresses)} in InstanceGroups"
+        refuse(f"{where}. Fix: replace the node")
+    _required(resource_config, "Name", group)
     try:
         given = _json(parameters, "")
     except FileNotFoundError:
         return {"way": "api", "group": group, "role": "", "controllers": "", "fsx_dns_name": "", "fsx_mountname": ""}
-    controller_group = _text(parameters, "controller_group", given.get("controller_group"))
+    role, controller_group = _role(given, group, parameters)
+    # The first of two groups with one name, as awslabs/awsome-distributed-ai does.
+    controllers = next((known for name, known in groups if name == controller_group), [])
+    if role != "controller" and not controllers:
+        refuse(
+            f"{resource_config} names no node of the controller group {controller_group} with a CustomerIpAddress. "
+            f"Fix: wait until the group has its node, or correct controller_group in {parameters}"
+        )
+    for address in controllers:
+        _matches(resource_config, "CustomerIpAddress", address, r"[0-9A-Fa-f.:]+", "an IP address")
     return {
         "way": "provisioning_parameters",
         "group": group,
-        "role": _role(given, group, controller_group, parameters),
-        "controllers": ",".join(address for name, known in groups if name == controller_group for address in known),
-        "fsx_dns_name": _text(parameters, "fsx_dns_name", given.get("fsx_dns_name")),
-        "fsx_mountname": _text(parameters, "fsx_mountname", given.get("fsx_mountname")),
+        "role": role,
+        "controllers": ",".join(controllers),
+        **_file_system(given, parameters),
     }
 
 
-def _role(given: dict[str, Any], group: str, controller_group: str, path: str) -> str:
-    """Return the group's role. Login nodes come before workers: some guides list their group as workers too."""
-    if not controller_group:
-        fix = "name the group of the controllers"
-        invalid(path, "controller_group", "''", "it is missing", allowed="the name of an instance group", fix=fix)
-    workers = _objects(path, "worker_groups", given.get("worker_groups"))
-    roles = {
-        "controller": [controller_group],
-        "login": [_text(path, "login_group", given.get("login_group"))],
-        "compute": [_text(path, "instance_group_name", each.get("instance_group_name")) for each in workers],
-    }
+def _role(given: dict[str, Any], group: str, path: str) -> tuple[str, str]:
+    """Return the group's role, and the controllers' group.
+
+    Login nodes come before workers: some guides list their group as workers too.
+    """
+    manager = _text(path, "workload_manager", given.get("workload_manager"))
+    _matches(path, "workload_manager", manager or "slurm", "slurm", "slurm")
+    controllers = _required(path, "controller_group", _text(path, "controller_group", given.get("controller_group")))
+    workers = [
+        _required(path, "instance_group_name", _text(path, "instance_group_name", each.get("instance_group_name")))
+        for each in _objects(path, "worker_groups", given.get("worker_groups"))
+    ]
+    login = _text(path, "login_group", given.get("login_group"))
+    roles = {"controller": [controllers], "login": [login], "compute": workers}
     found = next((role for role, names in roles.items() if group in names), None)
     if found is None:
         named = ", ".join(name for names in roles.values() for name in names if name)
         reason = "it does not list this node's group"
         invalid(path, "worker_groups", group, reason, allowed=named, fix="name the groups alike")
+    return found, controllers
+
+
+def _file_system(given: dict[str, Any], path: str) -> dict[str, str]:
+    """Return both names of the file system, or "" for both."""
+    patterns = {"fsx_dns_name": r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+", "fsx_mountname": r"[A-Za-z0-9_-]+"}
+    found = {key: _text(path, key, given.get(key)) for key in patterns}
+    if any(found.values()):
+        for key, pattern in patterns.items():
+            _matches(path, key, _required(path, key, found[key]), pattern, "the name that FSx gives")
     return found
 
 
 def _addresses(path: str, instances: object) -> list[str]:
     """Return the addresses of a group's instances; an instance has none until HyperPod knows it."""
-    known = [
-        _text(path, "CustomerIpAddress", one.get("CustomerIpAddress")) for one in _objects(path, "Instances", instances)
-    ]
+    key = "CustomerIpAddress"
+    known = [_text(path, key, one.get(key)) for one in _objects(path, "Instances", instances)]
     return [address for address in known if address]
 
 
 def _objects(path: str, key: str, value: object) -> list[dict[str, Any]]:
-    """Return a list of objects. Null is an empty one: a group that has no instances yet has null or no key."""
-    if value is None:
-        return []
-    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+    """Return the objects of a list. Null is none: a group that has no instances yet has null, or no key."""
+    found = [] if value is None else value
+    if not isinstance(found, list) or not all(each is None or isinstance(each, dict) for each in found):
         _other_type(path, key, value, "a list of objects")
-    return value
+    return [each for each in found if each is not None]
 
 
 def _text(path: str, key: str, value: object) -> str:
@@ -171,17 +192,30 @@ def _other_type(path: str, key: str, value: object, allowed: str) -> NoReturn:
     invalid(path, key, json.dumps(value)[:40], "it has another type", allowed=allowed, fix="correct the file")
 
 
+def _required(path: str, key: str, value: str) -> str:
+    if not value:
+        invalid(path, key, "''", "it is missing", allowed="a name", fix="add it to the file")
+    return value
+
+
+def _matches(path: str, key: str, value: str, pattern: str, words: str) -> None:
+    """Refuse what a program of the node would not take for what it is."""
+    if not re.fullmatch(pattern, value):
+        invalid(path, key, json.dumps(value), "it has another form", allowed=words, fix="correct the file")
+
+
 def _json(path: str, source: str) -> dict[str, Any]:
     """Return the object in a file. Raises FileNotFoundError for a file that is optional: one without a source."""
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        # Editors on Windows put a mark before UTF-8.
+        found = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         if not source:
             raise
         refuse(f"{path} is missing: {source}. Fix: run these scripts on a node of HyperPod")
     except OSError as error:
         refuse(f"{path} cannot be read: {error.strerror}. Fix: run these scripts as root on a node of HyperPod")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         refuse(f"{path} is not JSON: {error}. Fix: correct the file")
     if not isinstance(found, dict):
         refuse(f"{path} is no JSON object. Fix: correct the file")

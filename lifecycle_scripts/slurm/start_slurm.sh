@@ -22,8 +22,6 @@ check_munge() {
 # slurmd asks the controllers for slurm.conf; login nodes need it for the same reason.
 point_slurmd_at() {
   local controllers=$1
-  [[ -n $controllers ]] || fail "resource_config.json names no node of the controller group." \
-    "Fix: wait until the controller group has its node"
   if write_if_changed "$root/etc/systemd/system/slurmd.service.d/10-controllers.conf" <<UNIT; then
 [Service]
 Environment="SLURMD_OPTIONS=--conf-server $controllers"

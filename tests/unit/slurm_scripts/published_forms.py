@@ -216,7 +216,7 @@ REFUSED: Final = (
         "a worker group without a name",
         BOTH,
         parameters(worker_groups=[{"partition_name": "dev"}]),
-        ("worker_groups: worker-group-1 is invalid", "Allowed: controller-machine", "Fix: "),
+        ("instance_group_name: ", "Allowed: ", "Fix: "),
     ),
     Refused("a file system as an object", BOTH, parameters(fsx_dns_name={"a": 1}), ("fsx_dns_name: ", "Allowed: ")),
     Refused("a mount name as a truth value", BOTH, parameters(fsx_mountname=True), ("fsx_mountname: ", "Allowed: ")),

@@ -39,9 +39,14 @@ def test_mount_is_tried_five_times_and_then_says_which_ports_to_open(guide_node:
 
 
 @pytest.mark.parametrize("key", ["fsx_dns_name", "fsx_mountname"])
-def test_parameters_without_a_file_system_are_refused(guide_node: Node, key: str) -> None:
+def test_parameters_with_half_a_file_system_are_refused(guide_node: Node, key: str) -> None:
     guide_node.parameters(**{key: ""})
-    assert "has no fsx_dns_name or no fsx_mountname" in guide_node.refuse("mount_fsx.sh")
+    assert f"provisioning_parameters.json {key}: '' is invalid: it is missing" in guide_node.refuse("mount_fsx.sh")
+
+
+def test_parameters_without_a_file_system_are_refused(guide_node: Node) -> None:
+    guide_node.parameters(fsx_dns_name="", fsx_mountname=None)
+    assert "has no fsx_dns_name and no fsx_mountname" in guide_node.refuse("mount_fsx.sh")
 
 
 def test_file_system_that_cannot_be_written_is_refused(node: Node) -> None:
