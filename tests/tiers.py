@@ -36,7 +36,10 @@ PRODUCT: Final = (
     *("tests/support/fake_ray.py", "tests/synth/support/synthesis.py"),
 )
 # Paths that tests of tests/rehearsal read, but no test of the package.
-REHEARSED: Final = ("rehearsal/", "tests/__init__.py", "tests/conftest.py", "tests/rehearsal/", "tests/support/")
+REHEARSED: Final = (
+    *("rehearsal/", "tests/__init__.py", "tests/conftest.py", "tests/skips.py"),
+    *("tests/rehearsal/", "tests/support/"),
+)
 # Paths that no test of tests/rehearsal or of the package reads.
 APART: Final = (
     *(".ci/", ".devcontainer/", ".github/", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CONTRIBUTING.md"),

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 REAL: Final = (
@@ -38,8 +39,12 @@ SIMULATED_WITH_SLURM: Final = (
     *SIMULATED[:3],
     "nodes: their states, failures and replacements",
     "file systems: nothing is mounted; there are no GPUs, no EFA and no FSx",
-    "Slurm's jobs: stand-ins for torchrun and for `srun --auto-resume=1`, HyperPod's plugin; Slurm requeues",
     *SIMULATED[9:],
+)
+
+
+_JOBS_OF_SLURM: Final = (
+    "Slurm's jobs: stand-ins for torchrun and for `srun --auto-resume=1`, HyperPod's plugin; Slurm requeues"
 )
 
 
@@ -80,6 +85,8 @@ class SlurmSeen:
 
     version: str | None
     scripts: bool
+    why_not: str = ""
+    """Why real Slurm did not run."""
 
 
 def real_with_slurm(seen: SlurmSeen) -> list[str]:
@@ -95,8 +102,13 @@ def real_with_slurm(seen: SlurmSeen) -> list[str]:
 def simulated_with_slurm(seen: SlurmSeen) -> list[str]:
     """Return what is simulated in such a rehearsal."""
     scripts = "lifecycle scripts: not this project's, so no lifecycle script runs"
-    missing = [] if seen.version else ["Slurm: this machine could not run it"]
-    return [*SIMULATED_WITH_SLURM, *([] if seen.scripts else [scripts]), *missing]
+    return [*SIMULATED_WITH_SLURM, *([_JOBS_OF_SLURM] if seen.version else []), *([] if seen.scripts else [scripts])]
+
+
+def not_run(seen: SlurmSeen) -> list[str]:
+    """Return what such a rehearsal has left out."""
+    left_out = f"real Slurm: {escape(seen.why_not)}. This rehearsal shows nothing of jobs, lost nodes and grown groups"
+    return [] if seen.version else [left_out]
 
 
 def show(console: Console, leftovers: Leftovers, charts: str | None, slurm: SlurmSeen | None = None) -> None:
@@ -110,6 +122,7 @@ def show(console: Console, leftovers: Leftovers, charts: str | None, slurm: Slur
     _section(table, "[green]real[/]", real_with_slurm(slurm) if slurm else REAL)
     simulated = simulated_with_slurm(slurm) if slurm else (*SIMULATED, f"Helm charts: {charts}")
     _section(table, "[yellow]simulated[/]", simulated)
+    _section(table, "[red]NOT RUN[/]", not_run(slurm) if slurm else ())
     _section(table, "left: protected stacks", _summary(leftovers.protected))
     _section(table, "left: CDK's bootstrap", _summary(leftovers.bootstrap))
     _section(table, "existing before", _summary(leftovers.existing))

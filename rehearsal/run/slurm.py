@@ -30,13 +30,14 @@ class SlurmRehearsal(Rehearsal):
 
     slurm: programs.Programs | None = None
     """None where this machine cannot run Slurm."""
+    why_not: str = ""
     scripts_ran: bool = False
     """Whether the nodes ran the lifecycle scripts: only this project's are run."""
 
     @property
     def seen(self) -> SlurmSeen:
         """Return what this rehearsal ran, for its verdict."""
-        return SlurmSeen(self.slurm.version if self.slurm else None, self.scripts_ran)
+        return SlurmSeen(self.slurm.version if self.slurm else None, self.scripts_ran, self.why_not)
 
     def make_project(self) -> None:
         """Fetch Slurm if this machine can run it, and copy the project; no program is built."""
@@ -46,6 +47,7 @@ class SlurmRehearsal(Rehearsal):
                 self.slurm = programs.ensure(progress=self.console.print)
                 step.see(f"Slurm {self.slurm.version}")
             except ProcessError as error:
+                self.why_not = str(error)
                 step.see(f"no real Slurm in this rehearsal: {error}")
         with self.progress.step("project"):
             environment = self.environment

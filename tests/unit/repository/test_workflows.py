@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from rehearsal.paths import REPOSITORY
+from tests import skips
 
 GITHUB = REPOSITORY / ".github"
 WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
@@ -50,6 +51,34 @@ def test_a_job_has_only_the_permissions_that_it_names(file: Path) -> None:
         for step in job["steps"]:
             if "checkout" in step.get("uses", ""):
                 assert step["with"]["persist-credentials"] is False, name
+
+
+def test_what_skips_elsewhere_must_run_in_a_nightly_job() -> None:
+    document = workflow("nightly")
+    assert document["env"] == {skips.STRICT: "1"}
+    job = document["jobs"]["debian"]
+    assert re.fullmatch(r"debian:12@sha256:[0-9a-f]{64}", job["container"]["image"])
+    assert "if" not in job
+    assert not [step for step in job["steps"] if {"if", "continue-on-error"} & step.keys()]
+    assert job["steps"][-1]["run"] == "make test-debian"
+    recipe = (REPOSITORY / "Makefile").read_text().partition("\ntest-debian:")[2].partition("\n\n")[0]
+    assert recipe.count("TEST_STRICT=1") == recipe.count("-m 'sampled or not sampled'") == 2
+    wanted = {each.tests.rstrip("/*") for each in skips.allowed() if "`debian`" in each.why}
+    assert wanted == set(re.findall(r" (tests/\S+)", recipe))
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "green"),
+    [(0, "real Slurm 22.05.8", True), (0, "NOT RUN real Slurm: this machine", False), (1, "real Slurm 22.05.8", False)],
+)
+def test_nightly_rehearsal_without_real_slurm_fails(code: int, said: str, green: bool, tmp_path: Path) -> None:
+    [step] = [step for step in workflow("nightly")["jobs"]["debian"]["steps"] if "rehearse" in step.get("run", "")]
+    program = tmp_path / "make"
+    program.write_text(f"#!/bin/sh\necho '{said}'\nexit {code}\n")
+    program.chmod(0o755)
+    env = os.environ | {"RUNNER_TEMP": str(tmp_path), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    argv = [step["shell"], "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", step["run"]]
+    assert (subprocess.run(argv, env=env, check=False, capture_output=True).returncode == 0) is green
 
 
 def test_only_jobs_in_an_environment_get_credentials_of_aws() -> None:

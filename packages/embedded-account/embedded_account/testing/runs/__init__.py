@@ -1,0 +1,1 @@
+"""How pytest runs the tests: which worker takes what, and what may be skipped."""
