@@ -34,6 +34,23 @@ def test_the_image_s_last_check_imports_every_public_name_of_the_library(tmp_pat
     assert "cannot import name 'NOT_THERE'" in check().stderr
 
 
+def test_every_module_of_the_jobs_and_their_library_is_imported() -> None:
+    """In a process of its own: this one's `conftest.py` lends newer names to parts that run elsewhere."""
+    folders = ("ray_jobs", "ray_jobs/slurm", "packages/ray-resume")
+    modules = [
+        ".".join(path.relative_to(REPOSITORY / folder).with_suffix("").parts)
+        for folder, pattern in zip(folders, ("*.py", "*.py", "ray_resume/**/*.py"), strict=True)
+        for path in sorted((REPOSITORY / folder).glob(pattern))
+        if path.name != "__init__.py"
+    ]
+    assert {"smoke", "train_ddp", "ray_resume.integrations.lightning"} <= set(modules)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(str(REPOSITORY / folder) for folder in folders)}
+    program = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
+    argv = [sys.executable, "-c", program, *modules]
+    done = subprocess.run(argv, env=env, cwd=REPOSITORY / "ray_jobs", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_every_package_that_the_image_has_too_is_in_its_version() -> None:
     locked = dict(re.findall(r"^([a-z0-9-]+)==(\S+)", (REPOSITORY / "ray_image/requirements.txt").read_text(), re.M))
     # Not the copies of packages that setuptools and Ray bring and put into sys.path.
