@@ -1,4 +1,4 @@
-"""Set-up takes the first Python of PATH that can run the project, unless another one is faster."""
+"""Set-up takes the first Python of PATH that can run the project, unless another is faster; jobs, the image's."""
 
 import os
 import shutil
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from config.facts import versions
 from rehearsal.paths import REPOSITORY
 
 SCRIPT = REPOSITORY / "requirements" / "python.sh"
@@ -76,3 +77,46 @@ def test_without_a_python_the_way_out_is_told(tmp_path: Path, chosen: Chosen) ->
     done = chosen(tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("setup: Python 3.11 or newer with venv is needed. Fix: install it, or set PYTHON=")
+
+
+@pytest.fixture
+def chosen_for_jobs(tmp_path: Path) -> Chosen:
+    """Return a function that runs the script for the jobs' Python; it finds no Python but those of the folders."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "ls").symlink_to(str(shutil.which("ls")))
+
+    def choose(*folders: Path, ci: str = "", pyenv: Path = tmp_path) -> subprocess.CompletedProcess[str]:
+        env = {"PATH": os.pathsep.join(map(str, [*folders, tools])), "PYENV_ROOT": str(pyenv), "CI": ci}
+        argv = ["/bin/bash", str(REPOSITORY / "requirements/jobs_python.sh"), versions.RAY_PYTHON]
+        return subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+
+    return choose
+
+
+def jobs_python(folder: Path, answer: str) -> Path:
+    """Write a Python of the image's name that answers the question for its version."""
+    folder.mkdir(parents=True)
+    program = folder / f"python{versions.RAY_PYTHON}"
+    program.write_text(f"#!/bin/sh\n{answer}\n")
+    program.chmod(0o755)
+    return program
+
+
+def test_jobs_take_the_image_s_python_from_path_or_else_from_pyenv(tmp_path: Path, chosen_for_jobs: Chosen) -> None:
+    right = f"echo {versions.RAY_PYTHON}"
+    # A shim of pyenv that starts nothing.
+    shim = jobs_python(tmp_path / "shims", "exit 127")
+    of_pyenv = jobs_python(tmp_path / f"versions/{versions.RAY_PYTHON}.13/bin", right)
+    assert chosen_for_jobs(shim.parent).stdout == f"{of_pyenv}\n"
+    of_path = jobs_python(tmp_path / "path", right)
+    assert chosen_for_jobs(shim.parent, of_path.parent).stdout == f"{of_path}\n"
+
+
+def test_without_the_image_s_python_ci_fails_and_a_user_gets_another_one(chosen_for_jobs: Chosen) -> None:
+    missing = f"setup: CPython {versions.RAY_PYTHON}, which the Ray image has, is neither in PATH nor one of pyenv's"
+    in_ci, at_users = chosen_for_jobs(ci="true"), chosen_for_jobs()
+    assert (in_ci.returncode, in_ci.stdout, in_ci.stderr) == (1, "", f"{missing}. Fix: install it\n")
+    assert (at_users.returncode, at_users.stdout) == (0, ">=3.11,<3.13\n")
+    [line] = at_users.stderr.splitlines()
+    assert line.startswith(f"{missing}: the jobs are tested with another one")
