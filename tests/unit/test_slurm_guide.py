@@ -57,6 +57,11 @@ def test_each_key_that_a_row_names_is_one_of_the_environment() -> None:
         assert f"\n| `{key}` |" in table
 
 
+def test_the_pages_endpoints_are_those_of_a_new_vpc() -> None:
+    assert [row[1] for row in JUDGED if row[0] == "endpoints for S3 and DynamoDB"] == ["same"]
+    assert 'for service in ("s3", "dynamodb")' in (REPOSITORY / "stacks/network/new_vpc.py").read_text()
+
+
 def test_the_examples_values_are_those_of_the_page() -> None:
     groups = {group.name: group for group in config.load("slurm", EXAMPLES).hyperpod.instance_groups}
     controller = groups["controller-machine"]
