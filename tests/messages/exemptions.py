@@ -21,6 +21,7 @@ UNSEEN_CLASSES: Final = {
     "RayApiError": "repeats the answer of Ray",
     "RehearsalError": "a rehearsal's verdict on the project: no input causes it",
     "TimedOutError": "a rehearsal's verdict on the project: no input causes it",
+    "UnknownValueError": "ends a rule at a value that another finding refuses; nobody reads it",
     "UnreadableFileError": "holds findings, which are checked themselves",
 }
 """Exception classes whose text reaches nobody, or is somebody else's."""
