@@ -70,6 +70,8 @@ class InstanceType(InstanceTypeFacts):
     """One instance type: its HyperPod name (`ml.…`) and its nominal figures."""
 
     name: str
+    cuda: str | None = None
+    """The oldest CUDA that computes on its GPUs, where the Ray image's may be older."""
 
     @property
     def accelerated(self) -> bool:

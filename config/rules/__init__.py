@@ -33,6 +33,7 @@ from config.rules.slurm import rules as slurm
 __all__ = ["ALL_RULES", "RULES", "findings", "findings_beside", "findings_of_part"]
 
 RULES: Final[tuple[Rule, ...]] = (
+    company.account_of_somebody,
     company.boundary_of_the_account,
     company.tags_leave_the_projects_own,
     company.key_of_the_account,
@@ -102,6 +103,7 @@ RULES: Final[tuple[Rule, ...]] = (
     image.locked_requirements,
     image.client_of_the_tier,
     image.client_of_the_tracking_server,
+    image.cuda_of_the_gpus,
     ray.old_kuberay,
     ray.known_kuberay,
     ray.unrehearsed_kuberay,
@@ -120,6 +122,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ray.mount_paths,
     ray.node_selectors,
     ray_capacity.requests_fit,
+    ray_capacity.idle_accelerators,
     ray_capacity.head_size,
     ray_capacity.workers_have_nodes,
     ray_capacity.groups_without_nodes,

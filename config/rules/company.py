@@ -104,3 +104,16 @@ def given_names_follow_the_pattern(environment: Environment) -> Iterator[Violati
         if not name.startswith(begin):
             reason = f"it does not follow company.name_pattern {pattern}"
             yield Violation(key, reason, f"a name that begins with {begin}", f"use {begin}{name}")
+
+
+@error("V107")
+def account_of_somebody(environment: Environment) -> Iterator[Violation]:
+    """Refuse the account 000000000000, which stands for none.
+
+    Why: AWS gives nobody this id; simulators and examples use it.
+    Source: AWS Account Management guide, account identifiers; localstack/localstack, default account.
+    Example: account: "000000000000"
+    """
+    if not environment.account.strip("0"):
+        fix = "copy your own from `aws sts get-caller-identity --query Account`"
+        yield Violation("account", "AWS gives nobody this id", "an AWS account id, such as 111122223333", fix)

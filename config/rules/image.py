@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from config.facts import versions
+from config.facts.instance_types import catalogue
 from config.model import MANAGED, Environment
-from config.rules.parts import repeated
+from config.rules.parts import groups, repeated, workers
 from config.rules.rule import Violation, error, warning
 
 REQUIREMENTS: Final = Path(__file__).resolve().parents[2] / "ray_image" / "requirements.txt"
@@ -176,3 +177,37 @@ def client_of_the_tracking_server(environment: Environment) -> Iterator[Violatio
 def _names(requirements: tuple[str, ...]) -> list[str]:
     """Return the names of packages, as indexes compare them."""
     return [re.split(r"[\[=]", requirement)[0].lower().replace("_", "-") for requirement in requirements]
+
+
+@error("V106")
+def cuda_of_the_gpus(environment: Environment) -> Iterator[Violation]:
+    """Require an image whose CUDA computes on the GPUs of Ray's workers.
+
+    Why: the built image's PyTorch has no kernels for newer GPUs, so that the first computation of each job fails there.
+    Source: llm-d/llm-d #5; NVIDIA-Digital-Bio/Proteina-Complexa #59; config/facts/instance_types.yaml.
+    Example: hyperpod.instance_groups.1.instance_type: ml.p6-b200.48xlarge
+    """
+    if not environment.image.built:
+        return
+    built = _cuda(REQUIREMENTS.read_text())
+    used = {group.instance_group for _, group in workers(environment)}
+    for key, group in groups(environment):
+        known = catalogue().get(group.instance_type)
+        least = known.cuda if known else None
+        if built and least and group.name in used and _number(built) < _number(least):
+            yield Violation(
+                f"{key}.instance_type",
+                f"its GPUs need CUDA {least}, newer than the {built} of the built image's PyTorch",
+                f"other types, or an image.uri with PyTorch for CUDA {least} or newer",
+                f"build an image with PyTorch 2.7 or newer (cu{least.replace('.', '')}) and write it as image.uri",
+            )
+
+
+def _cuda(requirements: str) -> str:
+    """Return the CUDA that PyTorch brings in the image, such as 12.4; empty if the lock has none."""
+    found = re.search(r"^nvidia-cuda-runtime-cu\d+==(\d+\.\d+)", requirements, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))

@@ -102,6 +102,24 @@ def _too_small(environment: Environment, pod: RayWorkers, group: InstanceGroup) 
     return False
 
 
+@warning("V105")
+def idle_accelerators(environment: Environment) -> Iterator[Violation]:
+    """Warn of workers that request fewer accelerators than their node has.
+
+    Why: a node takes one worker, so the other accelerators stay idle and cost as much.
+    Source: this project, k8s_charts/ray/pods.py.
+    Example: ray.clusters.0.workers.0.accelerators: 3
+    """
+    known = by_name(environment)
+    for key, pod in workers(environment):
+        group = known.get(pod.instance_group)
+        if group and pod.accelerators is not None and pod.accelerators < group.type.accelerators:
+            most = group.type.accelerators
+            reason = f"a node of {group.instance_type} takes one worker, and {most - pod.accelerators} stay idle"
+            fix = f"write {most}, remove the key, or choose a smaller type"
+            yield Violation(f"{key}.accelerators", reason, f"{most}, all of the node", fix)
+
+
 @error("V52")
 def head_size(environment: Environment) -> Iterator[Violation]:
     """Require at least 2 CPUs and 8 GiB for a head.

@@ -68,7 +68,7 @@ def valid_environments(draw: st.DrawFn) -> Document:
         "network": draw(_network(zones)),
         "access": draw(_access()),
         "hyperpod": {"cluster_name": draw(names), "instance_groups": groups},
-        "image": {"repository": draw(names)},
+        "image": draw(_image(groups)),
         "ray": {"clusters": clusters},
     }
     document["eks"] = draw(_eks())
@@ -173,6 +173,14 @@ def _groups_and_clusters(draw: st.DrawFn, zones: list[str]) -> tuple[list[Docume
             cluster["priority"] = draw(st.integers(-1000, 1000))
         clusters.append(cluster)
     return groups, clusters
+
+
+@st.composite
+def _image(draw: st.DrawFn, groups: list[Document]) -> Document:
+    """Return an own image where the built one's CUDA is older than the GPUs."""
+    if any(catalogue()[group["instance_type"]].cuda for group in groups):
+        return {"uri": f"{ACCOUNT}.dkr.ecr.us-west-2.amazonaws.com/{draw(names)}"}
+    return {"repository": draw(names)}
 
 
 @st.composite

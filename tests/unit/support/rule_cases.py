@@ -843,4 +843,16 @@ CASES: Final[dict[str, list[Case]]] = {
             {"notifications": {"email": "ml@example.com", "monthly_budget_usd": 9_999_999}},
         ),
     ],
+    "V105": [Case({f"{WORKERS}.accelerators": idle}, {f"{WORKERS}.accelerators": 8}) for idle in (0, 3, 7)],
+    "V106": [
+        *(
+            Case({f"{NODES}.instance_type": name}, {f"{NODES}.instance_type": "ml.p5.48xlarge"})
+            for name in ("ml.p6-b200.48xlarge", "ml.g7e.48xlarge")
+        ),
+        Case(
+            {"image": {"repository": "ray"}},
+            {f"{NODES}.instance_type": "ml.p6-b200.48xlarge", "image": {"uri": f"{REGISTRY}/ray"}},
+        ),
+    ],
+    "V107": [Case({"account": "0" * 12})],
 }
