@@ -1,8 +1,12 @@
 """How many workers an elastic run takes, and how its workers end together; without Ray."""
 
+import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +16,7 @@ import ray_resume
 from ray_resume.elastic.group import Group, end_if_asked, train_in
 from ray_resume.elastic.resizing import Resizing
 from ray_resume.elastic.sizes import Elastic, Room, Sizes, fitting, sizes
+from tests.jobs.support.paths import MODULES
 
 VARIABLES = ("RUN_MIN_WORKERS", "RUN_MAX_WORKERS", "RUN_WAIT_FOR_WORKERS")
 TRAINS = Room(waits=False, free=0, wanted=False)
@@ -71,6 +76,46 @@ def test_impossible_numbers_are_refused(
     with pytest.raises(ray_resume.InvalidInputError) as refused:
         sizes(elastic, 4)
     assert message in str(refused.value)
+
+
+DONE_RUN = """
+import sys, ray_resume
+run = ray_resume.Run.from_environment("run", sys.argv[1], every=1)
+run.finish(run.begin({}), {})
+elastic = ray_resume.Elastic(min_workers=1, wait=9) if "elastic" in sys.argv else None
+ray_resume.main(run, print, {}, ray_resume.workers(2), elastic=elastic)
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "code"),
+    [
+        (["elastic"], {"RAY_TRAIN_V2_ENABLED": "1"}, 2),
+        ([], {"RAY_TRAIN_V2_ENABLED": "1", "RUN_MIN_WORKERS": "1"}, 2),
+        (["elastic"], {"RAY_TRAIN_V2_ENABLED": "1", "RUN_MIN_WORKERS": "2"}, 0),
+        ([], {"RAY_TRAIN_V2_ENABLED": "1"}, 0),
+        (["elastic"], {"RAY_TRAIN_V2_ENABLED": "0"}, 0),
+        (["elastic"], {}, 0),
+    ],
+    ids=["elastic", "elastic by a variable", "made fixed", "fixed", "V2 switched off as the fix says", "V1"],
+)
+def test_elastic_run_with_ray_train_v2_is_refused(
+    tmp_path: Path, words: list[str], variables: dict[str, str], code: int
+) -> None:
+    """Ray Train V2 would never change the number of workers. The run is done, so that no worker starts."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("RUN_", "RAY_TRAIN"))}
+    ended = subprocess.run(
+        [sys.executable, "-c", DONE_RUN, str(tmp_path), *words],
+        env={**kept, "PYTHONPATH": MODULES, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == code, ended.stderr
+    if code:
+        told = "run: 1 to 2 workers with Ray Train V2 are invalid"
+        assert told in ended.stderr
+        assert "Allowed: 2 workers (RUN_MIN_WORKERS=2). Fix: set RAY_TRAIN_V2_ENABLED=0" in ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """The saved state is all that a training needs to resume: two processes over gloo, without Ray."""
 
 import random
+from collections import deque
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +130,184 @@ def test_state_in_parts_of_another_object_is_refused(tmp_path: Path, training: T
     training.extra["shadow"] = Shadow()
     with pytest.raises(TypeError, match=r"extra 'shadow' is invalid.*Allowed: modules"):
         training.save(tmp_path / "half", 0)
+
+
+OPTIMIZERS = {
+    name: kind
+    for name, kind in vars(torch.optim).items()
+    if isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer) and kind is not torch.optim.Optimizer
+}
+NEVER_LOAD = {"LBFGS", "SparseAdam"}
+
+
+@pytest.mark.parametrize("name", sorted(OPTIMIZERS))
+def test_every_optimizer_of_pytorch_resumes_or_is_refused_at_the_first_save(
+    name: str, tmp_path: Path, group_of_one: None
+) -> None:
+    def build() -> Training:
+        training = Training("plain", "cpu")
+        training.optimizer = OPTIMIZERS[name](list(training.wrapped.parameters()), lr=0.1)
+        return training
+
+    training = build()
+    if name in NEVER_LOAD:
+        with pytest.raises(TypeError, match=rf"^optimizer {name} is invalid: .*Allowed: "):
+            training.save(tmp_path / "half", 0)
+        return
+    for step in range(3):
+        training.step(step)
+    training.save(tmp_path / "half", 0)
+    resumed = build()
+    resumed.load(tmp_path / "half", 0)
+    for one in (training, resumed):
+        torch_state.seed_all(1)
+        for step in range(3, 6):
+            one.step(step)
+    assert all(torch.equal(*pair) for pair in zip(training.result(), resumed.result(), strict=True))
+
+
+class TwoModelsOneOptimizer(Training):
+    """Trains two models with one optimizer, and saves them as the refusal of one of them says."""
+
+    def __init__(self, wrapper: str, device: str) -> None:
+        super().__init__(wrapper, device)
+        self.only = self.wrapped
+        self.wrapped = nn.ModuleList([self.only, Training(wrapper, device).wrapped])
+        self.optimizer = torch.optim.Adam(self.wrapped.parameters(), lr=0.1)
+
+    def loss(self, step: int) -> torch.Tensor:
+        losses = [one(self.inputs(step), step).float().square().mean() for one in self.wrapped]
+        return sum(losses[1:], losses[0])
+
+
+def train_two(rank: int, directory: Path, wrapper: str) -> None:
+    training, resumed = (TwoModelsOneOptimizer(wrapper, "cpu") for _ in range(2))
+    for save in (torch_state.save, torch_state.async_save):
+        with pytest.raises(TypeError, match=r"of them are not the model's\. .*Fix: give torch\.nn\.ModuleList"):
+            save(directory, training.only, training.optimizer, rank=rank)
+    assert not directory.exists()
+    training.step(0)
+    training.save(directory, rank)
+    resumed.load(directory, rank)
+    for one in (training, resumed):
+        torch_state.seed_all(rank)
+        one.step(1)
+    assert all(torch.equal(*pair) for pair in zip(training.result(), resumed.result(), strict=True))
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_one_optimizer_of_two_models_is_refused_at_the_first_save_and_the_fix_works(
+    tmp_path: Path, wrapper: str
+) -> None:
+    together(1 if wrapper == "plain" else 2, train_two, tmp_path / "meeting", tmp_path / "half", wrapper)
+
+
+class Held:
+    """Has any state."""
+
+    def __init__(self, state: Any) -> None:
+        self.state = state
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"state": self.state}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.state = state["state"]
+
+
+class Position:
+    """Is a value without an order or a fixed representation."""
+
+    def __init__(self, at: int) -> None:
+        self.at, self.itself = at, self
+
+
+def draw_one() -> float:
+    return random.random()  # noqa: S311 (what scripts use)
+
+
+def draw_other() -> float:
+    return random.gauss(0, 1)
+
+
+DIFFERING: dict[str, tuple[Any, Any]] = {
+    "a number": (0.25, 0.5),
+    "a type": (1, True),
+    "a text": ("train", "test"),
+    "nothing": (None, 0),
+    "a tensor's values": (torch.zeros(3), torch.tensor([0.0, 0.0, -0.0])),
+    "a tensor's type": (torch.zeros(3), torch.zeros(3, dtype=torch.bfloat16)),
+    "a tensor's shape": (torch.zeros(2, 3), torch.zeros(3, 2)),
+    "an array": (np.arange(4), np.arange(1, 5)),
+    "an array of objects": (np.array([{"a": 1}, None]), np.array([{"a": 2}, None])),
+    "a random generator": (np.random.RandomState(1).get_state(), np.random.RandomState(2).get_state()),
+    "something deep": ({"a": [(1, {"b": {2, 3}})]}, {"a": [(1, {"b": {2, 4}})]}),
+    "an order": ([1, 2], [2, 1]),
+    "a key": ({"a": 1}, {"b": 1}),
+    "an object": (Position(1), Position(2)),
+    "a queue": (deque([1, 2]), deque([1, 3])),
+    "a function": (draw_one, draw_other),
+}
+EQUAL: dict[str, tuple[Any, Any]] = {
+    "the order of keys": ({"a": 1, "b": [2.0]}, {"b": [2.0], "a": 1}),
+    "strides": (torch.arange(6).reshape(2, 3), torch.arange(6).reshape(2, 3).T.contiguous().T),
+    "nothing at all": (float("nan"), float("nan")),
+    "addresses": (Position(1), Position(1)),
+    "a set's order": ({"one", "two", "three"}, {"three", "two", "one"}),
+    "a class": (Path, Path),
+    "no elements": (torch.zeros(0), torch.zeros(0)),
+}
+
+
+def save_states(rank: int, directory: Path) -> None:
+    training = Training("ddp", "cpu")
+    for name, states in DIFFERING.items():
+        training.extra = {"alike": Held(1), "loader": Held(states[rank])}
+        for save in (training.save, training.async_save):
+            with pytest.raises(
+                ValueError, match=r"extra 'loader' is invalid: the state of worker 1 differs.*Fix: move"
+            ):
+                save(directory / name, rank)
+    for name, states in EQUAL.items():
+        training.extra = {"loader": Held(states[rank])}
+        training.save(directory / name, rank)
+
+
+def test_state_that_is_saved_once_must_be_the_same_at_all_workers(tmp_path: Path) -> None:
+    together(2, save_states, tmp_path / "meeting", tmp_path)
+    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == set(EQUAL)
+
+
+def save_own_states(rank: int, directory: Path) -> None:
+    training = Training("ddp", "cpu")
+    words = {"model": training.wrapped, "optimizer": training.optimizer, "rank": rank}
+    loader = Held([rank, torch.full((2,), float(rank))])
+    training.step(0)
+    torch_state.save(directory / "saved", **words, extra_per_worker={"loader": loader})
+    rest = torch_state.async_save(directory / "copied", **words, extra_per_worker={"loader": loader})
+    loader.state = None
+    rest(None)
+    for folder in ("saved", "copied"):
+        torch_state.load(directory / folder, **words, reseed=1, extra_per_worker={"loader": loader})
+        assert loader.state[0] == rank
+        assert loader.state[1].tolist() == [rank, rank]
+    with pytest.warns(UserWarning, match="the state of other is not in the checkpoint") if rank == 0 else nullcontext():
+        torch_state.load(directory / "saved", **words, reseed=1, extra_per_worker={"other": loader, "loader": loader})
+
+
+def load_own_states(rank: int, directory: Path) -> None:
+    training, loader = Training("ddp", "cpu"), Held("as it was")
+    words = {"model": training.wrapped, "optimizer": training.optimizer, "rank": rank, "reseed": 1}
+    told = r"extra_per_worker of 2 workers does not fit 3 workers: loader\. Fix: use 2 workers, or leave"
+    with pytest.raises(ValueError, match=told):
+        torch_state.load(directory / "saved", **words, extra_per_worker={"loader": loader})
+    torch_state.load(directory / "saved", **words)
+    assert loader.state == "as it was"
+
+
+def test_each_worker_gets_its_own_state_back_and_other_numbers_of_workers_are_refused(tmp_path: Path) -> None:
+    together(2, save_own_states, tmp_path / "meeting", tmp_path)
+    together(3, load_own_states, tmp_path / "other-meeting", tmp_path)
 
 
 def draw() -> tuple[float, float, float]:

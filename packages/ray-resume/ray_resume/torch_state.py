@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import hashlib
 import io
 import os
 import warnings
@@ -18,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
@@ -35,12 +37,14 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from ray_resume import generators
-from ray_resume.collective import agree
+from ray_resume.collective import agree, gathered, world_size
 from ray_resume.generators import seed_all
 
 __all__ = ["Stateful", "async_save", "load", "load_weights", "save", "seed_all"]
 
 _EXTRA = "extra.pt"
+_CANNOT_LOAD = (torch.optim.LBFGS, torch.optim.SparseAdam)
+"""PyTorch (2.6) loads an optimizer after a first step without a closure, and with dense gradients."""
 _Saved = Collection[tuple[Any, ...]]
 """Paths of the values in a checkpoint, such as ("optimizer", "state", "layer.weight", "exp_avg")."""
 
@@ -60,6 +64,7 @@ def save(
     *,
     rank: int,
     extra: Mapping[str, Stateful] | None = None,
+    extra_per_worker: Mapping[str, Stateful] | None = None,
     frozen: bool = True,
 ) -> None:
     """Write this worker's part; all workers call it together.
@@ -69,12 +74,15 @@ def save(
             first did.
         extra: other objects to save, by name. A module's state may be in parts, like the model's. Of any other object,
             rank 0's state is saved, so that it must be the same at all workers.
+        extra_per_worker: objects whose state differs between workers, by name. Every worker's state is saved; only as
+            many workers can load it.
 
     Raises:
         OSError: a worker could not write; the message is the first such worker's.
-        TypeError: an object in `extra` that is no module has a state in parts.
+        TypeError: `load` could not read the optimizer, or an object that is no module of `extra` has a state in parts.
+        ValueError: the state of an object in `extra` is not the same at all workers.
     """
-    parts, files = _gathered(model, optimizer, rank, extra or {}, frozen=frozen)
+    parts, files = _gathered(model, optimizer, rank, extra or {}, extra_per_worker or {}, frozen=frozen)
     _write(parts, files, dcp.FileSystemWriter(directory), None)
 
 
@@ -85,6 +93,7 @@ def async_save(
     *,
     rank: int,
     extra: Mapping[str, Stateful] | None = None,
+    extra_per_worker: Mapping[str, Stateful] | None = None,
     frozen: bool = True,
 ) -> Callable[[dist.ProcessGroup | None], None]:
     """Copy this worker's part to memory; return what writes the copy, for `Checkpoints.save` to run in the background.
@@ -93,7 +102,7 @@ def async_save(
     together, and the returned function too, with a process group that has a CPU backend and no other use at the time.
     It takes the same arguments as `save`, and both raise the same errors.
     """
-    parts, files = _gathered(model, optimizer, rank, extra or {}, frozen=frozen)
+    parts, files = _gathered(model, optimizer, rank, extra or {}, extra_per_worker or {}, frozen=frozen)
     # Without copies ahead, as in dcp.async_save: they would wait for the training's CUDA stream.
     return partial(_write, _copied(parts), files, dcp.FileSystemWriter(directory, per_thread_copy_ahead=0))
 
@@ -106,13 +115,20 @@ def load(
     rank: int,
     reseed: int,
     extra: Mapping[str, Stateful] | None = None,
+    extra_per_worker: Mapping[str, Stateful] | None = None,
     frozen: bool = True,
 ) -> None:
     """Read what `save` wrote, into the model, the optimizer and `extra`; all workers call it together.
 
     The generators continue from their saved state. A worker without one (there are more workers now) starts with seed
-    `reseed`. An object in `extra` that the checkpoint does not have keeps its state, with a warning.
+    `reseed`. An object in `extra` or `extra_per_worker` that the checkpoint does not have keeps its state, with a
+    warning.
+
+    Raises:
+        OSError: a worker could not read; the message is the first such worker's.
+        ValueError: another number of workers has saved `extra_per_worker`.
     """
+    own = _own_states(directory, rank, extra_per_worker or {})
     modules, others = _split(extra or {})
     if isinstance(model, DistributedDataParallel):
         # Into the wrapper, PyTorch (2.6) loads all parameters or fails: frozen ones may be missing.
@@ -140,8 +156,12 @@ def load(
     states = _read(directory / _EXTRA)
     for name in states.keys() & others.keys():
         others[name].load_state_dict(states[name])
+    for name, one in (extra_per_worker or {}).items():
+        if name in own:
+            one.load_state_dict(own[name])
     if rank == 0:
         _warn_of_extra({*modules, *others}, in_parts | states.keys())
+        _warn_of_extra(extra_per_worker or {}, own)
     drawn = _read(directory / generators.file_of(rank))
     if drawn:
         generators.restore(drawn)
@@ -158,14 +178,25 @@ def load_weights(directory: Path, model: nn.Module) -> None:
 
 
 def _gathered(
-    model: nn.Module, optimizer: Optimizer, rank: int, extra: Mapping[str, Stateful], *, frozen: bool
+    model: nn.Module,
+    optimizer: Optimizer,
+    rank: int,
+    extra: Mapping[str, Stateful],
+    per_worker: Mapping[str, Stateful],
+    *,
+    frozen: bool,
 ) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Return what a worker writes: values for torch.distributed.checkpoint, and files by name."""
+    _require_loadable(model, optimizer)
     modules, others = _split(extra)
     states = {name: one.state_dict() for name, one in others.items()}
-    for name, state in states.items():
+    own = {name: one.state_dict() for name, one in per_worker.items()}
+    for name, state in (*states.items(), *own.items()):
         if _in_parts(state):
-            raise TypeError(f"extra {name!r} is invalid: its state is in parts. Allowed: modules with such a state")
+            raise TypeError(
+                f"extra {name!r} is invalid: its state is in parts. Allowed: modules with such a state, in `extra`"
+            )
+    _require_common(states)
     if rank == 0:
         _warn_of_schedulers(optimizer, extra)
     model_state, optimizer_state = _state(model, optimizer, _options(frozen=frozen))
@@ -173,6 +204,8 @@ def _gathered(
     files = {generators.file_of(rank): _as_bytes(generators.state())}
     if rank == 0 and states:
         files[_EXTRA] = _as_bytes(states)
+    if own:
+        files[_own_file(rank)] = _as_bytes(own)
     return {"model": model_state, "optimizer": optimizer_state, "extra": parts}, files
 
 
@@ -210,6 +243,43 @@ def _as_bytes(state: dict[str, Any]) -> bytes:
     file = io.BytesIO()
     torch.save(state, file)
     return file.getvalue()
+
+
+def _own_file(rank: int) -> str:
+    return f"extra-{rank:05}.pt"
+
+
+def _own_states(directory: Path, rank: int, wanted: Mapping[str, Stateful]) -> dict[str, Any]:
+    """Return the states that this worker alone has saved, by name."""
+    saved, now = len(list(directory.glob("extra-*.pt"))), world_size()
+    if wanted and saved and saved != now:
+        raise ValueError(
+            f"extra_per_worker of {saved} workers does not fit {now} workers: {', '.join(wanted)}. "
+            f"Fix: use {saved} workers, or leave extra_per_worker out of `load`"
+        )
+    return _read(directory / _own_file(rank))
+
+
+def _require_loadable(model: nn.Module, optimizer: Optimizer) -> None:
+    """Refuse an optimizer whose state could be saved, and never loaded.
+
+    Raises:
+        TypeError: it is one.
+    """
+    if isinstance(optimizer, _CANNOT_LOAD):
+        raise TypeError(
+            f"optimizer {type(optimizer).__name__} is invalid: PyTorch cannot load its state from a checkpoint. "
+            "Allowed: the other optimizers of torch.optim, such as Adam"
+        )
+    trained = [one for group in optimizer.param_groups for one in group["params"]]
+    models = set(model.parameters())
+    others = sum(one not in models for one in trained)
+    if others:
+        raise TypeError(
+            f"an optimizer of {len(trained)} parameters is invalid: {others} of them are not the model's. "
+            "Allowed: one model with all of them. "
+            "Fix: give torch.nn.ModuleList([one, other]) as the model, or each model an optimizer of its own"
+        )
 
 
 def _options(*, frozen: bool) -> StateDictOptions:
@@ -317,3 +387,70 @@ def _causes() -> Iterator[None]:
         rank, (cause, _) = min(error.failures.items())
         told = os.strerror(cause.errno) if isinstance(cause, OSError) and cause.errno else cause
         raise OSError(f"worker {rank}: {told}") from error
+
+
+def _require_common(states: Mapping[str, Any]) -> None:
+    """Compare the states, by name, with those of the other workers; all workers call it together.
+
+    Raises:
+        ValueError: a state is not the same at all workers. All workers raise the same error.
+    """
+    if not states:
+        return
+    first, *others = gathered({name: _digest(state) for name, state in states.items()})
+    for rank, other in enumerate(others, start=1):
+        differing = next(
+            (name for name in sorted(first.keys() | other.keys()) if first.get(name) != other.get(name)), None
+        )
+        if differing is not None:
+            raise ValueError(
+                f"extra {differing!r} is invalid: the state of worker {rank} differs from that of worker 0, which "
+                "alone is saved. Allowed: the same state at all workers. "
+                f"Fix: move it to extra_per_worker={{{differing!r}: …}} in `save` and `load`"
+            )
+
+
+def _digest(state: Any) -> str:
+    digest = hashlib.sha256()
+    _add(digest.update, state, set())
+    return digest.hexdigest()
+
+
+def _add(add: Callable[[bytes], object], value: Any, above: set[int]) -> None:
+    """Add a value, without what differs between equal values: devices, addresses, and the order of keys and sets."""
+    if id(value) in above:
+        return
+    above = {*above, id(value)}
+    add(f"{type(value).__qualname__}(".encode())
+    if isinstance(value, torch.Tensor):
+        dense = value.detach().to("cpu").to_dense() if value.is_sparse else value.detach().to("cpu")
+        add(f"{dense.dtype} {tuple(dense.shape)} ".encode())
+        add(dense.contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    elif isinstance(value, np.ndarray):
+        add(f"{value.dtype} {value.shape} ".encode())
+        _add(add, value.tolist() if value.dtype.hasobject else value.tobytes(), above)
+    elif isinstance(value, Mapping):
+        for key in sorted(value, key=repr):
+            _add(add, key, above)
+            _add(add, value[key], above)
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            _add(add, one, above)
+    elif isinstance(value, (set, frozenset)):
+        add(repr(sorted(map(repr, value))).encode())
+    elif value is None or isinstance(value, (bool, int, float, complex, str, bytes, np.generic, torch.dtype)):
+        add(repr(value).encode())
+    else:
+        _add(add, _pickled(value), above)
+    add(b")")
+
+
+def _pickled(value: Any) -> list[Any]:
+    """Return what pickle keeps of an object: its name, or its parts."""
+    try:
+        parts = value.__reduce_ex__(2)
+    except TypeError:
+        parts = None
+    if isinstance(parts, tuple):
+        return [list(part) if isinstance(part, Iterator) else part for part in parts]
+    return [parts or getattr(value, "__qualname__", None)]

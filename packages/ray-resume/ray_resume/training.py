@@ -125,6 +125,13 @@ def fit(
         RunFailedError: training failed, or the storage at its start, or `on_done`.
     """
     numbers = sizes(elastic or Elastic(), scaling.num_workers)
+    # Ray Train V2 asks no Stopper, with which `fit_in_groups` ends a group of workers.
+    if not numbers.fixed and TorchTrainer.__module__.startswith("ray.train.v2"):
+        raise InvalidInputError(
+            f"{min(numbers.allowed)} to {numbers.full} workers with Ray Train V2 are invalid: it never changes the "
+            f"number of workers. Allowed: {numbers.full} workers (RUN_MIN_WORKERS={numbers.full}). "
+            "Fix: set RAY_TRAIN_V2_ENABLED=0 in the job's environment, before Ray Train is imported"
+        )
     scaling = dataclasses.replace(scaling, num_workers=numbers.full)
     storage = run.begin(settings, may_grow)
     if run.is_done(storage):
@@ -172,7 +179,7 @@ def workers(number: int, *, cpus: float = 1, gpu: bool = False) -> ScalingConfig
         return ScalingConfig(
             num_workers=number, trainer_resources={"CPU": 0}, use_gpu=gpu, resources_per_worker=resources
         )
-    except DeprecationWarning:  # Ray Train V2 has no such coordinator.
+    except (DeprecationWarning, NotImplementedError):  # Ray Train V2 has no such coordinator.
         return ScalingConfig(num_workers=number, use_gpu=gpu, resources_per_worker=resources)
 
 

@@ -23,6 +23,8 @@ _POWER = "test_checkpoints.py::test_nothing_of_a_committed_checkpoint_is_lost_by
 _GENERATORS = "test_torch_state.py::test_every_generator_continues"
 _GPU_GENERATOR = "test_torch_state.py::test_generator_of_the_workers_gpu_continues"
 _JOINING = "test_torch_state.py::test_worker_without_saved_generators_is_seeded"
+_COMMON = "test_torch_state.py::test_state_that_is_saved_once_must_be_the_same_at_all_workers"
+_OWN = "test_torch_state.py::test_each_worker_gets_its_own_state_back_and_other_numbers_of_workers_are_refused"
 _RESTARTS = "test_resume.py::test_failing_workers_are_restarted_three_times_unless_the_script_asks_for_more"
 _PRUNES = "test_checkpoints.py::test_only_rank_0_removes_old_checkpoints"
 _WORKERS = "test_calls.py::test_workers_get_the_cpus_and_the_gpu_that_they_ask_for"
@@ -70,6 +72,13 @@ MUTATIONS: Final = {
     ),
     "joining workers do not reseed NumPy": Mutation(
         f"{LIBRARY}generators.py", "    np.random.seed(seed % 2**32)\n", "", _JOINING
+    ),
+    # Extra state.
+    "states of several workers are not compared": Mutation(
+        f"{LIBRARY}torch_state.py", "    _require_common(states)\n", "", _COMMON
+    ),
+    "a worker loads another one's own state": Mutation(
+        f"{LIBRARY}torch_state.py", "_read(directory / _own_file(rank))", "_read(directory / _own_file(0))", _OWN
     ),
     # Restarts and removal.
     "workers are restarted without end": Mutation(
