@@ -1,5 +1,6 @@
 """Run the application so that every error ends in one message and an exit code."""
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -47,6 +48,7 @@ def application(words: Sequence[str]) -> typer.Typer:
 def run(app: typer.Typer) -> int:
     """Run the command line and return its exit code."""
     try:
+        _require_output()
         _refuse_another_checkout()
         code = app(prog_name="ops", standalone_mode=False)
         sys.stdout.flush()
@@ -67,6 +69,16 @@ def run(app: typer.Typer) -> int:
         except typer.Exit as end:
             return end.exit_code
     return code if isinstance(code, int) else 0
+
+
+def _require_output() -> None:
+    """Exit with 2 if standard output is closed; Python has no stream for a closed one."""
+    # What a command opens next must not become its output.
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
+        fail("standard output is closed. Fix: open it, or redirect it to a file")
 
 
 def _refuse_another_checkout() -> None:
@@ -112,6 +124,11 @@ def _report(error: Exception) -> NoReturn:
             fail(f"a connection failed ({_line(error)}). Fix: check the network, then run the command again")
         case OSError(filename=str() | os.PathLike() as file) if error.strerror:
             fail(f"{file}: {error.strerror}. Fix: check the path, its permissions and the space on the disk")
+        case OSError(filename=None, strerror=str(reason), errno=errno.ENOSPC | errno.EDQUOT | errno.EFBIG | errno.EIO):
+            _forget_output()
+            fail(
+                f"the output cannot be written: {reason}. Fix: free space on the disk, or redirect the output elsewhere"
+            )
     kind = type(error)
     fail(
         f"ops failed with {kind.__module__}.{kind.__qualname__}: {_line(error)}. "

@@ -1,7 +1,5 @@
 """`ops migrate`: rewrite an environment file of an earlier schema for the present one."""
 
-import os
-import shutil
 import tempfile
 from dataclasses import dataclass
 from difflib import unified_diff
@@ -15,6 +13,7 @@ from config.findings import Finding, Place, shown
 from config.load import Examined
 from config.reading.earlier_schemas import Removal, removals
 from config.reading.strict_yaml import Document
+from ops import files
 
 
 @dataclass(frozen=True)
@@ -37,10 +36,7 @@ class Migration:
 
     def write(self) -> None:
         """Replace the file as a whole: an interruption leaves the old one or the new one."""
-        with tempfile.NamedTemporaryFile("w", dir=self.file.parent, newline="", delete=False) as new:
-            new.write(self.after)
-        shutil.copymode(self.file, new.name)
-        os.replace(new.name, self.file)  # noqa: PTH105  Path.replace would need another object
+        files.write(self.file, self.after, newline="")
 
 
 def plan(file: Path, document: Document) -> Migration | None:

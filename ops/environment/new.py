@@ -14,6 +14,7 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 from config.load import DIRECTORY, EXAMPLES, examples
 from config.reading.declared import allowed_at
 from config.suggest import did_you_mean
+from ops import files
 
 _TEMPLATE: Final = Path(__file__).with_name("new_environment.yaml")
 _SCHEMA_LINE: Final = "# yaml-language-server: $schema=schema.json\n"
@@ -103,9 +104,8 @@ def write(document: CommentedMap, file: Path, title: str) -> list[str]:
     text = StringIO()
     _yaml().dump(document, text)
     body = text.getvalue().replace("--env NAME", f"--env {file.stem}")
-    # "x": an environment that somebody created meanwhile is not overwritten.
-    with file.open("x") as stream:
-        stream.write(f"{_SCHEMA_LINE}# {title}\n{body}")
+    # `create`: an environment that somebody created meanwhile is not overwritten.
+    files.create(file, f"{_SCHEMA_LINE}# {title}\n{body}")
     return sorted(set(_PLACEHOLDER.findall(body)))
 
 

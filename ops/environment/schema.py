@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from config import Environment
 from config.model import PARTS_OF_EKS
+from ops import files
 from ops.environment import explain, flows, observed, updates
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
@@ -57,7 +58,7 @@ def write() -> list[Path]:
     """Update the files; return those that were written."""
     changed = _stale()
     for path, text in changed.items():
-        path.write_text(text)
+        files.write(path, text)
     return list(changed)
 
 

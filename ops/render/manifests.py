@@ -21,6 +21,7 @@ from k8s_charts.ray_objects import ImageBuildFacts, RayFacts, RayObjects, ray_ob
 from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.storage import directory_owner
 from k8s_charts.storage.volumes import FileSystemAddress
+from ops import files
 
 _REPOSITORY: Final = Path(__file__).resolve().parents[2]
 DIRECTORY: Final = _REPOSITORY / "manifests"
@@ -69,7 +70,7 @@ def write(environment: Environment, directory: Path = DIRECTORY) -> list[Path]:
         relative = path.relative_to(directory)
         if relative in expected:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(expected[relative])
+            files.write(path, expected[relative])
         else:
             path.unlink()
     return changed

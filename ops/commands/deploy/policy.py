@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from ops import files
 from ops.cli import EnvName, app, load, say
 from ops.output import Format, Output, emit
 from ops.policy.role import Role
@@ -67,7 +68,7 @@ def policy(
     if out:
         out.mkdir(parents=True, exist_ok=True)
         for each in made:
-            (out / f"{each.name}.json").write_text(json.dumps(each.document, indent=2) + "\n")
+            files.write(out / f"{each.name}.json", json.dumps(each.document, indent=2) + "\n")
     emit({"role": role.value, "access": access, "commands": commands, "policies": policies}, table, output)
     if output is not Format.TABLE:
         return

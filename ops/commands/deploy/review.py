@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ops import completion
+from ops import completion, files
 from ops.cli import app, aside, console, errors, fail, report, say, show
 from ops.options import ContextOfBoth
 from ops.output import Format, Output, emit
@@ -140,7 +140,7 @@ def _text(verdict: "Verdict", format_: ReportFormat) -> str:
 
 def _write(file: Path, text: str) -> None:
     try:
-        file.write_text(text, encoding="utf-8")
+        files.write(file, text)
     except OSError as error:
         fail(f"--out: {file} cannot be written: {error.strerror}. Fix: name a file in a folder that you may write to")
 
