@@ -17,8 +17,8 @@ JOBS = $(BYTECODE) .venv-jobs/bin/python -m pytest -q
 LONG = long-cases long-explorations long-jobs long-rehearsal
 
 # An environment names its own folder: in a copied or moved checkout it still runs the original's, and is made again.
-misplaced = $(if $(findstring '$(CURDIR)/$(1)',$(file < $(1)/bin/activate)),,misplaced)
-.PHONY: misplaced
+misplaced = $(if $(findstring '$(CURDIR)/$(1)',$(file < $(1)/bin/activate)),,.misplaced)
+.PHONY: .misplaced
 
 .PHONY: help
 help:
