@@ -20,6 +20,8 @@ _NOT_LIVE: Final = {"ServiceToken", "ConfirmGroupRemoval"}
 """Properties for the handler, which DescribeCluster does not know."""
 _LIVE_NAMES: Final = {"InstanceCount": "TargetCount", "MinInstanceCount": "MinCount"}
 """DescribeCluster's names of properties; it shows labels, taints and images under Desired… as well."""
+_EMPTY_OBJECT: Final = "{}"
+"""What the template says for an empty object, which CDK would leave out (`stacks/hyperpod/slurm.py`)."""
 _IDENTITIES: Final = ("InstanceGroupName", "Key")
 """The fields that name an item of a list."""
 
@@ -117,6 +119,8 @@ def _same(deployed: Any, live: Any) -> bool:
                 return False
             left.remove(match)
         return True
+    if deployed == _EMPTY_OBJECT:
+        return bool(live == {})
     return bool(deployed == live) or (not deployed and not live)
 
 

@@ -1,5 +1,6 @@
 """CloudFormation's own drift detection, for the native resources of every stack."""
 
+import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -52,10 +53,32 @@ def _results(cloudformation: Any, stack: Stack) -> Iterator[Drift]:
         page = cloudformation.describe_stack_resource_drifts(**request)
         for each in page["StackResourceDrifts"]:
             name = f"{stack.name}/{each['LogicalResourceId']}"
-            yield Drift(each["ResourceType"], name, _detail(each))
+            if not _is_only_spelt_differently(each):
+                yield Drift(each["ResourceType"], name, _detail(each))
         if "NextToken" not in page:
             return
         request["NextToken"] = page["NextToken"]
+
+
+def _is_only_spelt_differently(drift: Mapping[str, Any]) -> bool:
+    """Return whether each difference of the resource is one JSON document in two spellings.
+
+    The template of a role may give its trust policy as text (schema of AWS::IAM::Role); AWS reads it back as an object.
+    """
+    differences = drift.get("PropertyDifferences", ())
+    return bool(differences) and all(
+        (deployed := _document(each["ExpectedValue"])) is not None and deployed == _document(each["ActualValue"])
+        for each in differences
+    )
+
+
+def _document(value: str) -> dict[str, Any] | None:
+    """Return the JSON object that the value spells, or None if it spells none."""
+    try:
+        found = json.loads(value)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _detail(drift: Mapping[str, Any]) -> str:

@@ -99,6 +99,8 @@ def detect_drift(arns: Arns) -> Iterator[Statement]:
     for service, resources in _drift_resources(arns).items():
         plain = _WITHOUT_RESOURCE_TYPES.get(service, "").split()
         names = of_ec2 if service == "ec2" else DRIFT_READS[service]
+        if service == "iam" and arns.environment.slurm:
+            plain.append("GetOpenIDConnectProvider")
         scoped = " ".join(name for name in names.split() if name not in plain)
         yield Statement(f"Drift{service.title()}", actions(service, scoped), resources)
 

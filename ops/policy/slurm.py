@@ -12,6 +12,7 @@ from ops.policy.statement import Conditions, Statement, actions
 SLURM_COMMANDS: Final[Mapping[str, tuple[Role, ...]]] = {
     **dict.fromkeys(("preflight", "destroy"), (Role.DEPLOYER,)),
     **dict.fromkeys(("node list", "status", "wait"), (Role.DEPLOYER, Role.OPERATOR, Role.VIEWER)),
+    "drift": (Role.OPERATOR,),
     "ssh-config": (Role.OPERATOR, Role.SCIENTIST, Role.VIEWER),
     **dict.fromkeys(("node shell", "node reboot", "node replace"), (Role.OPERATOR,)),
 }
@@ -63,7 +64,13 @@ def _viewer(arns: Arns) -> list[Statement]:
 
 
 def _operator(arns: Arns) -> list[Statement]:
-    return [*_viewer(arns), *operating.change_hyperpod(arns), *operating.open_shells(), *_end_sessions(arns)]
+    return [
+        *_viewer(arns),
+        *operating.change_hyperpod(arns),
+        *operating.open_shells(),
+        *operating.detect_drift(arns),
+        *_end_sessions(arns),
+    ]
 
 
 def _scientist(arns: Arns) -> list[Statement]:

@@ -108,7 +108,7 @@ def drift(env: EnvName, output: Output = Format.TABLE) -> None:
     from ops.drift.search import search  # noqa: PLC0415
     from ops.errors import UnreachableError  # noqa: PLC0415
 
-    environment = load(env)
+    environment = load(env, slurm=True)
     try:
         drifts = search(environment, Account(environment).client)
     except UnreachableError as error:

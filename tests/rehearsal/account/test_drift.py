@@ -71,6 +71,26 @@ def test_changed_and_deleted_resources_are_named(
     assert "dev: no drift" in mended.stdout
 
 
+def test_policy_given_as_text_is_compared_by_its_content(
+    stacks: Stacks, clients: Clients, drift: Callable[..., Result]
+) -> None:
+    """Roles of service accounts give their trust policy so: its keys hold the issuer, known only at the deployment."""
+    allow = {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    trust = {"Version": "2012-10-17", "Statement": [allow]}
+    role = {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": json.dumps(trust, indent=2)}}
+    stacks.deploy(STACK, {"Resources": {"Role": role}}, Capabilities=["CAPABILITY_IAM"])
+    same = drift()
+    assert same.exit_code == 0, same.output
+    widened = trust | {"Statement": [allow | {"Principal": {"AWS": "*"}}]}
+    name = stacks.physical_id(STACK, "Role")
+    clients("iam").update_assume_role_policy(RoleName=name, PolicyDocument=json.dumps(widened))
+    changed = drift("-o", "json")
+    assert changed.exit_code == 1
+    [found] = json.loads(changed.stdout)["drift"]
+    assert found["name"] == f"{STACK}/Role"
+    assert found["detail"].startswith('/AssumeRolePolicyDocument is {"Version"')
+
+
 def test_stack_that_cannot_be_compared_is_named(stacks: Stacks, drift: Callable[..., Result]) -> None:
     stacks.deploy(STACK, TEMPLATE)
     stacks.deploy(BROKEN, {"Resources": {"Bad": failing()}})

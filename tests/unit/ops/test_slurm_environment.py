@@ -7,7 +7,6 @@ from ops.commands.whole import app
 
 OF_KUBERNETES = (
     "dashboard",
-    "drift",
     "events",
     "image build",
     "images",

@@ -90,6 +90,19 @@ def test_widened_trust_and_an_attached_policy_are_found(stacks: Stacks, clients:
     assert paths == ["/AssumeRolePolicyDocument", "/ManagedPolicyArns"]
 
 
+def test_policy_given_as_text_differs_from_the_object_that_is_read_back(stacks: Stacks) -> None:
+    """Each is the same policy, but nothing AWS publishes says that the detection knows this."""
+    declared = json.loads(json.dumps(TEMPLATE))
+    text = json.dumps(TRUST, indent=2)
+    declared["Resources"]["Role"]["Properties"]["AssumeRolePolicyDocument"] = text
+    deploy(stacks, declared)
+    detect(stacks)
+    [found] = drifts(stacks, "MODIFIED").values()
+    [difference] = found["PropertyDifferences"]
+    assert (difference["PropertyPath"], difference["ExpectedValue"]) == ("/AssumeRolePolicyDocument", text)
+    assert json.loads(found["ActualProperties"])["AssumeRolePolicyDocument"] == TRUST
+
+
 def test_deleted_resources_are_found(stacks: Stacks, clients: Clients) -> None:
     role = deploy(stacks, TEMPLATE)
     clients("logs").delete_log_group(logGroupName="log")

@@ -25,6 +25,7 @@ DEPLOYED: dict[str, Any] = {
         },
         {"InstanceGroupName": "head", "InstanceType": "ml.m5.2xlarge", "InstanceCount": 1},
     ],
+    "Orchestrator": {"Slurm": "{}"},
     "Tags": [{"Key": "project", "Value": "rayhp"}],
 }
 LIVE: dict[str, Any] = {
@@ -45,6 +46,7 @@ LIVE: dict[str, Any] = {
             "KubernetesConfig": {"CurrentLabels": {}, "DesiredLabels": {"team": "a"}},
         },
     ],
+    "Orchestrator": {"Slurm": {}},
     "Tags": [{"Key": "aws:cloudformation:stack-name", "Value": "s"}, {"Key": "project", "Value": "rayhp"}],
 }
 

@@ -127,11 +127,9 @@ class RoleResource(ResourceModel):
         found = dict(role.managed_policies)
         # IAM has no order of its own: the template's first, then what others attached.
         arns = [arn for arn in given if arn in found] + sorted(found.keys() - set(given))
-        trust = role.assume_role_policy_document
-        if not isinstance(self.properties["AssumeRolePolicyDocument"], str):
-            trust = json.loads(trust)
         return {
-            "AssumeRolePolicyDocument": trust,
+            # Cloud Control API reads the policy as an object, also where the template gives it as text.
+            "AssumeRolePolicyDocument": json.loads(role.assume_role_policy_document),
             "ManagedPolicyArns": arns,
             "MaxSessionDuration": role.max_session_duration,
         }
