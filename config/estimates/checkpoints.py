@@ -17,7 +17,7 @@ class CheckpointEstimate(NamedTuple):
     size: float
     seconds: float | None
     most: int
-    """How many there are at most: those that the run keeps, and the one that is being written."""
+    """How many there are at most: those that the run keeps, that from which it resumed, and the one being written."""
     interval: float
     capacity: float
 
@@ -42,7 +42,7 @@ def estimate(environment: Environment) -> CheckpointEstimate | None:
     return CheckpointEstimate(
         size=size,
         seconds=None if fsx.existing else size / (fsx.throughput_mbps * 10**6),
-        most=asked.keep + 1,
+        most=asked.keep + 2,
         interval=60.0 * asked.every_minutes,
         capacity=float(fsx.capacity_gib * _BYTES_PER_GIB),
     )

@@ -174,7 +174,8 @@ def reclaim_policy(environment: Environment) -> Iterator[Violation]:
 def room_for_checkpoints(environment: Environment) -> Iterator[Violation]:
     """Warn of checkpoints that the file system has no room for.
 
-    Why: a run keeps its checkpoints while it writes the next one, and a full file system ends it.
+    Why: a run keeps its checkpoints, and that from which it resumed, while it writes the next one; a full file system
+    ends it.
     Source: this project, docs/operate/checkpoints.md.
     Example: fsx.checkpoints: {parameters: 70B}
     """

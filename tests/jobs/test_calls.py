@@ -21,10 +21,10 @@ from tests.jobs.support.paths import RAY_JOBS
 from tests.support.waiting import PATIENCE
 
 BAD_STORAGE = {
-    "a file": ("/etc/passwd", "storage path '/etc/passwd' cannot be read: Not a directory"),
+    "a file": ("/etc/passwd", "storage path '/etc/passwd' cannot be read: [Errno 20] Not a directory"),
     "a path that cannot be made": (
         "/proc/runs",
-        "storage path '/proc/runs' cannot be written: No such file or directory",
+        "storage path '/proc/runs' cannot be written: [Errno 2] No such file or directory",
     ),
     "a file system that is not mounted": (
         "/no-such-mount/ray/runs",
@@ -129,7 +129,9 @@ def test_data_with_a_transient_read_error_is_worth_another_attempt(
         fsdp_finetune.main()
     assert ended.value.code == 1
     [told] = capsys.readouterr().err.strip().splitlines()
-    assert told.startswith("fsdp_finetune.py: storage path '/fsx/ray/data/cola.tsv' cannot be read: Cannot send after")
+    assert told.startswith(
+        "fsdp_finetune.py: storage path '/fsx/ray/data/cola.tsv' cannot be read: [Errno 108] Cannot send"
+    )
     assert SIGN in told
 
 
@@ -216,7 +218,8 @@ def test_a_job_that_cannot_work_ends_with_2(tmp_path: Path) -> None:
     ended = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert ended.returncode == 2
     assert ended.stderr.splitlines()[-1] == (
-        "pytorch_ddp.py: error: storage path '/etc/passwd' cannot be read: Not a directory"
+        "pytorch_ddp.py: error: storage path '/etc/passwd' cannot be read: [Errno 20] Not a directory: "
+        "/etc/passwd/pytorch-ddp/attempts. Fix: mend the path, its rights or its space; or set RUN_STORAGE"
     )
 
 

@@ -164,7 +164,9 @@ def test_run_with_other_settings_is_refused(store: CheckpointStore) -> None:
 
 def test_storage_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match=r"storage path '.*/file' cannot be written: Not a directory"):
+    with pytest.raises(
+        StorageError, match=r"storage path '.*/file' cannot be written: \[Errno 20\] Not a directory: .*/file"
+    ):
         check_writable(open_storage(str(tmp_path / "file"), "run"), str(tmp_path / "file"))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import torch.distributed as dist
@@ -50,6 +50,11 @@ def gathered(value: _Value, group: dist.ProcessGroup | None = None) -> list[_Val
 
 def agree(failure: str | None, kind: type[Exception], group: dist.ProcessGroup | None = None) -> None:
     """Raise `kind` at every worker if any has a `failure`, so that no worker waits for one that has given up."""
-    first = next((f"worker {rank}: {text}" for rank, text in enumerate(gathered(failure, group)) if text), None)
+    raise_first(gathered(failure, group), kind)
+
+
+def raise_first(failures: Sequence[str | None], kind: type[Exception]) -> None:
+    """Raise `kind` with the first failure of all workers', by rank, if there is one."""
+    first = next((f"worker {rank}: {text}" for rank, text in enumerate(failures) if text), None)
     if first:
         raise kind(first)

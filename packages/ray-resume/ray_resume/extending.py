@@ -6,7 +6,7 @@ import json
 from datetime import datetime
 from typing import Any, Final
 
-from ray_resume.storage import RunStorage
+from ray_resume.storage import RunStorage, record
 
 DONE: Final = "DONE.json"
 _EARLIER_ENDS: Final = "earlier_ends.json"
@@ -28,9 +28,8 @@ def reopen(storage: RunStorage) -> None:
     for name in storage.names(""):
         if name.startswith(_RECORD):
             storage.delete(name)
-    done = storage.read(DONE)
-    if done is not None:
-        end = json.loads(done)
+    end = record(storage, DONE)
+    if end is not None:
         earlier = _earlier(storage)
         if end not in earlier:
             storage.put(_EARLIER_ENDS, (json.dumps([*earlier, end], indent=2) + "\n").encode())
@@ -39,8 +38,8 @@ def reopen(storage: RunStorage) -> None:
 
 def ends(storage: RunStorage) -> list[float]:
     """Return the times at which the run was done, in seconds since 1970."""
-    done = storage.read(DONE)
-    found = [*_earlier(storage), *([json.loads(done)] if done else [])]
+    done = record(storage, DONE)
+    found = [*_earlier(storage), *([done] if done else [])]
     return [datetime.fromisoformat(end["finished"]).timestamp() for end in found]
 
 

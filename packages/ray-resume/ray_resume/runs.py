@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -13,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 from ray_resume import warm_start
 from ray_resume.checkpoint_store import CheckpointStore, Keep, RunInUseError, as_json, now
 from ray_resume.extending import DONE
-from ray_resume.storage import RunStorage, StorageError, check_writable, lasts, open_storage
+from ray_resume.storage import (
+    RunStorage,
+    StorageError,
+    check_writable,
+    damaged,
+    lasts,
+    open_storage,
+    reason,
+    record,
+)
 from ray_resume.watchdog import SIGN
 
 if TYPE_CHECKING:
@@ -44,9 +52,11 @@ def first_use(storage: str, use: str) -> Iterator[None]:
     except (StorageError, RunInUseError) as error:
         raise InvalidInputError(str(error)) from error
     except OSError as error:
-        told = f"storage path {storage!r} cannot be {use}: {error.strerror or error}"
+        told = f"storage path {storage!r} cannot be {use}: {reason(error)}"
         if lasts(error):
-            raise InvalidInputError(told) from error
+            raise InvalidInputError(
+                f"{told}. Fix: mend the path, its rights or its space; or set RUN_STORAGE"
+            ) from error
         # Without the sign, the supervisor would take the failure of an attempt without progress for one of the code.
         raise RunFailedError(
             f"{told}. This may be temporary and counts as lost ({SIGN}): another attempt resumes"
@@ -135,7 +145,7 @@ class Run:
         The numbers of the settings in `may_grow` may be larger than they were.
 
         Raises:
-            InvalidInputError: the storage cannot be written, or the run's name is in use.
+            InvalidInputError: the storage cannot be written, the run's name is in use, or its checkpoints are damaged.
             RunFailedError: the storage cannot be used now.
         """
         with first_use(self.storage, "used"):
@@ -145,6 +155,7 @@ class Run:
             if self.warm_from:
                 settings = {**settings, warm_start.WARM_FROM: warm_start.chosen(store, self.warm_from)}
             store.settle(settings, may_grow)
+            store.require_whole()
         return storage
 
     def is_done(self, storage: RunStorage) -> bool:
@@ -154,10 +165,12 @@ class Run:
             InvalidInputError, RunFailedError: the storage cannot be read; see `first_use`.
         """
         with first_use(self.storage, "read"):
-            done = storage.read(DONE)
-        if done is None:
-            return False
-        print(f"run {self.name} was done at {json.loads(done)['finished']}: nothing is left to do", flush=True)
+            done = record(storage, DONE)
+            if done is None:
+                return False
+            if "finished" not in done:
+                raise damaged(storage, DONE, "does not say when the run was done")
+        print(f"run {self.name} was done at {done['finished']}: nothing is left to do", flush=True)
         return True
 
     def finish(self, storage: RunStorage, outcome: Mapping[str, Any]) -> None:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch.distributed as dist
 
 from ray_resume.checkpoint_store import CheckpointStore, Keep, Saved
-from ray_resume.collective import agree, by_rank_0
+from ray_resume.collective import by_rank_0, gathered, raise_first
+from ray_resume.storage import full_disk, reason, sha256
 
 if TYPE_CHECKING:
     from ray.train import CheckpointConfig
@@ -49,7 +50,10 @@ class Save:
         self._keep = keep
         self._rank = rank
         self._files = contextlib.ExitStack()
+        self._directory = Path()
         self._failure: str | None = None
+        self._mine: dict[str, str] = {}
+        self._digests: dict[str, str] = {}
 
     def begin(self, write: Write) -> Rest | None:
         """Let `write` write this worker's part, or copy it; return what is left to do.
@@ -59,13 +63,15 @@ class Save:
         """
         rest, files = None, contextlib.ExitStack()
         with self._failing():
-            directory = files.enter_context(self._store.storage.writing(self.saved.folder))
+            self._directory = files.enter_context(self._store.storage.writing(self.saved.folder))
         # Before the collective operations of `write`, in which a worker without a directory takes no part.
         self._agree()
         with self._failing(), files:
-            rest = write(directory)
+            rest = write(self._directory)
             if rest:
                 self._files = files.pop_all()
+            else:
+                self._mine = digests(self._directory)
         self._agree()
         return rest
 
@@ -73,6 +79,7 @@ class Save:
         """Write the copy, sync it, and commit the checkpoint; raise as `begin` and `commit`."""
         with self._failing(), self._files:
             rest(group)
+            self._mine = digests(self._directory)
         self._agree(group)
         self.commit(group)
 
@@ -84,25 +91,37 @@ class Save:
             StaleAttemptError: newer workers have begun.
         """
         with self._removing():
-            by_rank_0(lambda: self._store.commit(self.saved, self.metrics, self._order), group)
+            by_rank_0(self._write_manifest, group)
         if self._rank == 0:
             self._store.prune(self._keep)
         self.seconds = time.monotonic() - self._started
+
+    def _write_manifest(self) -> None:
+        try:
+            self._store.commit(self.saved, self.metrics, self._order, self._digests)
+        except OSError as error:
+            raise OSError(f"checkpoint of step {self.saved.step}: {reason(error)}") from error
 
     def unblock(self) -> None:
         """Record that the training continues."""
         self.blocked = time.monotonic() - self._started
 
     def _agree(self, group: dist.ProcessGroup | None = None) -> None:
+        """Share failures and digests with all workers. Raises OSError if some worker failed."""
+        answers = gathered((self._failure, self._mine), group)
         with self._removing():
-            agree(self._failure, OSError, group)
+            raise_first([failure for failure, _ in answers], OSError)
+        self._digests = {name: digest for _, mine in answers for name, digest in mine.items()}
 
     @contextlib.contextmanager
     def _failing(self) -> Iterator[None]:
         try:
             yield
-        except OSError as error:
-            self._failure = f"checkpoint of step {self.saved.step}: {error}"
+        except (OSError, RuntimeError) as error:
+            full = full_disk(error, self._directory)
+            if not full and not isinstance(error, OSError):
+                raise
+            self._failure = f"checkpoint of step {self.saved.step}: {reason(full) if full else error}"
 
     @contextlib.contextmanager
     def _removing(self) -> Iterator[None]:
@@ -113,6 +132,16 @@ class Save:
             if self._rank == 0:
                 self._store.storage.remove(self.saved.folder)
             raise
+
+
+def digests(directory: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file below a directory, by its relative name. Raises OSError."""
+    found = {}
+    for path in sorted(directory.rglob("*")):
+        if path.is_file():
+            with path.open("rb") as content:
+                found[str(path.relative_to(directory))] = sha256(content)
+    return found
 
 
 def in_background(call: Callable[[], None]) -> Future[None]:

@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
+import json
 import os
 import re
 import shutil
 import socket
+import stat
 import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, BinaryIO, Final, Protocol
 
 import pyarrow.fs
 
+_NO_FILE: Final = {errno.EINVAL, errno.EISDIR, errno.ELOOP}
 _LASTING: Final = {errno.EACCES, errno.ENOENT, errno.ENOSPC, errno.ENOTDIR, errno.EPERM, errno.EROFS}
 # pyarrow's errors of S3 have no errno.
 _LASTING_IN_S3: Final = re.compile(r"AWS Error (ACCESS_DENIED|NO_SUCH_BUCKET)\b|^Bucket '.*' not found")
@@ -28,14 +32,25 @@ class StorageError(Exception):
     """The storage path cannot be used; the message says which path and why."""
 
 
+class DamagedError(StorageError):
+    """A file of the run is damaged; the message says which, and the fix. Another attempt would meet it again."""
+
+
 class RunStorage(Protocol):
     """The folder of one run. Names are relative to it, with "/" between their parts."""
+
+    @property
+    def address(self) -> str:
+        """Return the folder's path or address, for messages."""
 
     def put(self, name: str, content: bytes) -> None:
         """Write a small file atomically; it is on the medium when this returns."""
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a small file; None if there is no such file."""
+
+    def sha256(self, name: str) -> str:
+        """Return the SHA-256 of a file's content."""
 
     def delete(self, name: str) -> None:
         """Delete a small file, if it exists."""
@@ -94,6 +109,75 @@ def lasts(error: OSError) -> bool:
     return error.errno in _LASTING or _LASTING_IN_S3.search(str(error)) is not None
 
 
+def reason(error: OSError) -> str:
+    """Return what failed: the error's number and text, its file, and on a full disk how many bytes are free there."""
+    if error.errno is None:
+        return str(error)
+    file = f": {error.filename}" if error.filename else ""
+    room = _free(Path(error.filename)) if error.errno == errno.ENOSPC and error.filename else ""
+    return f"[Errno {error.errno}] {error.strerror}{file}{room}"
+
+
+def full_disk(error: Exception, directory: Path) -> OSError | None:
+    """Return ENOSPC if the directory's disk is full: PyTorch's own error after a short write tells positions only."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return (
+            OSError(error.errno, error.strerror, error.filename or str(directory))
+            if error.errno == errno.ENOSPC
+            else None
+        )
+    try:
+        with tempfile.TemporaryFile(dir=directory) as file:
+            file.write(bytes(1 << 16))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as found:
+        if found.errno == errno.ENOSPC:
+            return OSError(found.errno, found.strerror, str(directory))
+    return None
+
+
+def _free(path: Path) -> str:
+    with contextlib.suppress(OSError):
+        folder = next(one for one in (path, *path.parents) if one.exists())
+        return f" ({shutil.disk_usage(folder).free} bytes are free)"
+    return ""
+
+
+def sha256(content: BinaryIO) -> str:
+    """Return the SHA-256 of what is left to read."""
+    found = hashlib.sha256()
+    while block := content.read(1 << 20):
+        found.update(block)
+    return found.hexdigest()
+
+
+def record(storage: RunStorage, name: str) -> dict[str, Any] | None:
+    """Return the content of a small JSON file; None if there is no such file.
+
+    Raises:
+        DamagedError: the file does not hold a JSON object, or is no file.
+    """
+    try:
+        content = storage.read(name)
+        found = None if content is None else json.loads(content)
+    except (RecursionError, ValueError) as error:
+        what = f"holds no JSON ({error})" if content else "is empty"
+        raise damaged(storage, name, what) from error
+    except OSError as error:
+        if error.errno not in _NO_FILE:
+            raise
+        raise damaged(storage, name, f"cannot be read ({error.strerror})") from error
+    if content is not None and not isinstance(found, dict):
+        raise damaged(storage, name, f"holds {type(found).__name__}, not a JSON object")
+    return found
+
+
+def damaged(storage: RunStorage, name: str, what: str) -> DamagedError:
+    """Return the error for a damaged small file."""
+    return DamagedError(f"{storage.address}/{name} is damaged: it {what}. Fix: restore it from a copy, or remove it")
+
+
 def check_writable(storage: RunStorage, address: str) -> None:
     """Write a test file to the storage.
 
@@ -106,7 +190,7 @@ def check_writable(storage: RunStorage, address: str) -> None:
     except OSError as error:
         if not lasts(error):
             raise
-        raise StorageError(f"storage path {address!r} cannot be written: {error.strerror or error}") from error
+        raise StorageError(f"storage path {address!r} cannot be written: {reason(error)}") from error
 
 
 class _Directory:
@@ -114,6 +198,10 @@ class _Directory:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+
+    @property
+    def address(self) -> str:
+        return str(self._root)
 
     def put(self, name: str, content: bytes) -> None:
         path = self._root / name
@@ -132,10 +220,18 @@ class _Directory:
         _fsync(path.parent)
 
     def read(self, name: str) -> bytes | None:
+        path = self._root / name
         try:
-            return (self._root / name).read_bytes()
-        except FileNotFoundError:
+            # A named pipe would never end.
+            if not stat.S_ISREG(path.stat().st_mode):
+                raise OSError(errno.EINVAL, "is not a regular file", str(path))
+            return path.read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
             return None
+
+    def sha256(self, name: str) -> str:
+        with (self._root / name).open("rb") as content:
+            return sha256(content)
 
     def delete(self, name: str) -> None:
         (self._root / name).unlink(missing_ok=True)
@@ -189,6 +285,10 @@ class _Bucket:
             raise StorageError(f"storage path {storage!r}: {error}") from error
         self._root = f"{base}/{run}"
 
+    @property
+    def address(self) -> str:
+        return f"s3://{self._root}"
+
     def put(self, name: str, content: bytes) -> None:
         with self._fs.open_output_stream(f"{self._root}/{name}") as stream:
             stream.write(content)
@@ -199,6 +299,10 @@ class _Bucket:
                 return bytes(stream.read())
         except FileNotFoundError:
             return None
+
+    def sha256(self, name: str) -> str:
+        with self._fs.open_input_stream(f"{self._root}/{name}") as stream:
+            return sha256(stream)
 
     def delete(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):

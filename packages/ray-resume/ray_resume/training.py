@@ -21,7 +21,7 @@ from ray_resume.output.keeper import keep_output
 from ray_resume.requests.on_sigterm import saving_on_sigterm
 from ray_resume.requests.save_requests import SaveRequests
 from ray_resume.runs import InvalidInputError, Run, RunFailedError, first_use
-from ray_resume.storage import open_storage
+from ray_resume.storage import DamagedError, open_storage
 from ray_resume.watchdog import PATIENCE, Watchdog
 from ray_resume.worker import completing
 
@@ -153,6 +153,9 @@ def fit(
             else:
                 fit_in_groups(run, loop, numbers, scaling, run_config, **words)
     except (TrainingFailedError, *_TORN) as error:
+        if isinstance(error.__cause__, DamagedError):
+            # Only the workers have read all of the checkpoints' files.
+            raise InvalidInputError(_cause(error)) from error
         # _TORN: on a full file system Ray Train cannot read its own record of the failure, and raises another error.
         last = next(store.history(), None)
         where = f"the last checkpoint is {last.name}" if last else "there is no checkpoint"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 from ray_resume.checkpoint_store import CheckpointStore, RunInUseError, Saved, as_json
-from ray_resume.storage import open_storage
+from ray_resume.storage import open_storage, record
 
 WARM_FROM: Final = "warm_from"
 """The key of run.json: the other run's folder, and the checkpoint."""
@@ -29,7 +28,7 @@ def chosen(store: CheckpointStore, folder: str) -> dict[str, str]:
         RunInUseError: the other run has no whole checkpoint.
         OSError: a run's folder cannot be read.
     """
-    known = json.loads(store.storage.read("run.json") or b"{}")
+    known = record(store.storage, "run.json") or {}
     before = known.get(WARM_FROM)
     other = _open(folder)
     if before and (before["run"] != folder or next(store.history(), None) or _is_whole(other, before)):
@@ -50,7 +49,7 @@ def load(store: CheckpointStore, weights: Callable[[Path], None] | None) -> str:
     Raises:
         TypeError: the run starts with another run's weights, and the script cannot load them.
     """
-    choice: dict[str, Any] | None = json.loads(store.storage.read("run.json") or b"{}").get(WARM_FROM)
+    choice: dict[str, Any] | None = (record(store.storage, "run.json") or {}).get(WARM_FROM)
     if choice is None:
         return ""
     address = f"{choice['run']}/checkpoints/{choice['checkpoint']}"

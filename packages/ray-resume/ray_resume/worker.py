@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from ray_resume import warm_start
 from ray_resume.checkpoint_store import CheckpointStore, Saved, Writer
-from ray_resume.collective import agree, by_rank_0, world_size
+from ray_resume.collective import agree, by_rank_0, gathered, raise_first, world_size
 from ray_resume.data_order import DataOrder
 from ray_resume.launchers import launcher
 from ray_resume.node_memory.group import NodeMemory, new_namespace
@@ -25,7 +25,7 @@ from ray_resume.requests.profiles import ProfileRequests, Recorder
 from ray_resume.requests.save_requests import Requested, SaveRequests
 from ray_resume.runs import Run
 from ray_resume.saving import Rest, Save, Write, in_background
-from ray_resume.storage import StorageError, open_storage
+from ray_resume.storage import StorageError, open_storage, reason
 from ray_resume.telemetry.meter import Meter
 
 
@@ -40,7 +40,7 @@ class Checkpoints:
 
         Raises:
             StaleAttemptError: a newer attempt of the run has begun.
-            StorageError: this worker's node does not see the run's folder.
+            StorageError: this worker's node does not see the run's folder, or no checkpoint of the run is whole.
         """
         self._run = run
         self._launcher = launcher.current(run.name)
@@ -50,7 +50,8 @@ class Checkpoints:
         agree(None if sees else f"{run.storage} on this node is not the storage that the job sees", StorageError)
         self._memory = NodeMemory(run, self._store, self._rank, self._say_of_run)
         self._fetched = self._memory.fetch()
-        began: tuple[Writer, Saved | None, int, str] = by_rank_0(self._begin)
+        origin = self._choose()
+        began: tuple[Writer, Saved | None, int, str] = by_rank_0(partial(self._begin, origin))
         self._writer, self._origin, self._order_version, namespace = began
         self._memory.begin(self._writer, namespace)
         if self._fetched and self._fetched.held.saved != self._origin:
@@ -105,8 +106,12 @@ class Checkpoints:
             yield None, done
         else:
             started, done = time.monotonic(), self._origin.step
-            with self._reading(self._origin) as directory:
-                yield directory, done
+            try:
+                with self._reading(self._origin) as directory:
+                    yield directory, done
+            except Exception:
+                self._say_as_any(f"could not load {self._origin.name}")
+                raise
             seconds = time.monotonic() - started
             place = " from the nodes' memory" if self._fetched else ""
             self._fetched = None
@@ -225,9 +230,33 @@ class Checkpoints:
         if self._last:
             self._memory.finished()
 
-    def _begin(self) -> tuple[Writer, Saved | None, int, str]:
+    def _choose(self) -> Saved | None:
+        """Return the newest whole checkpoint, of whose files each worker reads a share; None: a fresh start."""
+        held = self._fetched.held.saved if self._fetched else None
+
+        def candidates() -> list[Saved]:
+            self._store.require_newest(self._run.attempt)
+            return self._store.candidates(held)
+
+        found = by_rank_0(candidates, errors=(StorageError,))
+        return self._store.first_whole(
+            found, lambda saved: "" if saved == held else self._damage(saved), self._say_of_run
+        )
+
+    def _damage(self, saved: Saved) -> str:
+        """Return what is damaged of a checkpoint, the same at all workers."""
+        what, failure = "", None
+        try:
+            what = self._store.damage(saved, self._rank, world_size())
+        except OSError as error:
+            failure = reason(error)
+        answers = gathered((what, failure))
+        raise_first([failure for _, failure in answers], OSError)
+        return next((what for what, _ in answers if what), "")
+
+    def _begin(self, origin: Saved | None) -> tuple[Writer, Saved | None, int, str]:
         held = self._fetched.held if self._fetched else None
-        writer, origin = self._store.begin(self._run.attempt, held.saved if held else None)
+        writer, _ = self._store.begin(self._run.attempt, lambda _: origin, held.saved if held else None)
         known = held.data_order if held and origin == held.saved else None
         order = known or self._store.data_order(origin)
         return writer, origin, order, new_namespace(self._run.name, writer)

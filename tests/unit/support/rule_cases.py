@@ -691,7 +691,7 @@ CASES: Final[dict[str, list[Case]]] = {
         Case({"image.repository": "aws-ray-custom"}, BY_PATTERN),
     ],
     "V85": [
-        Case({"fsx.checkpoints.keep": 4}, {"fsx.checkpoints": {"parameters": "30B", "every_minutes": 300}}),
+        Case({"fsx.checkpoints.keep": 4}, {"fsx.checkpoints": {"parameters": "20B", "every_minutes": 300}}),
     ],
     "V86": [
         Case({"fsx.checkpoints.every_minutes": 45}, {"fsx.checkpoints": {"parameters": "7B", "every_minutes": 50}}),

@@ -24,7 +24,7 @@ import torch.distributed as dist
 from ray_resume.checkpoint_store import CheckpointStore, StaleAttemptError
 from ray_resume.collective import by_rank_0
 from ray_resume.runs import InvalidInputError, Run, RunFailedError
-from ray_resume.storage import open_storage
+from ray_resume.storage import DamagedError, open_storage
 from ray_resume.worker import completing
 
 __all__ = ["fit", "main"]
@@ -43,7 +43,7 @@ def main(
     try:
         fit(run, train, settings, may_grow=may_grow)
         code = 0
-    except (InvalidInputError, StaleAttemptError) as error:
+    except (DamagedError, InvalidInputError, StaleAttemptError) as error:
         print(f"{run.name}: {error}", file=sys.stderr)
         code = 2
     except RunFailedError as error:

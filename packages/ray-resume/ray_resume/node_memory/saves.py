@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import tarfile
 import time
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from ray_resume.node_memory import scratch
 from ray_resume.node_memory.records import Held, Part, Records
 from ray_resume.node_memory.tier import MemoryTier, bounded
 from ray_resume.saving import Rest, Write
+from ray_resume.storage import sha256
 
 PUT_SECONDS: Final = 120.0
 """After which a worker gives up: the training may wait for the save."""
@@ -87,7 +87,8 @@ class MemorySave:
         def put() -> Part:
             _pack(self._scratch / "part", packed)
             self._tier.put(self._namespace, self._rank, self.saved.step, packed)
-            return Part(packed.stat().st_size, digest(packed))
+            with packed.open("rb") as content:
+                return Part(packed.stat().st_size, sha256(content))
 
         self._parts = self._agree(group, self._try(lambda: bounded(put, PUT_SECONDS)))
 
@@ -125,15 +126,6 @@ class MemorySave:
     def _clean(self) -> None:
         if self._scratch != _NOWHERE:
             scratch.remove(self._scratch)
-
-
-def digest(file: Path) -> str:
-    """Return the SHA-256 of a file's content."""
-    found = hashlib.sha256()
-    with file.open("rb") as content:
-        while block := content.read(1 << 20):
-            found.update(block)
-    return found.hexdigest()
 
 
 def _pack(folder: Path, packed: Path) -> None:
