@@ -40,6 +40,7 @@ finish # the next two must agree with these
 lock requirements/dev.txt "${universal[@]}" pyproject.toml packages/embedded-account/pyproject.toml --group dev -c "$out/requirements.txt"
 # The image's Python: what it takes beyond a newer one's, newer ones can have, too.
 lock requirements/jobs.txt "${linux[@]}" --python-version 3.10 packages/ray-resume/pyproject.toml --group jobs -c "$out/ray_image/requirements.txt"
+finish # and so must these with the jobs' lock
 lock requirements/mlflow.txt "${linux[@]}" --python-version 3.11 --group mlflow -c "$out/requirements/jobs.txt"
 lock requirements/hyp.txt "${linux[@]}" --python-version 3.11 --group hyp
 lock requirements/memory-tier.txt "${linux[@]}" --python-version 3.11 --group memory-tier -c "$out/requirements/jobs.txt"
