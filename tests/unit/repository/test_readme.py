@@ -1,9 +1,23 @@
 """A test types every command of the README and of the task pages, or a table names the test that runs it."""
 
+import re
+from typing import Final
+
 import config
 from config import naming
+from rehearsal.paths import REPOSITORY
 from rehearsal.run.steps import PROTECTED, UNPROTECTED
-from tests.rehearsal.run.readme import NOT_TYPED, PROD_DESTROY, PROD_UNPROTECTED, TYPED, readme_commands
+from tests.rehearsal.run.readme import (
+    DEPLOY,
+    NOT_TYPED,
+    PREFLIGHT,
+    PROD_DESTROY,
+    PROD_UNPROTECTED,
+    TYPED,
+    readme_commands,
+)
+
+README: Final = (REPOSITORY / "README.md").read_text()
 
 
 def test_every_command_of_readme_and_task_pages_is_typed_or_listed_with_its_test() -> None:
@@ -15,3 +29,44 @@ def test_commands_for_a_protected_environment_name_the_stacks_that_its_rehearsal
     for command, stacks in ((PROD_DESTROY, UNPROTECTED), (PROD_UNPROTECTED, PROTECTED)):
         named = [word for word in command.split() if word.startswith("rayhp-")]
         assert named == [naming.stack(prod, stack) for stack in stacks]
+
+
+def test_a_reader_learns_before_the_first_command_that_no_aws_account_has_run_this() -> None:
+    before_commands = README.partition("```bash")[0]
+    box = " ".join(line.removeprefix(">") for line in before_commands.splitlines() if line.startswith(">"))
+    assert re.search(r"Proven by rehearsal on real Kubernetes, KubeRay and Ray; \*\*never\s+run on AWS\*\*", box)
+    assert "docs/unverified-on-aws.md" in box
+
+
+def test_a_section_of_the_readme_shows_the_command_that_passes_the_tests() -> None:
+    assert "```bash\nmake test\n```" in _section("Test")
+
+
+def test_the_readme_looks_at_the_account_before_a_deployment_and_at_jobs_before_a_destroy() -> None:
+    deploying = _section("Deploy it")
+    assert deploying.index(PREFLIGHT) < deploying.index(DEPLOY)
+    assert "ops destroy --env dev" in _section("Destroy it")
+
+
+def test_the_readme_gives_no_duration_on_aws_as_a_fact() -> None:
+    sentences = re.split(r"(?<=[.:])\s", re.sub(r"```.*?```", "", _section("Deploy it"), flags=re.DOTALL))
+    timed = [each for each in sentences if re.search(r"\b(hours?|minutes?)\b", each)]
+    assert timed
+    assert all("not measured" in " ".join(each.split()) for each in timed)
+
+
+def _section(title: str) -> str:
+    return README.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def test_tests_that_prove_what_a_user_gets_exist_and_are_run_by_ci() -> None:
+    text = (REPOSITORY / "CONTRIBUTING.md").read_text()
+    section = text.partition("\n## What is proven where\n")[2].partition("\n## ")[0]
+    named = re.findall(r"`((?:tests|packages)/[\w/-]+/test_\w+\.py)`", section)
+    assert len(named) > 10
+    for file in named:
+        functions = re.split(r"^def test_", (REPOSITORY / file).read_text(), flags=re.MULTILINE)
+        assert len(functions) > 1, file
+        assert any("mark.long" not in before[-500:] for before in functions[:-1]), (
+            f"{file}: only `make test-long` runs it"
+        )
