@@ -61,6 +61,7 @@ def _steps(rehearsal: Rehearsal, console: Console, *, keep: bool, kills: Sequenc
     rehearsal.ops_wait()
     rehearsal.ray_is_ready()
     rehearsal.images_are_copies()
+    rehearsal.nothing_drifted()
     if keep:
         rehearsal.timeline()
         rehearsal.say_how_to_look()
@@ -83,6 +84,7 @@ def _steps_of_slurm(rehearsal: SlurmRehearsal, console: Console, *, keep: bool, 
     rehearsal.nodes_run()
     rehearsal.ops_wait()
     rehearsal.slurm_runs()
+    rehearsal.nothing_drifted()
     if keep:
         rehearsal.timeline()
         return

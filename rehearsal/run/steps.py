@@ -232,6 +232,17 @@ class Rehearsal:
             printed = run(argv, cwd=self.project.directory, env=environment, log=log, echo=self.progress.echo)
             step.see(printed.splitlines()[-1])
 
+    def nothing_drifted(self) -> None:
+        """Check that `ops drift` finds every part as it was deployed."""
+        with self.progress.step("ops drift") as step:
+            argv = [sys.executable, "-m", "ops", "drift", "--env", self.environment.name]
+            log = self.supervisor.logs / "ops-drift.log"
+            environment = self.environment_of(Role.OPERATOR)
+            printed = run(argv, cwd=self.project.directory, env=environment, log=log, echo=self.progress.echo)
+            if printed.splitlines() != [f"{self.environment.name}: no drift"]:
+                raise RehearsalError(f"every part must be compared after a deployment:\n{printed}")
+            step.see("none in any stack")
+
     def ray_is_ready(self) -> None:
         """Check every RayCluster of the environment: ready, with each worker on its own node."""
         with self.progress.step("RayClusters ready") as step:
