@@ -27,6 +27,7 @@ import torch
 
 from ray_resume import torch_state
 from ray_resume.checkpoint_store import CheckpointStore, Saved
+from ray_resume.saving import digests
 from ray_resume.storage import open_storage
 from tests.jobs.support.ray_nodes import Nodes
 
@@ -95,7 +96,8 @@ def _actions(directory: Path, weights: int) -> dict[str, Callable[[], Callable[[
     def write() -> None:
         with store.storage.writing(saved.folder) as path:
             torch_state.save(path, model, optimizer, rank=0)
-        store.commit(saved, {})
+            found = digests(path)
+        store.commit(saved, {}, digests=found)
 
     def copy() -> Callable[[], None]:
         files = ExitStack()
@@ -105,7 +107,8 @@ def _actions(directory: Path, weights: int) -> dict[str, Callable[[], Callable[[
         def finish() -> None:
             with files:
                 rest(None)
-            store.commit(later, {})
+                found = digests(path)
+            store.commit(later, {}, digests=found)
 
         return finish
 
@@ -118,7 +121,13 @@ def _actions(directory: Path, weights: int) -> dict[str, Callable[[], Callable[[
             torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, file)
             os.fsync(file.fileno())
 
-    return {"torch.save and fsync": plain, _WRITTEN_AT_ONCE: write, _BLOCKED: copy, "checkpoint read": read}
+    return {
+        "torch.save and fsync": plain,
+        _WRITTEN_AT_ONCE: write,
+        _BLOCKED: copy,
+        "checkpoint verified": lambda: print(end=store.damage(saved)),
+        "checkpoint read": read,
+    }
 
 
 def _failures(directory: Path) -> None:
