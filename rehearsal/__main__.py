@@ -1,5 +1,6 @@
 """Run `python -m rehearsal`, which `make rehearse`, `make rehearse-down`, `make check` and `make clean` call."""
 
+import errno
 import signal
 import subprocess
 import sys
@@ -7,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated, Final, NoReturn
 
 import typer
 from rich.console import Console
@@ -23,6 +24,9 @@ from rehearsal.paths import BINARIES, JOB, REPOSITORY, run_directory
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Rehearse deployments on this machine.")
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
+
+_FULL: Final = {errno.EDQUOT, errno.ENOSPC}
+_UNWRITABLE: Final = _FULL | {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 @app.command()
@@ -94,11 +98,12 @@ def down(
     """End the processes of kept rehearsals. Exit code 1: a rehearsal is still running, and was left alone."""
     ended: list[str] = []
     under_way: list[str] = []
-    for directory in runs.directories():
-        try:
-            ended += runs.end_kept(directory, force=force)
-        except runs.UnderWayError as error:
-            under_way.append(str(error))
+    with _orderly():
+        for directory in runs.directories():
+            try:
+                ended += runs.end_kept(directory, force=force)
+            except runs.UnderWayError as error:
+                under_way.append(str(error))
     if ended or not under_way:
         console.print(f"ended: {', '.join(ended)}" if ended else "nothing was running", soft_wrap=True)
     for each in under_way:
@@ -110,11 +115,8 @@ def down(
 @app.command()
 def actionlint() -> None:
     """Check the workflows of .github with actionlint, which is built from source only for this check."""
-    try:
+    with _orderly():
         program = binaries.ensure(BINARIES, console.print, binaries.CHECK)["actionlint"]
-    except binaries.BinariesError as error:
-        errors.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
-        raise typer.Exit(2) from None
     workflows = sorted(str(path) for path in (REPOSITORY / ".github" / "workflows").glob("*.yml"))
     raise typer.Exit(subprocess.run([str(program), *workflows], check=False).returncode)
 
@@ -122,9 +124,10 @@ def actionlint() -> None:
 @app.command()
 def clean() -> None:
     """Remove the folders of ended runs; list what stays on the disk, where, and how to remove it."""
-    for directory in runs.directories():
-        if not runs.remove(directory):
-            console.print(f"{directory} stays: a rehearsal runs there", soft_wrap=True, markup=False)
+    with _orderly():
+        for directory in runs.directories():
+            if not runs.remove(directory):
+                console.print(f"{directory} stays: a rehearsal runs there", soft_wrap=True, markup=False)
     for each in disk.kept():
         console.print(str(each), soft_wrap=True, markup=False)
 
@@ -151,6 +154,17 @@ def _orderly() -> Iterator[None]:
         yield
     except (config.ConfigError, binaries.BinariesError, ProcessError, ProgramEndedError) as error:
         errors.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
+        raise typer.Exit(2) from None
+    except OSError as error:
+        # An error that names no file may concern something else, such as a signal, unless the disk is full.
+        if error.errno not in (_UNWRITABLE if error.filename else _FULL):
+            raise
+        place = error.filename or "the output or a file of the rehearsal"
+        errors.print(
+            f"[bold red]error:[/] {escape(str(place))}: {error.strerror}. "
+            "Fix: use a checkout that you may write to, on a disk with free space",
+            soft_wrap=True,
+        )
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
         errors.print("interrupted")
