@@ -101,7 +101,7 @@ def examine(name: str, directory: Path = DIRECTORY) -> Examined:
     except OSError as error:
         said = "the file", f"it cannot be read: {error.strerror}", "a file that you may read", "check its permissions"
         return Examined(name, file, None, [Finding("", *said, file=file)])
-    environment, found = _validated(content.values, name)
+    environment, found = validated(content.values, name)
     examined = Examined(name, file, environment, [], content)
     return examined._replace(findings=sorted(examined.located(found), key=lambda finding: finding.line))
 
@@ -128,18 +128,7 @@ def neighbours(directory: Path = DIRECTORY, *, of: str | None = None) -> list[En
     return found
 
 
-def _located(finding: Finding, file: Path, content: Document | None) -> Finding:
-    if finding.file:
-        return finding
-    if content is None or not finding.key:
-        return finding._replace(file=file)
-    place = place_of(finding.key, content.values)
-    stated = place in content.lines or finding.value.startswith("(")
-    value = finding.value if stated else f"{finding.value} (the default)"
-    return finding._replace(file=file, line=content.line(place), value=value)
-
-
-def _validated(values: dict[str, Any], name: str) -> tuple[Environment | None, list[Finding]]:
+def validated(values: dict[str, Any], name: str) -> tuple[Environment | None, list[Finding]]:
     """Return the environment if all its values are of the right kind, and all findings."""
     found = []
     if values.setdefault("name", name) != name:
@@ -157,6 +146,17 @@ def _validated(values: dict[str, Any], name: str) -> tuple[Environment | None, l
         part = partial_environment.known_part(values, [item["loc"] for item in refused])
         return None, found + findings_of_part(part)
     return environment, found + findings(environment)
+
+
+def _located(finding: Finding, file: Path, content: Document | None) -> Finding:
+    if finding.file:
+        return finding
+    if content is None or not finding.key:
+        return finding._replace(file=file)
+    place = place_of(finding.key, content.values)
+    stated = place in content.lines or finding.value.startswith("(")
+    value = finding.value if stated else f"{finding.value} (the default)"
+    return finding._replace(file=file, line=content.line(place), value=value)
 
 
 def _unknown(name: str, file: Path, directory: Path) -> Finding:

@@ -104,7 +104,8 @@ ZoneId = Annotated[
 RoleArn = Annotated[
     str,
     Shape(
-        pattern=r"^arn:aws:iam::[0-9]{12}:role/[A-Za-z0-9_+=,.@/-]+$",
+        # IAM user guide, IAM identifiers: a name has 1 to 64 characters, after a path of any number of parts.
+        pattern=r"^arn:aws:iam::[0-9]{12}:role/([A-Za-z0-9_+=,.@-]+/)*[A-Za-z0-9_+=,.@-]{1,64}$",
         what="the ARN of an IAM role",
         like="arn:aws:iam::111122223333:role/PlatformAdmin",
         fix="copy it from `aws iam get-role --role-name NAME --query Role.Arn`",

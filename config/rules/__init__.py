@@ -61,6 +61,7 @@ RULES: Final[tuple[Rule, ...]] = (
     eks.vpc_cni,
     eks.namespaces,
     eks.roles,
+    eks.administrators,
     eks.arns,
     hyperpod.cluster_name,
     hyperpod.bucket_names,
@@ -142,7 +143,7 @@ RULES: Final[tuple[Rule, ...]] = (
 _OF_EKS_ONLY: Final = frozenset(
     {
         *("V2", "V26", "V41", "V42", "V43", "V44", "V79", "V45"),
-        *("V71", "V40", "V67", "V21", "V31", "V68", "V93", "V95", "V97", "V98", "V99", "V102"),
+        *("V71", "V40", "V67", "V21", "V31", "V68", "V93", "V95", "V97", "V98", "V99", "V102", "V108"),
     }
 )
 """Rules that read parts which an environment with Slurm lacks, besides those of the modules of Ray and its image."""

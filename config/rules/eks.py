@@ -104,7 +104,7 @@ def endpoint(environment: Environment) -> Iterator[Violation]:
     elif not are_the_whole_world(eks.public_access_cidrs):
         for n, block in enumerate(eks.public_access_cidrs):
             if is_reserved(block):
-                reason = "it contains private addresses, which EKS refuses"
+                reason = "it contains private or reserved addresses, which EKS refuses"
                 yield Violation(f"{key}.{n}", reason, _CLIENTS, "write the public address of your VPN's exit")
 
 
@@ -236,6 +236,25 @@ def roles(environment: Environment) -> Iterator[Violation]:
         first, second = (places[n] for n in numbers[:2])
         allowed = "each role once, in admins, submitters or viewers"
         yield Violation(second, f"{first} is the same role", allowed, "delete one of the two")
+
+
+@error("V108")
+def administrators(environment: Environment) -> Iterator[Violation]:
+    """Require an administrator of a new EKS cluster.
+
+    Why: a new cluster admits no person by itself, so nobody could run kubectl, or `ops` on it. An existing cluster may
+    have its administrators already, and a role has one access entry on a cluster.
+    Source: EKS user guide, grant IAM users access to Kubernetes with EKS access entries; EKS API reference,
+    CreateAccessEntry: principalArn.
+    Example: access.admins: []
+    """
+    if environment.eks.existing is None and not environment.access.admins:
+        yield Violation(
+            "access.admins",
+            "nobody could administer Kubernetes",
+            "the ARNs of one or more IAM roles",
+            f"list the role that you use, such as [arn:aws:iam::{environment.account}:role/PlatformAdmin]",
+        )
 
 
 @error("V34")

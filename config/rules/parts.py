@@ -10,11 +10,14 @@ from config.model.base import Model
 from config.rules.rule import Violation
 
 _EVERYWHERE: Final = IPv4Network("0.0.0.0/0")
-# Addresses that no client of a public endpoint has. Python's `is_private` would also include the addresses of
-# examples (203.0.113.0/24 and others).
+# Addresses that no client of a public endpoint has: private ones, and IANA's special-purpose and multicast blocks.
+# Python's `is_private` would also include the addresses of examples (203.0.113.0/24 and others).
 _RESERVED: Final = tuple(
     IPv4Network(block)
-    for block in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16")
+    for block in (
+        *("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16"),
+        *("0.0.0.0/8", "224.0.0.0/3"),
+    )
 )
 
 

@@ -13,18 +13,22 @@ from ops.policy.documents import documents
 from ops.policy.role import Role
 from ops.policy.roles import ACCESS
 
+_CLUSTER_ADMIN: Final = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 _ADMINISTRATOR: Final = "arn:aws:iam::aws:policy/AdministratorAccess"
 _NAMES: Final = {Role.DEPLOYER: "Deployer", Role.ADMIN: "Administrator"}
 """The roles that do not need the Kubernetes API here; the others are those of the environment's `access`."""
+_OPERATOR: Final = "Operator"
+"""The role that operates an environment whose `access` names no admin: an existing cluster has its own, Slurm none."""
 
 
 def make_roles(account: EmbeddedAccount, environment: Environment) -> None:
     """Create people's roles, without which EKS refuses access entries, and the company's permissions boundary."""
     iam = account.client("iam")
-    for name in sorted(role_names(environment)):
+    for name, arn in sorted(_arns(environment).items()):
         trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": f"{environment.account}"}}
         document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
-        iam.create_role(RoleName=name, AssumeRolePolicyDocument=document)
+        path = arn.partition(":role")[2].removesuffix(name)
+        iam.create_role(RoleName=name, Path=path, AssumeRolePolicyDocument=document)
     for role in _people(environment):
         for each in documents(role, environment):
             iam.create_policy(PolicyName=each.name, PolicyDocument=json.dumps(each.document))
@@ -38,6 +42,17 @@ def make_roles(account: EmbeddedAccount, environment: Environment) -> None:
         iam.create_policy(PolicyName=name, Path=f"{path}/", PolicyDocument=document)
 
 
+def admit_operator(account: EmbeddedAccount, environment: Environment) -> None:
+    """Let the operator into the existing EKS cluster, as its owner would, unless `access` lists an admin."""
+    existing = environment.existing_eks
+    if existing and not environment.access.admins:
+        eks, arn = account.client("eks"), _arns(environment)[_OPERATOR]
+        eks.create_access_entry(clusterName=existing.name, principalArn=arn)
+        eks.associate_access_policy(
+            clusterName=existing.name, principalArn=arn, policyArn=_CLUSTER_ADMIN, accessScope={"type": "cluster"}
+        )
+
+
 def attach(iam: Any, environment: Environment, role: Role, *, to: Role) -> None:
     """Attach the existing policies of `role` to the role of a person."""
     for each in documents(role, environment):
@@ -46,7 +61,7 @@ def attach(iam: Any, environment: Environment, role: Role, *, to: Role) -> None:
 
 def credentials(account: EmbeddedAccount, environment: Environment, role: Role) -> Mapping[str, str]:
     """Return credentials of a person's role, as environment variables; they are valid for an hour."""
-    arn = f"arn:aws:iam::{environment.account}:role/{name_of(environment, role)}"
+    arn = _arns(environment)[name_of(environment, role)]
     keys = account.client("sts").assume_role(RoleArn=arn, RoleSessionName="rehearsal")["Credentials"]
     return {
         "AWS_ACCESS_KEY_ID": keys["AccessKeyId"],
@@ -66,14 +81,21 @@ def made(environment: Environment) -> set[str]:
 
 def role_names(environment: Environment) -> set[str]:
     """Return the names of people's roles, which belong to the account's owner."""
-    access = environment.access
-    in_kubernetes = (*access.admins, *access.submitters, *access.viewers)
-    return {arn.rsplit("/", 1)[1] for arn in in_kubernetes} | set(_NAMES.values())
+    return set(_arns(environment))
 
 
 def name_of(environment: Environment, role: Role) -> str:
-    """Return the name of a person's role: the environment's first admin operates it."""
-    return _NAMES.get(role) or _listed(environment, role)[0].rsplit("/", 1)[1]
+    """Return the name of a person's role: the environment's first admin operates it, and acts for who is not listed."""
+    listed = [arn.rsplit("/", 1)[1] for arn in (*_listed(environment, role), *environment.access.admins)]
+    return _NAMES.get(role) or next(iter(listed), _OPERATOR)
+
+
+def _arns(environment: Environment) -> dict[str, str]:
+    """Map the name of each role of people to its ARN."""
+    access, prefix = environment.access, f"arn:aws:iam::{environment.account}:role/"
+    in_kubernetes = (*access.admins, *access.submitters, *access.viewers)
+    own = (*_NAMES.values(), *(() if access.admins else (_OPERATOR,)))
+    return {name: f"{prefix}{name}" for name in own} | {arn.rsplit("/", 1)[1]: arn for arn in in_kubernetes}
 
 
 def _policy(environment: Environment, name: str) -> str:
@@ -81,7 +103,7 @@ def _policy(environment: Environment, name: str) -> str:
 
 
 def _people(environment: Environment) -> list[Role]:
-    return [role for role in Role if role in _NAMES or _listed(environment, role)]
+    return [role for role in Role if role in _NAMES or role is Role.OPERATOR or _listed(environment, role)]
 
 
 def _listed(environment: Environment, role: Role) -> tuple[str, ...]:

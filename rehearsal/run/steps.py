@@ -154,6 +154,7 @@ class Rehearsal:
             return
         with self.progress.step("existing infrastructure (created by the rehearsal)") as step:
             self.account.make_existing(existing_resources(self.environment))
+            owner.admit_operator(self.account, self.environment)
             self.existed = existing.describe(self.account, self.environment)
             for name in told:
                 step.see(name)

@@ -106,8 +106,10 @@ def _network(draw: st.DrawFn, zones: list[str]) -> Document:
 
 @st.composite
 def _access(draw: st.DrawFn) -> Document:
-    roles = [f"arn:aws:iam::{ACCOUNT}:role/{name}" for name in draw(st.lists(names, unique=True, max_size=4))]
-    first, second = sorted(draw(st.tuples(st.integers(0, len(roles)), st.integers(0, len(roles)))))
+    roles = [
+        f"arn:aws:iam::{ACCOUNT}:role/{name}" for name in draw(st.lists(names, unique=True, min_size=1, max_size=4))
+    ]
+    first, second = sorted(draw(st.tuples(st.integers(1, len(roles)), st.integers(1, len(roles)))))
     return {"admins": roles[:first], "submitters": roles[first:second], "viewers": roles[second:]}
 
 

@@ -36,5 +36,5 @@ def grafana_can_be_reached(environment: Environment) -> Iterator[Violation]:
         return
     for n, block in enumerate(blocks):
         if is_reserved(block):
-            reason = "it contains private addresses, which a workspace never sees"
+            reason = "it contains private or reserved addresses, which a workspace never sees"
             yield Violation(f"{key}.{n}", reason, _CLIENTS, "write the public address of your VPN's exit")

@@ -25,6 +25,7 @@ from ops.cli import (
     console,
     errors,
     fail,
+    is_interactive,
     load,
     load_all,
     report,
@@ -40,6 +41,16 @@ NewAccount = Annotated[str | None, typer.Option("--account", help="AWS account i
 NewRegion = Annotated[str | None, typer.Option("--region", help="AWS region.")]
 NewZones = Annotated[
     list[str] | None, typer.Option("--zone", help="Zone id, such as usw2-az2. Repeat it for two or three zones.")
+]
+NewAdmins = Annotated[
+    list[str] | None,
+    typer.Option("--admin", help="ARN of an IAM role that administers Kubernetes. Repeat it for several."),
+]
+NewCidrs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--cidr", help="Addresses that may reach the Kubernetes API, such as 203.0.113.0/24. Repeat it for several."
+    ),
 ]
 
 
@@ -178,9 +189,12 @@ def explain(
 @app.command("new")
 def new_environment(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the environment and of its file.")],
+    *,
     account: NewAccount = None,
     region: NewRegion = None,
     zone: NewZones = None,
+    admin: NewAdmins = None,
+    cidr: NewCidrs = None,
     like: Annotated[
         str | None,
         typer.Option(
@@ -192,25 +206,43 @@ def new_environment(
 ) -> None:
     """Write environments/NAME.yaml: a small, commented file with physical names that no other environment uses.
 
+    In a terminal it asks for the values that no option gives. Otherwise the file has placeholders for them.
+
     Exit codes:
     - 0: written
     - 2: bad input, or the file exists
 
     Examples:
-    - `ops new team-a --account 123456789012 --region us-west-2`
-    - `ops new team-b --like closed`
+    - `ops new team-a`
+    - `ops new team-b --like closed --account 111122223333 --region us-west-2
+      --zone usw2-az2 --zone usw2-az1 --cidr 203.0.113.0/24
+      --admin arn:aws:iam::111122223333:role/PlatformAdmin`
     """
     from ops.environment import new  # noqa: PLC0415
 
-    place = new.Place(account, region, zone or ())
     title = f"Environment {name}, copied from the example {like}." if like else f"Environment {name}."
     try:
         target = new.target(name)
-        document = new.copy_of(like, name, place) if like else new.template(name, place)
-        left = new.write(document, target, title)
+        given = _accepted(like, name, (account, region, zone, admin, cidr))
+        if is_interactive():
+            from ops.environment.questions import answered  # noqa: PLC0415
+
+            given = answered(like, name, given)
+        left = new.write(new.document_of(like, name, given), target, title)
     except new.NewError as error:
         fail(str(error))
     _written(target, left)
+
+
+def _accepted(like: str | None, name: str, options: tuple[str | list[str] | None, ...]) -> dict[str, Any]:
+    """Return the given options by their keys in the file; report what `ops check` would refuse, and exit with 2."""
+    from ops.environment import new  # noqa: PLC0415
+
+    given = {key: value for key, value in zip(new.INPUTS, options, strict=False) if value is not None}
+    if found := new.refused(like, name, given):
+        report(found)
+        raise typer.Exit(2)
+    return given
 
 
 @app.command("migrate")
@@ -292,11 +324,14 @@ def import_cluster(
         target = new.target(name)
         imported = cluster_config.read(file)
         read = provisioning_parameters.read(parameters) if parameters else None
+        given = _accepted("slurm" if read or imported.of_slurm else None, name, (account, region, zone))
         if read or imported.of_slurm:
-            document = new.copy_of("slurm", name, new.Place(account or "${ACCOUNT_ID}", region, zone or ()))
+            document = new.copy_of("slurm", name, given)
+            if account is None:
+                new.forget_account(document)
             cluster_config.put_into_slurm(document, imported, read)
         else:
-            document = new.template(name, new.Place(account, region, zone or ()))
+            document = new.template(name, given)
             cluster_config.put_into(document, imported)
         left = new.write(document, target, f"Imported from {file.name}.")
     except new.NewError as error:
@@ -477,5 +512,5 @@ def fetch_scripts(
 def _written(file: Path, placeholders: list[str]) -> None:
     say(f"{file} written")
     if placeholders:
-        console.print(f"fill in: {', '.join(placeholders)}", markup=False, highlight=False)
+        say(f"fill in: {', '.join(placeholders)}")
     console.print(f"next: `ops check --env {file.stem}`", markup=False, highlight=False)

@@ -7,10 +7,12 @@ from typing import Final
 
 from config import naming
 from embedded_account.kubernetes.api import Api
+from ops.policy.role import Role
 from rehearsal.drills.cluster.auditor import DEPLOYMENTS
 from rehearsal.drills.cluster.cluster import OPERATOR
 from rehearsal.drills.context import DrillContext
 from rehearsal.drills.drill import Drill
+from rehearsal.run import owner
 from rehearsal.run.project import Document
 from rehearsal.run.steps import RehearsalError
 
@@ -57,7 +59,7 @@ def play(context: DrillContext) -> None:
             if left:
                 raise RehearsalError(f"these are left: {', '.join(left)}")
 
-        role = context.environment.access.admins[0].rpartition("/")[2]
+        role = owner.name_of(context.environment, Role.OPERATOR)
         auditor.permit(f"assumed-role/{role}/rehearsal", lambda pod: pod.labels.get("ray.io/group") == EXTRA)
         context.edit(f"worker group {EXTRA} removed", _remove_extra)
         context.deploy("ray")

@@ -228,7 +228,7 @@ def test_the_readme_s_five_keys_are_what_a_new_environment_lacks(tmp_path: Path)
     [block] = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
     given = yaml.safe_load(block)
     assert len(block.splitlines()) == len(given) == 5
-    document = new.template("trial", new.Place(None, None), tmp_path)
+    document = new.template("trial", {}, tmp_path)
     target = tmp_path / "trial.yaml"
     assert new.write(document, target, "Environment trial.")
     for key, value in given.items():

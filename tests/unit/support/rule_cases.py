@@ -855,4 +855,9 @@ CASES: Final[dict[str, list[Case]]] = {
         ),
     ],
     "V107": [Case({"account": "0" * 12})],
+    "V108": [
+        Case({"access.admins": []}),
+        Case({"access": GONE}),
+        Case({"eks": {"public_access_cidrs": ["203.0.113.0/24"]}}, EXISTING_EKS | {"access.admins": []}),
+    ],
 }

@@ -50,9 +50,11 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def imported(files: Path, groups: object, parameters: object = None) -> Result:
+def imported(
+    files: Path, groups: object, parameters: object = None, options: tuple[str, ...] = ("--account", "111122223333")
+) -> Result:
     (files / "cluster-config.json").write_text(json.dumps(groups))
-    argv = ["import", str(files / "cluster-config.json"), "--name", "mine", "--account", "111122223333"]
+    argv = ["import", str(files / "cluster-config.json"), "--name", "mine", *options]
     if parameters is not None:
         (files / "provisioning_parameters.json").write_text(json.dumps(parameters))
         argv += ["--parameters", str(files / "provisioning_parameters.json")]
@@ -69,6 +71,15 @@ def test_the_guides_files_become_an_environment_whose_scripts_configure_slurm(fi
     assert (controller.name, controller.slurm and controller.slurm.node) == ("controller-machine", "controller")
     assert compute.slurm
     assert (compute.slurm.node, compute.slurm.partition) == ("compute", "dev")
+
+
+def test_without_options_only_the_account_is_left_to_fill_in(files: Path) -> None:
+    result = imported(files, GROUPS, PARAMETERS, options=())
+    assert result.exit_code == 0, result.output
+    assert "fill in: ${ACCOUNT_ID}\n" in result.stdout
+    file = files / "environments" / "mine.yaml"
+    file.write_text(file.read_text().replace("${ACCOUNT_ID}", "012345678901"))
+    assert config.load("mine", files / "environments").account == "012345678901"
 
 
 def test_a_request_with_the_apis_fields_becomes_an_environment_of_the_apis_way(files: Path) -> None:

@@ -22,6 +22,8 @@ account: "111122223333"
 region: us-west-2
 network:
   zones: [usw2-az2, usw2-az1]
+access:
+  admins: [arn:aws:iam::111122223333:role/PlatformAdmin]
 eks:
   public_access_cidrs: [203.0.113.0/24]
 hyperpod:
@@ -55,6 +57,8 @@ account: "111122223333"
 region: us-west-2
 network:
   zones: [usw2-az2, usw2-az1]
+access:
+  admins: [arn:aws:iam::111122223333:role/PlatformAdmin]
 eks:
   public_access_cidrs: [203.0.113.0/24]
 hyperpod:

@@ -62,7 +62,11 @@ def run(*arguments: str) -> Result:
 
 def fill(file: Path, **values: str) -> None:
     text = file.read_text()
-    for name, value in {"YOUR_NETWORK": "203.0.113.0/24", **values}.items():
+    for name, value in {
+        "YOUR_NETWORK": "203.0.113.0/24",
+        "ADMIN_ROLE_ARN": "arn:aws:iam::111122223333:role/Admin",
+        **values,
+    }.items():
         text = text.replace(f"${{{name}}}", value)
     file.write_text(text)
 
@@ -70,14 +74,14 @@ def fill(file: Path, **values: str) -> None:
 def test_a_new_environment_is_valid_once_its_placeholders_are_filled_in(environments: Path) -> None:
     result = run("new", "trial", *US_WEST_2)
     assert result.exit_code == 0
-    assert "fill in: ${YOUR_NETWORK}" in result.stdout
+    assert "fill in: ${ADMIN_ROLE_ARN}, ${YOUR_NETWORK}" in result.stdout
     fill(environments / "trial.yaml")
     assert config.load("trial", environments).hyperpod.cluster_name == "ml-cluster-trial"
 
 
 def test_a_missing_value_is_a_named_placeholder(environments: Path) -> None:
     result = run("new", "trial", "--region", "eu-west-1")
-    assert "fill in: ${ACCOUNT_ID}, ${YOUR_NETWORK}, ${ZONE_ID_1}, ${ZONE_ID_2}" in result.stdout
+    assert "fill in: ${ACCOUNT_ID}, ${ADMIN_ROLE_ARN}, ${YOUR_NETWORK}, ${ZONE_ID_1}, ${ZONE_ID_2}" in result.stdout
 
 
 def test_two_new_environments_share_no_name_and_no_address(environments: Path) -> None:

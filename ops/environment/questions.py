@@ -1,0 +1,33 @@
+"""Ask a person at a terminal for the values of a new environment that its command line lacks."""
+
+import re
+from typing import Any
+
+import typer
+
+from ops.cli import report
+from ops.environment import new
+
+
+def answered(like: str | None, name: str, given: new.Given) -> dict[str, Any]:
+    """Return `given` with the person's answers; an empty answer keeps what the file then states.
+
+    Raises typer.Abort on Ctrl-C and at the end of the input.
+    """
+    values = dict(given)
+    for key, asked in new.INPUTS.items():
+        document = new.document_of(like, name, values)
+        kept = new.value_of(document, key)
+        # Nobody administers Kubernetes on a cluster of Slurm.
+        if key in values or kept is None or ("slurm" in document and key == "access.admins"):
+            continue
+        stated = kept if isinstance(kept, str) else " ".join(kept)
+        text = f"{asked.question} (Enter: {'fill in later' if '${' in stated else f'keep {stated}'})"
+        while answer := typer.prompt(text, default="", show_default=False, err=True).strip():
+            attempt = values | {key: answer if isinstance(kept, str) else re.split(r",?\s+", answer)}
+            found = new.refused(like, name, attempt)
+            if not found:
+                values = attempt
+                break
+            report(found)
+    return values
