@@ -251,6 +251,12 @@ def test_the_readme_s_versions_are_the_pinned_ones() -> None:
     assert f"Ray {versions.RAY}" in README
 
 
+def test_the_page_of_existing_clusters_takes_the_versions_of_the_vpc_cni_that_the_rule_takes() -> None:
+    oldest, first, last = (".".join(map(str, each)) for each in (versions.VPC_CNI_OLDEST, *versions.VPC_CNI_BROKEN))
+    page = (REPOSITORY / "docs" / "operate" / "existing-eks.md").read_text()
+    assert f"| VPC CNI {oldest} or newer, but none of {first} to {last} |" in page
+
+
 def test_decision_records_are_numbered_without_gap_or_double() -> None:
     numbers = [int(path.name[:4]) for path in ADRS]
     assert numbers == list(range(1, len(ADRS) + 1))
