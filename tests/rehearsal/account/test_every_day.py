@@ -146,7 +146,8 @@ class EveryDay:
         command = ["/usr/bin/env", "--default-signal=INT", sys.executable, "-u", "-m", "ops", *words, "--env", "small"]
         return subprocess.Popen(
             command,
-            env=self.environment(*words),
+            # Neither kubectl nor the AWS CLI is found.
+            env=self.environment(*words) | {"PATH": "/var/empty"},
             cwd=paths.REPOSITORY,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
