@@ -53,6 +53,12 @@ class InstanceTypeFacts(BaseModel):
             raise _disagreement(
                 f"it has only {given}", "accelerators together with accelerator_resource", "give both or none"
             )
+        if self.cores_per_accelerator > 1 and self.accelerator_resource in (None, GPU_RESOURCE):
+            raise _disagreement(
+                f"cores_per_accelerator is {self.cores_per_accelerator} without Neuron devices",
+                "cores_per_accelerator beside accelerators that are Neuron devices",
+                "remove cores_per_accelerator",
+            )
         if self.hugepages_mib >= self.memory_gib * 1024:
             raise _disagreement(
                 f"hugepages_mib {self.hugepages_mib} is not less than memory_gib {self.memory_gib}",

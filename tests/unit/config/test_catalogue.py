@@ -126,6 +126,11 @@ def test_an_environment_s_own_figures_override_the_catalogue_s() -> None:
         ({"accelerators": 1}, "it has only accelerators"),
         ({"accelerator_resource": "nvidia.com/gpu"}, "it has only accelerator_resource"),
         ({"accelerators": 1, "accelerator_resource": "amd.com/gpu"}, "'nvidia.com/gpu', 'aws.amazon.com/neuron'"),
+        ({"cores_per_accelerator": 2}, "cores_per_accelerator is 2 without Neuron devices"),
+        (
+            {"accelerators": 8, "accelerator_resource": "nvidia.com/gpu", "cores_per_accelerator": 2},
+            "cores_per_accelerator is 2 without Neuron devices",
+        ),
         ({"hugepages_mib": 32 * 1024}, "hugepages_mib 32768 is not less than memory_gib 32"),
         ({"unverified": ("price",)}, "Input should be 'vcpus'"),
         ({"gpus": 8}, "Extra inputs are not permitted"),
