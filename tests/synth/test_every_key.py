@@ -12,14 +12,12 @@ import pytest
 from rich.console import Console
 
 from config import Environment
+from config.findings import InvalidEnvironmentError
 from config.rules import findings
 from ops.environment.check import plan, said
 from ops.render.manifests import render
-from tests.synth.support.every_key import environment_of, read
+from tests.synth.support.every_key import KINDS, Change, add, content_of, environment_of, has, read, set_all
 from tests.synth.support.synthesis import synthesise
-
-Change = Mapping[str, Any]
-
 
 # The document and the change of each key, by key.
 CHANGES: Final[dict[str, tuple[str, Change]]] = {
@@ -58,6 +56,34 @@ def test_a_change_of_the_key_changes_the_output_of_ops_check(key: str, tmp_path:
     assert _shown(_changed(document, change, tmp_path)) != _shown(_changed(document, {}, tmp_path))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_rules_accept_the_keys_of_a_kind_of_environment_and_no_others(kind: str, tmp_path: Path) -> None:
+    keys = {*_keys(kind)}
+    accepted = {key for key in (CHANGES | SHOWN) if _accepted(kind, key, tmp_path)}
+    assert accepted == keys - KINDS[kind].get("refused", {}).keys()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_key_that_ops_check_shows_is_shown_in_each_kind_of_environment(kind: str, tmp_path: Path) -> None:
+    unchanged = _shown(_changed(kind, {}, tmp_path))
+    keys = [key for key in _keys(kind) if key in SHOWN]
+    silent = {key for key in keys if _shown(_changed(kind, _change(kind, key), tmp_path)) == unchanged}
+    assert silent == KINDS[kind].get("without_effect", {}).keys() & SHOWN.keys()
+
+
+def _keys(kind: str) -> list[str]:
+    """Return the keys of the kind's document, without those whose change the rules refuse."""
+    refused = KINDS[kind].get("refused", {})
+    return [key for key in CHANGES | SHOWN if key not in refused and has(content_of(kind), key.split("."))]
+
+
+def _change(kind: str, key: str) -> Change:
+    """Return the key's change in this kind, without what follows it in sections that the kind leaves out."""
+    _, change = (CHANGES | SHOWN)[key]
+    change = KINDS[kind].get("instead", {}).get(key, change)
+    return {each: value for each, value in change.items() if each == key or has(content_of(kind), each.split("."))}
+
+
 def _leaves(schema: Mapping[str, Any], models: Mapping[str, Any], path: str) -> Iterator[str]:
     for key, field in schema["properties"].items():
         here = f"{path}.{key}".strip(".")
@@ -86,35 +112,21 @@ def _unchanged_objects(document: str) -> Mapping[Path, str]:
 
 def _changed(document: str, change: Change, directory: Path) -> Environment:
     """Return the environment of the document with the change, which all rules accept."""
-    content = copy.deepcopy(_documents(document))
-    for key, value in change.items():
-        _set(content, key.split("."), value)
+    content = copy.deepcopy(content_of(document))
+    set_all(content, change)
     return environment_of(content, directory)
 
 
-@cache
-def _documents(name: str) -> Any:
-    return read(name)
-
-
-def _set(content: Any, keys: list[str], value: Any) -> None:
-    key, *rest = keys
-    name = key.removesuffix("[]")
-    if not rest:
-        if value is None:
-            content.pop(name, None)
-        else:
-            content[name] = value
-    elif key.endswith("[]"):
-        _set(next(item for item in content[name] if _has(item, rest)), rest, value)
-    else:
-        _set(content.setdefault(name, {}), rest, value)
-
-
-def _has(item: Any, keys: list[str]) -> bool:
-    key, *rest = keys
-    name = key.removesuffix("[]")
-    return name in item and (not rest or key.endswith("[]") or _has(item[name], rest))
+def _accepted(kind: str, key: str, directory: Path) -> bool:
+    """Return whether the rules accept the key's change; the key is added if the kind's document lacks it."""
+    content, home = copy.deepcopy(content_of(kind)), (CHANGES | SHOWN)[key][0]
+    add(content, content_of(home), key.split("."))
+    set_all(content, _change(kind, key))
+    try:
+        environment_of(content, directory)
+    except InvalidEnvironmentError:
+        return False
+    return True
 
 
 def _fingerprint(environment: Environment, directory: Path) -> str:
