@@ -41,13 +41,24 @@ class Checkout:
                 shutil.copytree(source, directory / part)
             else:
                 shutil.copy2(source, directory / part)
-        (directory / ".venv").symlink_to(sys.prefix)
+        self._link_packages(Path(sys.prefix))
         (directory / "node_modules").symlink_to(NODE_MODULES)
         (self.runs / "cache").mkdir(parents=True)
         # What a synthesis and the CDK CLI unpack and compile at first takes half a minute of a core.
         for name, kept in {"bin": programs, "cdk": CACHE / "cdk"}.items():
             kept.mkdir(parents=True, exist_ok=True)
             (self.runs / "cache" / name).symlink_to(kept)
+
+    def _link_packages(self, original: Path) -> None:
+        """Give the clone an environment of its own: `ops` refuses to run from another checkout's."""
+        own = self.directory / ".venv"
+        (own / "bin").mkdir(parents=True)
+        for each in (*original.iterdir(), *(original / "bin").iterdir()):
+            link = own / each.relative_to(original)
+            if link.name == "activate":
+                link.write_text(each.read_text().replace(str(original), str(own)))
+            elif link.name != "bin":
+                link.symlink_to(each)
 
     def replace_app(self, app: ModuleType) -> None:
         """Let the CDK app be a module of the tests."""

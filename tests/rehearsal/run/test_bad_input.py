@@ -169,7 +169,7 @@ def test_without_go_modules_the_program_and_its_log_are_told(tmp_path: Path) -> 
 def give_own_environment(clone: Checkout, *, without: str, programs: tuple[str, ...] = ()) -> None:
     """A Python environment like the one in use, with few programs, and without one package."""
     used, own = Path(sys.prefix), clone.directory / ".venv"
-    own.unlink()
+    shutil.rmtree(own)
     packages = Path("lib", f"python{sys.version_info.major}.{sys.version_info.minor}", "site-packages")
     (own / packages).mkdir(parents=True)
     for package in (used / packages).iterdir():
