@@ -41,7 +41,7 @@ def destroy(
     destroyed, so that a kill that came too late is brought within the time that this run took.
 
     A killed run leaves its `cdk destroy` behind, as on a user's machine, and the next one runs beside it. `--force`,
-    because nobody can ask the simulated Ray for its jobs.
+    because the deployer may not ask Kubernetes for running jobs.
     """
     argv = [sys.executable, "-m", "ops", "destroy", "--env", environment, "--yes", "--force", "--app", "cdk.out"]
     env = {**variables, "NODE_OPTIONS": f"--require={CDK_PRELOAD}"}

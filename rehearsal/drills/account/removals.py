@@ -65,7 +65,7 @@ def play(context: DrillContext) -> None:
         context.deploy("ray")
         if EXTRA not in (printed := context.ops("status", expect=(0, 1))):
             raise RehearsalError(f"`ops status` must say that pods of {EXTRA} are left:\n{printed}")
-        context.ops("rollout", "--yes", "--force", "--timeout", "5m")
+        context.ops("rollout", "--yes", "--timeout", "5m")
         context.ops("wait", "--timeout", "15m", "--interval", "1s")
         with context.step("everything is as before"):
             after = Counter(_inventory(api, context.environment.ray.namespace))

@@ -11,7 +11,7 @@ import termios
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-_QUESTION = b"(y/n)"
+_QUESTION = re.compile(rb"\(y/n\)|\[y/N\]")
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 _ROWS_AND_COLUMNS = struct.pack("HHHH", 50, 200, 0, 0)
 
@@ -34,8 +34,8 @@ def at_a_terminal(command: str, *, cwd: Path, env: Mapping[str, str]) -> tuple[i
         shown, answered = b"", 0
         try:
             for shown in _screens(screen):
-                if shown.count(_QUESTION) > answered:
-                    answered = shown.count(_QUESTION)
+                if (asked := len(_QUESTION.findall(shown))) > answered:
+                    answered = asked
                     os.write(screen, b"y\n")
         except BaseException:
             process.terminate()

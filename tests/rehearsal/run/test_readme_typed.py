@@ -20,6 +20,7 @@ from rehearsal.run.account import rehearsal_account
 from tests.rehearsal.run import readme
 from tests.rehearsal.run.checkout import Checkout, assert_one_clear_message
 from tests.rehearsal.run.terminal import at_a_terminal
+from tests.support.waiting import KUBECTL_PATIENCE
 
 pytestmark = [pytest.mark.readme, pytest.mark.product]
 
@@ -149,6 +150,42 @@ def test_kubectl_finds_the_dashboard(user: User) -> None:
     code, shown = user.runs(f"kubectl get --namespace ray {resource} -o jsonpath='{{.spec.ports[*].port}}'")
     assert code == 0, shown
     assert ports.partition(":")[2] in shown.split()
+
+
+RAY_JOB = {
+    "apiVersion": "ray.io/v1",
+    "kind": "RayJob",
+    "metadata": {"name": "train", "namespace": "ray"},
+    "spec": {"entrypoint": "python train.py", "clusterSelector": {"ray.io/cluster": "rayml"}},
+}
+PAUSE, SCALE, DESTROY = "ops pause --env dev", "ops scale worker-group-1 2 --env dev", "ops destroy --env dev"
+RESUME = "ops resume --env dev --timeout 5m --interval 1s"
+
+
+def test_a_running_job_refuses_what_would_take_its_workers(user: User) -> None:
+    file = user.checkout.directory.parent / "job.json"
+    file.write_text(json.dumps(RAY_JOB))
+    code, shown = user.runs(f"kubectl apply -f {file}")
+    assert code == 0, shown
+    uses = "jsonpath={.status.rayClusterName}=rayml"
+    code, shown = user.runs(f"kubectl wait --namespace ray rayjob/train --for='{uses}' {KUBECTL_PATIENCE}")
+    assert code == 0, shown
+    for command in (PAUSE, SCALE, DESTROY):
+        code, shown = user.runs(command)
+        assert code == 1, shown
+        assert "on RayCluster ray/rayml runs RayJob train. Fix: wait for its end or stop it" in shown
+    code, shown = user.runs(f"kubectl delete -f {file} {KUBECTL_PATIENCE}")
+    assert code == 0, shown
+
+
+def test_without_a_job_no_change_needs_force(user: User) -> None:
+    """The heads of the account run no program, and know that no job runs.
+
+    The scale comes last: `ops resume` waits for the workers of the file, which a scale does not change.
+    """
+    for command in (PAUSE, RESUME, SCALE):
+        code, shown = user.runs(command)
+        assert code == 0, shown
 
 
 def test_diff_of_what_is_deployed_is_empty(user: User) -> None:

@@ -3,7 +3,7 @@
 import socket
 import ssl
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import pytest
 import urllib3
@@ -133,6 +133,58 @@ def test_simulated_pod_says_so(talking: Kubectl, arguments: tuple[str, ...]) -> 
 
 def test_port_forward_to_a_simulated_pod_says_so(talking: Kubectl) -> None:
     assert SIMULATED in _refusal(talking, "pod/silent")
+
+
+JOBS = "/api/jobs/"
+DASHBOARD = 8265
+
+
+@contextmanager
+def forwarded(kubectl: Kubectl, pod: str) -> Iterator[urllib3.HTTPConnectionPool]:
+    """Forward a free local port to a head's dashboard."""
+    with kubectl.start("port-forward", f"pod/{pod}", f":{DASHBOARD}") as forwarding:
+        assert forwarding.stdout
+        local = int(forwarding.stdout.readline().split("127.0.0.1:")[1].split()[0])
+        yield urllib3.HTTPConnectionPool("127.0.0.1", local, retries=False, timeout=PATIENCE)
+        forwarding.terminate()
+
+
+def head(name: str, made: Object) -> Object:
+    made["metadata"] |= {"name": name, "labels": {"ray.io/node-type": "head"}}
+    return made
+
+
+@pytest.fixture
+def simulated_head(talking: Kubectl) -> Iterator[Kubectl]:
+    talking.apply(head("head", pod("head")))
+    talking("wait", "--for=condition=Ready", "pod/head", KUBECTL_PATIENCE)
+    yield talking
+    talking("delete", "pod", "head", KUBECTL_PATIENCE)
+
+
+def test_a_simulated_head_knows_that_no_job_runs_and_nothing_else(simulated_head: Kubectl) -> None:
+    def listed() -> tuple[int, bytes]:
+        with forwarded(simulated_head, "head") as connection, suppress(urllib3.exceptions.HTTPError):
+            answer = connection.request("GET", JOBS)
+            return answer.status, answer.data
+        return 0, b""
+
+    wait_until(lambda: listed() == (200, b"[]"), "the list of jobs")
+    for method, path in (("POST", JOBS), ("GET", "/api/jobs/one"), ("GET", "/"), ("PUT", "/api/packages/gcs/a.zip")):
+        with forwarded(simulated_head, "head") as connection:
+            refused = connection.request(method, path)
+        assert (refused.status, SIMULATED.partition(" is ")[2] in refused.data.decode()) == (501, True), path
+    with pytest.raises(AssertionError, match="container main of pod default/head is simulated"):
+        simulated_head("logs", "head")
+    assert "nothing of pod head listens on port 9" in _refusal(simulated_head, "pod/head")
+
+
+def test_a_head_with_a_program_answers_for_itself(talking: Kubectl) -> None:
+    talking.apply(head("talking-head", talker("talking-head")))
+    talking("wait", "--for=condition=Ready", "pod/talking-head", KUBECTL_PATIENCE)
+    with pytest.raises(urllib3.exceptions.HTTPError), forwarded(talking, "talking-head") as connection:
+        connection.request("GET", JOBS)
+    talking("delete", "pod", "talking-head", KUBECTL_PATIENCE)
 
 
 def test_timestamps_of_a_log_are_refused(talking: Kubectl) -> None:

@@ -6,6 +6,7 @@ DIR/logs/pods/<namespace>_<pod>.log, and kubectl reaches it through PORT (`podse
 its processes without a report.
 
 Not simulated for these pods: security contexts, resource limits, and the features of volumes that `volumes` excludes.
+The simulated heads of RayClusters answer that no job runs on them (`simulated_heads`).
 With --ray-image Ray's pods also run, and every pod runs in a sandbox (`sandbox`): closer to a node, with more
 requirements.
 """
@@ -29,7 +30,7 @@ from embedded_account.kubernetes.api import Api, ApiError, Object
 from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.kubernetes.nodes import KUBELET_LABEL, KUBELET_VALUE
 from embedded_account.kubernetes.pki import SERVICE_IP
-from embedded_account.kubernetes.pods import podserver, programs
+from embedded_account.kubernetes.pods import podserver, programs, simulated_heads
 from embedded_account.kubernetes.pods.runner import PodRunner
 from embedded_account.kubernetes.pods.sandbox import kernel
 from embedded_account.kubernetes.pods.sandbox.sandboxes import Sandboxes
@@ -62,6 +63,14 @@ class Kubelet:
         self._runners: dict[str, PodRunner] = {}
         self._addresses = _pod_addresses()
         self._pods = Watched(self._api, "/api/v1/pods", self._has_program, fieldSelector="spec.nodeName!=")
+        self._simulated_heads = simulated_heads.SimulatedHeads(records)
+        self._heads = Watched(
+            self._api,
+            "/api/v1/pods",
+            lambda pod: not self._has_program(pod),
+            fieldSelector="spec.nodeName!=",
+            labelSelector=simulated_heads.SELECTOR,
+        )
         self._services = Watched(self._api, "/api/v1/services", lambda _: True)
         self._nodes = Watched(
             self._api, "/api/v1/nodes", lambda _: True, labelSelector=f"{KUBELET_LABEL}={KUBELET_VALUE}"
@@ -70,6 +79,7 @@ class Kubelet:
     def run(self, ending: threading.Event, server: subprocess.Popen[bytes]) -> int:
         """Work until `ending` is set or the nodes' server has ended, then kill all pods; return the exit code."""
         self._pods.start()
+        self._heads.start()
         if self._sandboxes:
             self._services.start()
         self._nodes.start()
@@ -86,6 +96,8 @@ class Kubelet:
         pods = self._pods.snapshot()
         alive = {node["metadata"]["name"] for node in self._nodes.snapshot().values()}
         here = {uid: pod for uid, pod in pods.items() if pod["spec"]["nodeName"] in alive}
+        heads = self._heads.snapshot()
+        self._simulated_heads.update({uid: pod for uid, pod in heads.items() if pod["spec"]["nodeName"] in alive})
         if self._sandboxes:
             self._sandboxes.update(self._services.snapshot().values(), here.values())
         for uid in self._runners.keys() - here.keys():
