@@ -20,7 +20,6 @@ from ray.train.torch import get_device
 from torch import nn
 from torch.distributed.fsdp import BackwardPrefetch
 from torch.utils.data import DataLoader
-from torchdata.stateful_dataloader import StatefulDataLoader
 from torchmetrics.classification import MulticlassMatthewsCorrCoef
 
 import ray_resume
@@ -69,9 +68,9 @@ def train(config: dict[str, Any]) -> None:
     # Each worker drops out different neurons.
     torch_state.seed_all(config["seed"] + 1 + dist.get_rank())
     batch = max(1, config["batch"] // dist.get_world_size())
-    loaders = [_loader(sentences, StatefulDataLoader, batch, shuffle=True)]
+    loaders = [_loader(sentences, batch, shuffle=True)]
     if config["validation"]:
-        loaders.append(_loader(read_sentences(config["validation"], config["model"]), DataLoader, batch, shuffle=False))
+        loaders.append(_loader(read_sentences(config["validation"], config["model"]), batch, shuffle=False))
     resume.fit(prepare_trainer(trainer), module, *loaders)
 
 
@@ -105,10 +104,10 @@ def _strategy(config: dict[str, Any], *, gpu: bool) -> RayDDPStrategy | RayFSDPS
     )
 
 
-def _loader(sentences: Sentences, kind: type[DataLoader], batch: int, *, shuffle: bool) -> DataLoader:
+def _loader(sentences: Sentences, batch: int, *, shuffle: bool) -> DataLoader[int]:
     """Return a loader of sentences by their indices, which Lightning divides among the workers."""
     tokens = functools.partial(sentences.batch, device=torch.device("cpu"))
-    return kind(range(len(sentences.labels)), batch_size=batch, shuffle=shuffle, collate_fn=tokens)
+    return DataLoader(range(len(sentences.labels)), batch_size=batch, shuffle=shuffle, collate_fn=tokens)
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ def test_a_local_hugging_face_model_is_fine_tuned_without_a_download(
     assert -1 <= done["metrics"]["matthews_correlation"] <= 1
 
 
-@pytest.mark.long
+@pytest.mark.sampled(2, of="examples")
 def test_lightning_finetuning_survives_a_lost_node(
     nodes: Nodes, runs: Runs, tmp_path: Path, draw: random.Random
 ) -> None:

@@ -83,6 +83,14 @@ class DataOrder:
 
 
 @dataclass(frozen=True)
+class InOrder(DataOrder):
+    """The order of the dataset itself, in each epoch."""
+
+    def _at(self, step: int, positions: range) -> list[int]:  # noqa: ARG002
+        return list(positions)
+
+
+@dataclass(frozen=True)
 class Batches(Sequence[list[int]]):
     """The samples of a worker's pieces from the first to the last of some steps; any of them can be read alone."""
 

@@ -121,7 +121,8 @@ def fit(
     """Train until the run is done; do nothing if it is done already. See `main`.
 
     Raises:
-        InvalidInputError: the storage cannot be written, the run's name is in use, or the number of workers is invalid.
+        InvalidInputError: the storage cannot be written, the run's name is in use, or the number of workers is invalid;
+            or a worker raised it.
         RunFailedError: training failed, or the storage at its start, or `on_done`.
     """
     numbers = sizes(elastic or Elastic(), scaling.num_workers)
@@ -157,6 +158,8 @@ def fit(
             # Only the workers have read all of the checkpoints' files.
             raise InvalidInputError(_cause(error)) from error
         # _TORN: on a full file system Ray Train cannot read its own record of the failure, and raises another error.
+        if isinstance(error.__cause__, InvalidInputError):
+            raise InvalidInputError(_cause(error).partition(": ")[2]) from error
         last = next(store.history(), None)
         where = f"the last checkpoint is {last.name}" if last else "there is no checkpoint"
         raise RunFailedError(f"attempt {run.attempt} failed; {where}. {_cause(error)}") from error

@@ -30,6 +30,8 @@ _IMPORTED: Final = (
     "torch.distributed.fsdp",
     "llm_model",
     "peft",
+    "pytorch_lightning",
+    "ray.train.lightning",
 )
 
 

@@ -4,23 +4,30 @@
     trainer = Trainer(
         max_epochs=3, strategy=RayDDPStrategy(), plugins=[RayLightningEnvironment()], callbacks=[resume], logger=False
     )
-    resume.fit(trainer, module, StatefulDataLoader(dataset, batch_size=16, shuffle=True))
+    resume.fit(trainer, module, DataLoader(dataset, batch_size=16, shuffle=True))
 
-Steps are the trainer's `global_step`.
+Steps are the trainer's `global_step`. A training's DataLoader keeps its arguments, but its samples come in an order of
+the run: a function of the seed and the epoch, so that a checkpoint within an epoch needs only the number of batches.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import torch
 import torch.distributed.checkpoint as dcp
+from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler
 
+from ray_resume.collective import by_rank_0
+from ray_resume.data_order import DataOrder, InOrder
 from ray_resume.integrations import positions
 from ray_resume.integrations.packages import needing
+from ray_resume.runs import InvalidInputError
 from ray_resume.worker import Checkpoints
 
 with needing("PyTorch Lightning", "lightning"):
@@ -33,6 +40,8 @@ with needing("PyTorch Lightning", "lightning"):
 __all__ = ["Resume", "load_weights"]
 
 _FILE: Final = "lightning.ckpt"
+# Those that DataLoader and torchdata's StatefulDataLoader make for `shuffle`.
+_SHUFFLING: Final = ("torch.utils.data.sampler", "torchdata.stateful_dataloader.sampler")
 
 
 class Resume(pl.callbacks.Checkpoint):  # type: ignore[misc]  # Lightning is in the jobs' environment only
@@ -52,7 +61,7 @@ class Resume(pl.callbacks.Checkpoint):  # type: ignore[misc]  # Lightning is in 
         self._checkpoints = checkpoints
         self._weights = weights
         self._reading = contextlib.ExitStack()
-        self._step = self._saved = 0
+        self._step = self._saved = self._seed = 0
         self._drawing = positions.Drawing()
         self._within_epoch = False
         self._due = False
@@ -60,17 +69,64 @@ class Resume(pl.callbacks.Checkpoint):  # type: ignore[misc]  # Lightning is in 
     def fit(self, trainer: pl.Trainer, *arguments: Any, **words: Any) -> None:
         """Call `trainer.fit` with these arguments; continue from the run's newest checkpoint.
 
+        The seed of worker 0's PyTorch decides the order of the samples, and stays that of the run.
+
         Raises:
+            InvalidInputError: no checkpoint can hold the order of a training's loader.
             ValueError: another number of workers has saved it.
         """
+        self._seed = by_rank_0(torch.initial_seed)
         with self._reading:
             directory, self._step = self._reading.enter_context(self._checkpoints.restoring(self._weights))
             self._saved = self._step
             if directory is not None:
                 state = positions.read(directory, trainer.global_rank, trainer.world_size)
                 self._within_epoch = state["within_epoch"]
+                if self._within_epoch and "seed" not in state and trainer.is_global_zero:
+                    print(
+                        f"warning: the checkpoint of step {self._step} holds no order of samples, because an earlier "
+                        "ray-resume wrote it: this epoch may repeat or omit samples. The next epochs do not",
+                        flush=True,
+                    )
+                self._seed = state.get("seed", self._seed)
                 self._drawing = positions.Drawing(state["generators"])
             trainer.fit(*arguments, **words, ckpt_path=directory and directory / _FILE)
+
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:  # noqa: ARG002
+        if stage == "fit":
+            # The one place through which a loader comes from an argument, a module or a data module.
+            source = trainer.fit_loop._data_source
+            source.dataloader = partial(self._resumable, trainer, partial(type(source).dataloader, source))
+
+    def _resumable(self, trainer: pl.Trainer, loaders: Callable[[], Any]) -> Any:
+        """Return the training's loaders, each of which continues within an epoch."""
+        found = loaders()
+        if not isinstance(found, pl.utilities.CombinedLoader):
+            found = pl.utilities.CombinedLoader(found, "max_size_cycle")
+        found.flattened = [self._ordered(trainer, loader, number) for number, loader in enumerate(found.flattened)]
+        return found
+
+    def _ordered(self, trainer: pl.Trainer, loader: Any, number: int) -> Any:
+        """Return the loader in an order of the run, or as it is if it holds its order itself."""
+        divided = isinstance(loader, DataLoader) and trainer._data_connector._requires_distributed_sampler(loader)
+        if _holds_its_order(loader) and not divided:
+            return loader
+        if not isinstance(loader, DataLoader) or loader.batch_size is None or not _is_plain(loader.sampler):
+            raise InvalidInputError(
+                f"the training's loader {type(loader).__name__} is invalid: no checkpoint can hold the order of its "
+                "samples. Allowed: a DataLoader without sampler and batch_sampler; a loader with state_dict and "
+                "load_state_dict. Fix: DataLoader(dataset, batch_size=16, shuffle=True)"
+            )
+        share = trainer.distributed_sampler_kwargs if divided else None
+        rank, world = (share["rank"], share["num_replicas"]) if share else (0, 1)
+        samples, batch = len(loader.dataset), loader.batch_size * world
+        shuffled = not isinstance(loader.sampler, SequentialSampler) and not trainer.overfit_batches
+        order = (
+            self._checkpoints.data_order(samples, batch, self._seed + number)
+            if shuffled
+            else InOrder(samples, batch, self._seed)
+        )
+        return _Ordered(trainer, loader, order, rank, world)
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:  # noqa: ARG002
         # The iterator of an epoch draws from the generators when it is created, which may be before the epoch begins.
@@ -127,9 +183,86 @@ class Resume(pl.callbacks.Checkpoint):  # type: ignore[misc]  # Lightning is in 
         def write(directory: Path) -> None:
             with _own_directory(trainer.strategy):
                 trainer.save_checkpoint(directory / _FILE)
-            positions.write(directory, trainer.global_rank, trainer.world_size, within_epoch=within_epoch)
+            worker = trainer.global_rank, trainer.world_size
+            positions.write(directory, *worker, within_epoch=within_epoch, seed=self._seed)
 
         self._checkpoints.save(self._step, write, dict(trainer.callback_metrics))
+
+
+class _Ordered:
+    """The batches of a DataLoader, which take the samples of an order, from the batch on that the trainer is at.
+
+    No DataLoader itself: Lightning would replace its sampler.
+    """
+
+    def __init__(self, trainer: pl.Trainer, loader: DataLoader[Any], order: DataOrder, rank: int, world: int) -> None:
+        self._trainer = trainer
+        self._loader = copy.copy(loader)
+        self._share = rank, world, loader.batch_size
+        self._order = order
+        self._batches = _Batches()
+        # A DataLoader refuses an assignment: for users, a changed sampler would have no effect.
+        vars(self._loader)["batch_sampler"] = self._batches
+        self._length = order.samples // order.batch if loader.drop_last else order.steps_per_epoch
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Any]:
+        # Lightning makes an iterator before it knows the epoch: this runs when it takes the first batch.
+        start = self._trainer.current_epoch * self._order.steps_per_epoch
+        done = self._trainer.fit_loop.epoch_loop.batch_progress.current.ready % self._length
+        self._batches.now = self._order.batches(range(start + done, start + self._length), *self._share)
+        yield from self._loader
+
+    # Lightning warns of a loader without them. Its own progress holds the position.
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass
+
+    @property
+    def worker_init_fn(self) -> Any:
+        """Lightning sets it for `seed_everything(workers=True)`."""
+        return self._loader.worker_init_fn
+
+    @worker_init_fn.setter
+    def worker_init_fn(self, call: Callable[[int], None]) -> None:
+        self._loader.worker_init_fn = call
+
+
+class _Batches:
+    """A batch sampler whose batches change with the epochs: persistent workers keep the first batch sampler."""
+
+    now: Sequence[list[int]] = ()
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return iter(self.now)
+
+    def __len__(self) -> int:
+        return len(self.now)
+
+
+def _is_plain(sampler: Any) -> bool:
+    """Return whether the sampler is what a DataLoader makes for `shuffle`."""
+    if type(sampler) is SequentialSampler:
+        return True
+    shuffles = type(sampler).__name__ == RandomSampler.__name__ and type(sampler).__module__ in _SHUFFLING
+    return shuffles and not sampler.replacement and sampler.num_samples == len(sampler.data_source)
+
+
+def _holds_its_order(loader: Any) -> bool:
+    """Return whether the loader's state says which samples follow."""
+    if not _has_state(loader):
+        return False
+    if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset):
+        return True
+    return _has_state(loader.sampler) or _has_state(loader.batch_sampler)
+
+
+def _has_state(thing: Any) -> bool:
+    return hasattr(thing, "state_dict") and hasattr(thing, "load_state_dict")
 
 
 @contextlib.contextmanager
