@@ -282,10 +282,12 @@ def test_start_is_warm_from_the_newest_weights_if_the_recorded_ones_are_gone(tmp
     train(begun(tmp_path, "base", steps=5)[0], 5)
     begun(tmp_path, warm_from="base", steps=5)
     train(begun(tmp_path, "base", steps=20)[0], 20)
+    # The start after that keeps what it resumed from, and no longer step 5, from which the one before did.
+    train(begun(tmp_path, "base", steps=40)[0], 40)
     loaded: list[str] = []
     run, _ = begun(tmp_path, warm_from="base", steps=5)
     ray_resume.Checkpoints(run).restore(load_into([]), load_into(loaded))
-    assert loaded == ["000000020@0002.01"]
+    assert loaded == ["000000040@0003.01"]
 
 
 def test_warm_start_that_cannot_be_is_named(tmp_path: Path) -> None:
