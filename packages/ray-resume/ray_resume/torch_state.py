@@ -32,6 +32,7 @@ from torch.distributed.checkpoint.state_dict import (
     set_model_state_dict,
     set_state_dict,
 )
+from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
@@ -271,6 +272,10 @@ def _require_loadable(model: nn.Module, optimizer: Optimizer) -> None:
             f"optimizer {type(optimizer).__name__} is invalid: PyTorch cannot load its state from a checkpoint. "
             "Allowed: the other optimizers of torch.optim, such as Adam"
         )
+    for module in model.modules():
+        # After a forward pass without a backward one, the outermost module still has its gathered parameters.
+        if isinstance(module, FSDPModule):
+            module.reshard()
     trained = [one for group in optimizer.param_groups for one in group["params"]]
     models = set(model.parameters())
     others = sum(one not in models for one in trained)
