@@ -203,7 +203,7 @@ def test_after_a_fallback_the_older_stays_until_a_newer_is_proven(keep: int, tmp
     reference = training(tmp_path / "reference", steps=steps, keep=keep)
     training(storage, steps=steps, keep=3, stop=13)
     flipped(DATA, 0.5)(storage / NAME)
-    second = training(storage, steps=steps, keep=keep, stop=21)  # Writes 12, 16 and 20 anew.
+    second = training(storage, steps=steps, keep=keep, stop=21)  # Writes 12, 16 and 20 again.
     assert (second.code, second.start) == (99, 8), second.output
     names = names_in(storage)
     assert MIDDLE in names, f"the checkpoint that was loaded is gone, and no newer one was ever loaded: {names}"

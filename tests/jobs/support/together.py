@@ -30,6 +30,8 @@ def start(
 ) -> multiprocessing.ProcessContext:
     """Start the processes of `together`, and return them."""
     call = (task, arguments)
+    # With the file of a group that failed, the next one would wait for half an hour.
+    meeting.unlink(missing_ok=True)
     return multiprocessing.start_processes(
         _worker, (workers, backend, meeting, call), nprocs=workers, join=False, start_method="forkserver"
     )
