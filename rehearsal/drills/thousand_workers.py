@@ -17,6 +17,7 @@ from embedded_account.kubernetes.building import binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.cluster import DrillCluster
+from rehearsal.drills.cluster.report import EKS_DETECTION_SECONDS
 from rehearsal.drills.cluster.subject import HERE, STOCK, Subject, wait
 from rehearsal.drills.drill import Drill
 from rehearsal.paths import BINARIES, DRILLS_ON_KUBERNETES
@@ -26,7 +27,7 @@ WORKERS: Final = 1000
 TURNS: Final = 3
 MOST: Final = 1.15
 _PATIENCE: Final = 1800
-_DETECTION_SECONDS: Final = 40
+DETECTION_SECONDS: Final = EKS_DETECTION_SECONDS[0]
 """As on EKS. With the other drills' eight seconds, a thousand nodes would renew 500 leases a second, some too late."""
 
 
@@ -40,7 +41,7 @@ class ThousandContext:
         self.console = console
         directory = DRILLS_ON_KUBERNETES
         built = binaries.ensure(BINARIES, console.print)
-        plane = ControlPlane(directory, built, name="drills", node_monitor_grace_period=_DETECTION_SECONDS)
+        plane = ControlPlane(directory, built, name="drills", node_monitor_grace_period=DETECTION_SECONDS)
         self.cluster = DrillCluster(with_workers(environment, WORKERS), directory, console, plane)
         self.watch = self.cluster.watch
         self.times: dict[str, list[float]] = {HERE: [], STOCK: []}

@@ -31,7 +31,7 @@ from rehearsal.watch import Watch
 
 OPERATOR: Final = "kuberay-operator"
 DETECTION_SECONDS: Final = 8
-"""The node-monitor-grace-period of this control plane; EKS has 40 to 50 seconds."""
+"""The node-monitor-grace-period of this control plane, shorter than EKS's (report.py)."""
 
 
 class DrillCluster:

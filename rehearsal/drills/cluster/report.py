@@ -12,8 +12,11 @@ from rehearsal.drills.cluster.auditor import ADMINISTRATOR, Deleters
 from rehearsal.drills.cluster.subject import HERE, STOCK, Recovery, Subject
 from rehearsal.drills.cluster.world import GONE, RUNNING, TERMINATING, Happening
 
-EKS_DETECTION_SECONDS: Final = (40, 50)
-"""After how many seconds EKS notices a silent node; nobody can change it there."""
+EKS_DETECTION_SECONDS: Final = (50, 60)
+"""After how many seconds EKS notices a silent node; nobody can change it there.
+
+The node-monitor-grace-period is 50 s since Kubernetes 1.32 (kubernetes#126287).
+"""
 
 # The same change of several pods within one second is one line.
 _TOGETHER_SECONDS: Final = 1.0

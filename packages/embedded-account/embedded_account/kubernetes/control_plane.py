@@ -66,7 +66,7 @@ class ControlPlane:
 
         `authenticator_url` is asked about every bearer token that is not a service account's (a TokenReview webhook, as
         EKS has for IAM; answers are cached for 5 s). `issuer` is the `iss` of service account tokens. After
-        `node_monitor_grace_period` seconds a silent node is lost (40 on EKS, too long for a rehearsal). With
+        `node_monitor_grace_period` seconds a silent node is lost (50 on EKS, too long for a rehearsal). With
         `real_ray`, Ray's pods really run.
         """
         self.name = name
