@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import ray
 import torch.distributed as dist
 
 from tests.jobs.support import newer_names
@@ -36,6 +37,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest files first."""
     rank = {name: number for number, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
+
+
+@pytest.fixture(autouse=True)
+def stays_no_driver() -> Iterator[None]:
+    """Fail a test that leaves this process connected to Ray: the next tests would run as that driver's."""
+    yield
+    if ray.is_initialized():
+        ray.shutdown()
+        pytest.fail("the test left this process connected to Ray. Fix: shut Ray down, or replace what connects")
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import pytorch_lightning as pl
+import ray
 import torch
 from ray.train import CheckpointConfig
 from ray.train.base_trainer import TrainingFailedError
@@ -213,6 +214,8 @@ def test_bad_input_that_a_worker_finds_is_the_jobs_bad_input(monkeypatch: pytest
         raise TrainingFailedError("restore") from found.as_instanceof_cause()
 
     monkeypatch.setattr(training, "_fit", fails)
+    # Before it handles SIGTERM, `fit` would connect this process to Ray.
+    monkeypatch.setattr(ray, "init", lambda: None)
     run = Run("job", str(tmp_path), 1, EVERY, CheckpointConfig())
     with pytest.raises(InvalidInputError, match=r"^no\. Fix: yes$"):
         training.fit(run, print, {}, training.workers(1))
