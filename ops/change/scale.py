@@ -111,7 +111,7 @@ def refuse_deep_checks(nodes: Sequence[Mapping[str, Any]]) -> None:
 
 
 def refuse_jobs(clusters: set[tuple[str, str]], jobs: Jobs, *, instead: str = "") -> None:
-    """Raise RefusedError if a job runs on one of the RayClusters (namespace, name), or its head does not answer.
+    """Raise RefusedError if one of the RayClusters (namespace, name) has unfinished jobs, or its head does not answer.
 
     `instead` is one more thing to do about a job, for the message.
     """
@@ -122,8 +122,8 @@ def refuse_jobs(clusters: set[tuple[str, str]], jobs: Jobs, *, instead: str = ""
             raise RefusedError(f"running jobs are unknown (override with `--force`): {error}") from error
         if found:
             raise RefusedError(
-                f"on RayCluster {namespace}/{name} runs {', '.join(found)}. "
-                f"Fix: wait for its end or stop it, {f'{instead}, ' if instead else ''}"
+                f"RayCluster {namespace}/{name} has unfinished jobs: {', '.join(found)}. "
+                f"Fix: wait for their end or stop them, {f'{instead}, ' if instead else ''}"
                 "or override with `--force`, which takes its workers away"
             )
 

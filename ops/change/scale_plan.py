@@ -72,8 +72,9 @@ class Plan:
 
     @property
     def clusters(self) -> set[tuple[str, str]]:
-        """The (namespace, name) of the RayClusters that lose a pod."""
-        return {cluster for node in self.leaving for cluster in node.clusters}
+        """The (namespace, name) of the RayClusters that lose a pod or a replica."""
+        losing = {(change.namespace, change.cluster) for change in self.replicas}
+        return losing | {cluster for node in self.leaving for cluster in node.clusters}
 
 
 def plan(

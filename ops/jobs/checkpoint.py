@@ -76,7 +76,7 @@ def jobs_on(api: kubernetes.client.ApiClient, namespace: str, cluster: str) -> l
     others = [
         f"RayJob {each['metadata']['name']}"
         for each in ray_jobs(api, namespace, cluster)
-        if each.get("status", {}).get("jobId") not in known
+        if (status := each.get("status", {})).get("rayClusterName") and status.get("jobId") not in known
     ]
     others += [f"job {_id(job)}" for _, job in found if not {"RUN_NAME", "RUN_STORAGE"} <= _variables(job).keys()]
     if others:

@@ -1,5 +1,6 @@
-"""Find the jobs on a RayCluster: RayJobs, PyTorchJobs like its workers, and the jobs that the head lists."""
+"""Find the unfinished jobs of a RayCluster: runs, RayJobs, PyTorchJobs like its workers, and what the head lists."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -9,38 +10,48 @@ from k8s_charts.shared.names import RUN_CLUSTER_LABEL
 from ops.clients import REQUEST_TIMEOUT
 from ops.jobs.head_api import ENDED, Head, HeadUnreachableError, RayApiError, heads
 from ops.jobs.operators.pytorchjob import PyTorchJobs, is_over
+from ops.jobs.runs import Runs
 
 Jobs = Callable[[str, str], list[str]]
-"""Takes a RayCluster's namespace and name, returns its running jobs."""
+"""Takes a RayCluster's namespace and name, returns its unfinished jobs."""
 
 
 def running(api: kubernetes.client.ApiClient, namespace: str, cluster: str) -> list[str]:
-    """Return the running and waiting jobs of the RayCluster: operators' objects by name, others by submission id.
+    """Return the running and waiting jobs of the RayCluster: runs and operators' objects by name, others by id.
 
+    A run counts from its submission to its end: it has no job on a head while it waits, and after a head was lost.
     A PyTorchJob counts for the RayCluster whose nodes it shares.
 
     Raises HeadUnreachableError if a head exists and does not answer.
     """
-    found = [f"RayJob {job['metadata']['name']}" for job in ray_jobs(api, namespace, cluster)]
+    runs = [run for run in Runs(api, namespace).supervised() if run.cluster == cluster and not run.finished]
+    # An attempt's id is the run's name and a number; a question to it has a word more.
+    attempts = re.compile(f"({'|'.join(re.escape(run.name) for run in runs)})-[0-9]")
+    found = [f"run {run.name} ({run.phase})" for run in runs]
+    found += [f"RayJob {job['metadata']['name']}" for job in ray_jobs(api, namespace, cluster)]
     like = PyTorchJobs(api, namespace).all(f"{RUN_CLUSTER_LABEL}={cluster}")
     found += [f"PyTorchJob {job['metadata']['name']}" for job in like if not is_over(job)]
     core = kubernetes.client.CoreV1Api(api)
     for pod in heads(core, namespace, cluster):
-        found += [f"job {job}" for job in _submitted(Head(core, namespace, pod))]
+        found += [f"job {job}" for job in _submitted(Head(core, namespace, pod)) if not attempts.match(job)]
     return found
 
 
 def ray_clusters(api: kubernetes.client.ApiClient, namespace: str) -> set[tuple[str, str]]:
-    """Return the (namespace, name) of all RayClusters of a namespace, those of RayJobs too."""
+    """Return the (namespace, name) of all RayClusters of a namespace, and of those that an unfinished run is for."""
     custom = kubernetes.client.CustomObjectsApi(api)
     listed = custom.list_namespaced_custom_object(
         "ray.io", "v1", namespace, "rayclusters", _request_timeout=REQUEST_TIMEOUT
     )
-    return {(namespace, item["metadata"]["name"]) for item in listed["items"]}
+    of_runs = {run.cluster for run in Runs(api, namespace).all() if not run.finished}
+    return {(namespace, name) for name in of_runs | {item["metadata"]["name"] for item in listed["items"]}}
 
 
 def ray_jobs(api: kubernetes.client.ApiClient, namespace: str, cluster: str) -> list[dict[str, Any]]:
-    """Return the RayJob objects that have not ended and use the RayCluster."""
+    """Return the RayJob objects that have not ended and use the RayCluster, or will share its nodes.
+
+    KubeRay names the RayCluster of a RayJob in its status, except while the RayJob is suspended.
+    """
     custom = kubernetes.client.CustomObjectsApi(api)
     listed = custom.list_namespaced_custom_object(
         "ray.io", "v1", namespace, "rayjobs", _request_timeout=REQUEST_TIMEOUT
@@ -48,10 +59,14 @@ def ray_jobs(api: kubernetes.client.ApiClient, namespace: str, cluster: str) -> 
     return [
         job
         for job in listed["items"]
-        if (status := job.get("status", {})).get("rayClusterName") == cluster
+        if ((status := job.get("status", {})).get("rayClusterName") or _label(job)) == cluster
         and status.get("jobStatus") not in ENDED
         and not status.get("endTime")
     ]
+
+
+def _label(job: dict[str, Any]) -> str:
+    return str(job["metadata"].get("labels", {}).get(RUN_CLUSTER_LABEL, ""))
 
 
 def _submitted(head: Head) -> list[str]:

@@ -135,13 +135,16 @@ class Runs:
 
     def all(self) -> list[Run]:
         """Return the runs, oldest first."""
+        return sorted([*self.supervised(), *self._operators.all()], key=lambda run: run.created)
+
+    def supervised(self) -> list[Run]:
+        """Return the runs that have a supervisor."""
         jobs = self._batch.list_namespaced_job(
             self._namespace, label_selector=RUN_LABEL, _request_timeout=REQUEST_TIMEOUT
         ).items
         leases = self._leases.list_namespaced_lease(self._namespace, _request_timeout=REQUEST_TIMEOUT).items
         states = {lease.metadata.name: _state_of(lease) for lease in leases}
-        supervised = [_run(job, states.get(job.metadata.name, {})) for job in jobs]
-        return sorted([*supervised, *self._operators.all()], key=lambda run: run.created)
+        return [_run(job, states.get(job.metadata.name, {})) for job in jobs]
 
     def pending(self) -> dict[str, str]:
         """Map each run whose supervisor's pod has no place or has not started to the reason."""
@@ -333,9 +336,12 @@ def _argument(args: Sequence[str], name: str) -> str:
 
 
 def _state_of(lease: Any) -> Mapping[str, Any]:
-    text = (lease.metadata.annotations or {}).get(RUN_STATE)
-    state: Mapping[str, Any] = json.loads(text) if text else {}
-    return state
+    """Return the state in a run's Lease; empty if it has none, or no supervisor wrote it."""
+    try:
+        state = json.loads((lease.metadata.annotations or {}).get(RUN_STATE, ""))
+    except ValueError:
+        return {}
+    return state if isinstance(state, dict) else {}
 
 
 def _package_path(package: Package) -> str:

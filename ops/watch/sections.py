@@ -132,8 +132,7 @@ def _others(clients: Clients, namespace: str, cluster: str, *, supervised: list[
         yield {"name": "", "ray_cluster": cluster, "state": f"unknown: {reason}"}
         return
     for name in names:
-        # The attempts of a run have its name and their number.
-        if not any(name.startswith(f"job {run}-") or name == f"PyTorchJob {run}" for run in supervised):
+        if not any(name.startswith(f"run {run} (") or name == f"PyTorchJob {run}" for run in supervised):
             yield {"name": name, "ray_cluster": cluster, "state": "running"}
 
 

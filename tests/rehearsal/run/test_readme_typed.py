@@ -173,7 +173,7 @@ def test_a_running_job_refuses_what_would_take_its_workers(user: User) -> None:
     for command in (PAUSE, SCALE, DESTROY):
         code, shown = user.runs(command)
         assert code == 1, shown
-        assert "on RayCluster ray/rayml runs RayJob train. Fix: wait for its end or stop it" in shown
+        assert "RayCluster ray/rayml has unfinished jobs: RayJob train. Fix: wait for their end or stop them" in shown
     code, shown = user.runs(f"kubectl delete -f {file} {KUBECTL_PATIENCE}")
     assert code == 0, shown
 

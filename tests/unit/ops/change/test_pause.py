@@ -140,7 +140,7 @@ def test_a_running_job_is_named_and_nothing_is_changed(running: Apis) -> None:
     running.kubernetes[RAY_JOBS] = {"items": [job]}
     result = run("pause", "--yes")
     assert result.exit_code == 1
-    assert "on RayCluster ray/rayml runs RayJob train" in result.stderr
+    assert "RayCluster ray/rayml has unfinished jobs: RayJob train" in result.stderr
     assert running.changes == []
     assert run("pause", "--yes", "--force").exit_code == 0
 

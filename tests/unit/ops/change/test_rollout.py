@@ -155,7 +155,7 @@ def test_a_running_job_is_named_and_nothing_is_changed(changed: Apis) -> None:
     changed.kubernetes[RAY_JOBS] = {"items": [job]}
     result = run("rayml", "--yes")
     assert result.exit_code == 1
-    assert "RayCluster ray/rayml runs RayJob train" in result.stderr
+    assert "RayCluster ray/rayml has unfinished jobs: RayJob train" in result.stderr
     assert changed.changes == []
 
 

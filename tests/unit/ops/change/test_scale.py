@@ -187,7 +187,7 @@ def test_a_running_ray_job_is_named_and_nothing_is_changed(running: Apis) -> Non
     running.kubernetes[RAY_JOBS] = {"items": [job]}
     result = run("scale", WORKERS, "2", "--yes")
     assert result.exit_code == 1
-    assert "RayCluster ray/rayml runs RayJob train" in result.stderr
+    assert "RayCluster ray/rayml has unfinished jobs: RayJob train" in result.stderr
     assert "--force" in result.stderr
     assert running.changes == []
 

@@ -196,10 +196,12 @@ def test_ray_job_on_a_ray_cluster_of_its_own_refuses_the_destroy(destroy: Callab
     make_ready(apis)
     apis.kubernetes[RAY_CLUSTERS] = {"items": [{"metadata": {"name": "train-raycluster-x2k9p"}}]}
     status = {"rayClusterName": "train-raycluster-x2k9p", "jobStatus": "RUNNING"}
-    apis.kubernetes[RAY_JOBS] = {"items": [{"metadata": {"name": "train"}, "status": status}]}
+    labels = {"ray-on-hyperpod/run": "train", "ray-on-hyperpod/cluster": "rayml"}
+    metadata = {"name": "train", "labels": labels, "creationTimestamp": "2026-11-01T10:00:00Z"}
+    apis.kubernetes[RAY_JOBS] = {"items": [{"metadata": metadata, "spec": {"entrypoint": "a"}, "status": status}]}
     result = destroy(FakeCloudFormation(ray=FakeStack()), "--yes")
     assert result.exit_code == 1
-    assert "on RayCluster ray/train-raycluster-x2k9p runs RayJob train" in result.stderr
+    assert "RayCluster ray/train-raycluster-x2k9p has unfinished jobs: RayJob train" in result.stderr
 
 
 def test_unanswered_question_destroys_nothing(destroy: Callable[..., Result]) -> None:

@@ -114,7 +114,7 @@ def test_a_change_is_refused_while_a_job_runs_there(one_worker: Apis, command: s
     busy(one_worker)
     result = ops(command, ID, "--yes")
     assert result.exit_code == 1
-    assert "on RayCluster ray/rayml runs RayJob train" in result.stderr
+    assert "RayCluster ray/rayml has unfinished jobs: RayJob train" in result.stderr
     assert one_worker.changes == []
 
 
