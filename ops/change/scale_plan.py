@@ -100,8 +100,9 @@ def plan(
     ]
     in_order = sorted(staying, key=lambda node: -node.launched.timestamp())
     in_order.sort(key=lambda node: (not node.marked, bool(node.heads), bool(node.workers)))
-    leaving = tuple(in_order[: max(0, len(staying) - wanted)])
-    unlaunched = max(0, target - wanted - len(leaving))
+    # HyperPod can list more nodes than the target, and each deleted one lowers the target.
+    leaving = tuple(in_order[: max(0, min(len(staying), target) - wanted)])
+    unlaunched = target - wanted - len(leaving)
     changes = tuple(_replicas(group, leaving, unlaunched, pods, ray_clusters))
     return Plan(group, target, wanted, leaving, changes)
 

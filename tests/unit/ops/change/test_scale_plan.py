@@ -4,11 +4,16 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from config.labels import INSTANCE_GROUP_LABEL
 from ops.change.scale_plan import MARK, Plan, plan
 
 GROUP = "worker-group-1"
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
+STATES = ["Running", "Pending", "ShuttingDown", "SystemUpdating", "DeepHealthCheckInProgress", "Failure", "NotFound"]
+"""InstanceStatus values of nodes (AWS docs: ClusterInstanceStatusDetails)."""
 
 
 def node(number: int, status: str = "Running", group: str = GROUP) -> dict[str, Any]:
@@ -132,3 +137,19 @@ def test_a_resumed_run_lowers_no_replicas_twice() -> None:
     made = planned(1, nodes, [pod("a", 1)], ray_cluster(workers(1)), kubernetes_nodes=[kubernetes_node(2)])
     assert leaving(made) == ["i-2"]
     assert made.replicas == ()
+
+
+def test_count_is_never_left_below_the_wanted_one() -> None:
+    """Nodes that HyperPod replaces are listed beside their successors: each deleted id lowers the target."""
+    nodes = [node(1), node(2), node(3), node(4, "Pending"), node(5)]
+    made = planned(2, nodes, [pod("a", 1), pod("b", 2)], ray_cluster(workers(2)), target=3)
+    assert len(leaving(made)) == 1
+    assert made.never_launched == 0
+
+
+@given(wanted=st.integers(0, 6), above=st.integers(0, 6), states=st.lists(st.sampled_from(STATES), max_size=8))
+def test_any_listing_leaves_the_wanted_count(wanted: int, above: int, states: list[str]) -> None:
+    target = wanted + above
+    made = planned(wanted, [node(n, state) for n, state in enumerate(states)], [], target=target)
+    assert target - len(made.leaving) - made.never_launched == wanted
+    assert made.never_launched >= 0
