@@ -148,16 +148,14 @@ def carry_out(made: Pause, clients: Clients, say: Say, *, timeout: float, interv
                 f"Last seen: {left}"
             )
     _empty(made.nodes, clients.kubernetes, say, deadline=deadline, interval=interval)
+    name = made.groups.cluster["ClusterName"]
     if made.lowered:
-        set_counts(clients.sagemaker, made.groups.cluster, made.lowered)
+        # A drain can take hours, and UpdateCluster takes every group's count.
+        set_counts(clients.sagemaker, in_service(clients.sagemaker, name), made.lowered)
         say(f"UpdateCluster: 0 nodes in {', '.join(made.lowered)}")
 
     def shutting_down() -> str:
-        left = [
-            node
-            for node in list_nodes(clients.sagemaker, made.groups.cluster["ClusterName"])
-            if node["InstanceGroupName"] in made.groups.live
-        ]
+        left = [node for node in list_nodes(clients.sagemaker, name) if node["InstanceGroupName"] in made.groups.live]
         return f"{len(left)} nodes are still shutting down" if left else ""
 
     if left := until(shutting_down, say, deadline=deadline, interval=interval):
@@ -168,9 +166,13 @@ def carry_out(made: Pause, clients: Clients, say: Say, *, timeout: float, interv
 def carry_out_resume(made: Resumption, clients: Clients, say: Say) -> None:
     """Carry out the resume and report each step; it does not wait for nodes or pods."""
     if made.raised:
-        set_counts(clients.sagemaker, made.groups.cluster, made.raised)
-        said = ", ".join(f"{wanted.count} in {name}" for name, wanted in made.raised.items())
-        say(f"UpdateCluster: nodes: {said}")
+        # Somebody may have raised a group since the plan was shown.
+        cluster = in_service(clients.sagemaker, made.groups.cluster["ClusterName"])
+        targets = {group["InstanceGroupName"]: group["TargetCount"] for group in cluster["InstanceGroups"]}
+        raised = {name: wanted for name, wanted in made.raised.items() if targets.get(name, 0) < wanted.count}
+        if raised:
+            set_counts(clients.sagemaker, cluster, raised)
+            say(f"UpdateCluster: nodes: {', '.join(f'{wanted.count} in {name}' for name, wanted in raised.items())}")
     core = kubernetes.client.CoreV1Api(clients.kubernetes)
     for node in made.nodes:
         uncordon(core, node, PAUSED)

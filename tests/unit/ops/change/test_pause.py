@@ -113,6 +113,34 @@ def test_each_group_is_sent_in_full_and_one_outside_the_file_keeps_its_count(run
     ]
 
 
+def test_counts_that_changed_during_the_drain_are_kept(running: Apis) -> None:
+    """A drain can take hours; meanwhile somebody raises one group by hand, adds another and removes a third."""
+    before, gone = cluster(running, group(WORKERS, 4), group("by-hand", 3), group("third", 1)), group("third", 1)
+    after = cluster(running, group(WORKERS, 5), group("by-hand", 7), group("new", 2), gone | {"Status": "Deleting"})
+    running.aws["DescribeCluster"] = [before, after]
+    result = run("pause", "--yes")
+    assert result.exit_code == 0, result.output
+    sent = dict(running.changes)["UpdateCluster"]["InstanceGroups"]
+    assert {each["InstanceGroupName"]: each["InstanceCount"] for each in sent} == {WORKERS: 0, "by-hand": 7, "new": 2}
+
+
+def test_cluster_that_is_changed_during_the_drain_is_left_alone(running: Apis) -> None:
+    before = running.aws["DescribeCluster"]
+    running.aws["DescribeCluster"] = [before, before | {"ClusterStatus": "Updating"}]
+    result = run("pause", "--yes")
+    assert result.exit_code == 1
+    assert "HyperPod cluster ml-cluster is Updating. Allowed: InService. Fix: `ops wait`" in result.stderr
+    assert "UpdateCluster" not in dict(running.changes)
+
+
+def test_resume_lowers_no_group_that_was_raised_while_it_asked(paused: Apis) -> None:
+    before = cluster(paused, group(HEAD, 0), group(WORKERS, 0))
+    paused.aws["DescribeCluster"] = [before, cluster(paused, group(HEAD, 0), group(WORKERS, 6))]
+    assert run("resume", "--yes", "--no-wait").exit_code == 0
+    sent = dict(paused.changes)["UpdateCluster"]["InstanceGroups"]
+    assert {each["InstanceGroupName"]: each["InstanceCount"] for each in sent} == {HEAD: 1, WORKERS: 6}
+
+
 def test_what_still_costs_is_printed_with_hours_months_and_what_has_no_price(running: Apis) -> None:
     printed = run("pause", "--dry-run").stdout
     assert "EKS control plane: 0.10" in printed
