@@ -13,7 +13,8 @@ import pytest
 from tests.jobs.support.mutations import MUTATIONS, Mutation
 from tests.jobs.support.paths import REPOSITORY
 
-NEEDED: Final = ("pyproject.toml", "packages", "ray_jobs", "controllers", "tests")
+NEEDED: Final = ("pyproject.toml", "config", "controllers", "k8s_charts", "packages", "ray_jobs", "rehearsal", "tests")
+TESTS: Final = sorted({mutation.test for mutation in MUTATIONS.values()})
 FAILED: Final = 1
 """Pytest's exit code if tests ran and some failed."""
 
@@ -29,32 +30,44 @@ def test_mutation_still_applies(mutation: Mutation) -> None:
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of the repository in which the tests of all mutations pass."""
+    """Return a copy of what the tests of the mutations need of the repository."""
     copy = tmp_path_factory.mktemp("copy")
     for name in NEEDED:
         if (REPOSITORY / name).is_dir():
             shutil.copytree(REPOSITORY / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(REPOSITORY / name, copy)
-    ended = run(copy, *sorted({mutation.test for mutation in MUTATIONS.values()}))
-    assert ended.returncode == 0, ended.stdout
     return copy
 
 
-def run(copy: Path, *tests: str) -> "subprocess.CompletedProcess[str]":
-    argv = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"]
+@pytest.fixture(scope="module")
+def passing(copy: Path) -> Path:
+    """Return the copy after the tests of all mutations have passed in it."""
+    ended = run(copy, *TESTS)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return copy
+
+
+def run(copy: Path, *tests: str, options: tuple[str, ...] = ()) -> "subprocess.CompletedProcess[str]":
+    argv = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", *options]
     argv += [f"tests/jobs/{test}" for test in tests]
     # Bytecode of a mutation would be valid for another of the same second and length.
     env = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(argv, cwd=copy, env=env, capture_output=True, text=True, check=False)
 
 
+def test_tests_of_the_mutations_are_found_in_a_copy(copy: Path) -> None:
+    """Otherwise `make test-long` kills no mutation."""
+    ended = run(copy, *TESTS, options=("--collect-only",))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
 @pytest.mark.long
 @cases
-def test_mutation_is_killed(copy: Path, mutation: Mutation) -> None:
-    file = copy / mutation.file
+def test_mutation_is_killed(passing: Path, mutation: Mutation) -> None:
+    file = passing / mutation.file
     before = file.read_text()
     file.write_text(before.replace(mutation.before, mutation.after))
-    ended = run(copy, mutation.test)
+    ended = run(passing, mutation.test)
     file.write_text(before)
-    assert ended.returncode == FAILED, ended.stdout
+    assert ended.returncode == FAILED, ended.stdout + ended.stderr
