@@ -77,6 +77,11 @@ class UnreadableFileError(Exception):
         super().__init__("; ".join(map(str, findings)))
 
 
+def needs_quotes(text: str) -> bool:
+    """Return whether some reader of YAML takes the plain text for something else."""
+    return any(pattern.fullmatch(text) for pattern, _, _ in _TRAPS)
+
+
 def read(file: Path) -> Document:
     """Return the file's document.
 

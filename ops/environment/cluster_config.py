@@ -9,27 +9,37 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 from pydantic.alias_generators import to_pascal
 
 from config.facts.instance_types import catalogue
+from config.model import HyperPod, InstanceGroup, TieredStorage
 from ops.environment.new import NewError
 from ops.environment.provisioning_parameters import Parameters
 
 # A text as a whole, so that its content does not match the others; a comma before a closing bracket; a placeholder
 # without quotes.
 _TOKENS: Final = re.compile(r'"(?:\\.|[^"\\])*"|(?P<comma>,)(?=\s*[}\]])|(?P<placeholder>\$\{\w+\})')
-_MADE_BY_STACKS: Final = {
+_REASONS: Final = {
     "ExecutionRole": "the hyperpod stack creates the role",
+    "FsxLustreConfig": "the environment's own file system is mounted (fsx)",
+    "FsxOpenZfsConfig": "the environment's own file system is mounted (fsx)",
+    "InstanceRequirements": "a group has one type here",
     "LifeCycleConfig": "the project's own lifecycle_scripts/ are uploaded",
     "Orchestrator": "the eks stack creates the cluster (or name yours under eks.existing)",
     "VpcConfig": "the network stack creates the VPC (or name yours under network.existing)",
     "OverrideVpcConfig": "state the group's `zone` instead",
     "NodeProvisioningMode": "always Continuous",
     "Tags": "the stacks tag their resources",
+    "VolumeKmsKeyId": "one key encrypts all volumes and buckets here: name it as company.kms_key",
 }
+"""Why a field is left out; any other is not supported yet."""
+
+# A check of the API that `deep_health_checks` lacks, and the image that the API means without ImageId.
+_OTHER_CHECKS: Final = frozenset({"MultiNodeTrainingValidation"})
+_DEFAULT_IMAGE: Final = "default"
 
 _ALLOWED: Final = "Allowed: a request of CreateCluster, or its list of instance groups"
 _GIVE_THE_REQUEST: Final = "Fix: give the JSON that `aws sagemaker create-cluster` was given"
@@ -49,6 +59,8 @@ class _Volume(_Shape):
 
 
 class _Storage(_Shape):
+    """One storage of a group. Its file systems are in `model_extra`, because no environment takes them over."""
+
     ebs: _Volume | None = Field(default=None, alias="EbsVolumeConfig")
 
 
@@ -81,9 +93,24 @@ class _Group(_Shape):
     kubernetes: _Kubernetes = Field(default=_Kubernetes(), alias="KubernetesConfig")
     slurm: _Slurm | None = Field(default=None, alias="SlurmConfig")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _take_the_first_type(cls, group: Any) -> Any:
+        """Give a group with several types, of which a request has either, the one that it prefers."""
+        match group:
+            case {"InstanceRequirements": {"InstanceTypes": [first, *_]}} if "InstanceType" not in group:
+                return group | {"InstanceType": first}
+        return group
+
+    @property
+    def volumes(self) -> dict[int, _Number]:
+        """The sizes of the secondary volumes by their place in `storage`; an environment takes over the first."""
+        found = {n: each.ebs for n, each in enumerate(self.storage) if each.ebs and not each.ebs.root_volume}
+        return {n: volume.size for n, volume in found.items() if volume.size is not None}
+
 
 class _Tier(_Shape):
-    mode: str
+    mode: Literal["Enable", "Disable"]
     percentage: int | None = Field(default=None, alias="InstanceMemoryAllocationPercentage")
 
 
@@ -115,7 +142,9 @@ def read(file: Path) -> Imported:
     notes: list[str] = []
     try:
         text = file.read_text()
-        document = json.loads(_TOKENS.sub(lambda match: _mended(match, text, notes), text))
+        document = json.loads(
+            _TOKENS.sub(lambda match: _mended(match, text, notes), text), object_pairs_hook=_without_repetition
+        )
         request = _Request.model_validate({"InstanceGroups": document} if isinstance(document, list) else document)
     except OSError as error:
         raise NewError(f"{file} cannot be read: {error.strerror}. {_GIVE_THE_REQUEST}") from None
@@ -124,9 +153,10 @@ def read(file: Path) -> Imported:
         raise NewError(f"{file} is invalid: {wrong}. {_ALLOWED}. {_GIVE_THE_REQUEST}") from None
     except (ValueError, RecursionError) as error:
         raise NewError(f"{file} is not JSON: {error}. {_GIVE_THE_REQUEST}") from None
-    notes += _left_out(request, "")
+    notes += _unsupported(request)
+    notes += _unused(request)
     for group in request.groups:
-        notes += _left_out(group, f"{group.name}: ")
+        notes += (f"{group.name}: {note}" for note in (*_unsupported(group), *_unused_of(group), *_added(group)))
     groups = [_group(group) for group in request.groups]
     return Imported(request.cluster_name, request.node_recovery, _tiered_storage(request.tier), groups, notes)
 
@@ -158,6 +188,8 @@ def put_into_slurm(document: dict[str, Any], imported: Imported, parameters: Par
         if node := parameters.nodes.get(group["name"]) if parameters else None:
             group["slurm"] = node
     document["slurm"]["configuration"] = "provisioning_parameters" if parameters else "api"
+    if imported.tiered_storage is not None:
+        imported.notes.append("TieredStorageConfig left out: only a cluster that EKS orchestrates has a memory tier")
     # Whose account it is, is unknown; nobody else's roles may enter it.
     document.pop("access", None)
 
@@ -195,23 +227,85 @@ def _group(group: _Group) -> dict[str, Any]:
     """Return the group as an environment states it, without keys that the file lacks."""
     left = {"storage", "kubernetes", "slurm", *(group.model_extra or {})}
     said = group.model_dump(exclude=left, exclude_none=True)
+    if said.get("image_id") == _DEFAULT_IMAGE:
+        del said["image_id"]
+    if said.get("min_count") == 0:
+        del said["min_count"]
+    if "deep_health_checks" in said:
+        said["deep_health_checks"] = [each for each in said["deep_health_checks"] if each not in _OTHER_CHECKS]
     if group.slurm:
         partition = {"partition": group.slurm.partition_names[0]} if group.slurm.partition_names else {}
         said["slurm"] = {"node": group.slurm.node_type.lower(), **partition}
-    for storage in group.storage:
-        if storage.ebs and storage.ebs.size is not None and not storage.ebs.root_volume:
-            said["volume_gib"] = storage.ebs.size
+    if group.volumes:
+        said["volume_gib"] = next(iter(group.volumes.values()))
     said |= group.kubernetes.model_dump(exclude_defaults=True)
     return said
 
 
-def _left_out(shape: _Request | _Group, where: str) -> Iterator[str]:
-    for field in shape.model_extra or {}:
-        yield f"{where}{field} left out: {_MADE_BY_STACKS.get(field, 'not supported yet, or no field of the API')}"
-    if isinstance(shape, _Group) and any(storage.ebs is None for storage in shape.storage):
-        yield f"{where}a file system in InstanceStorageConfigs left out: pods mount the environment's own (fsx)"
-    if isinstance(shape, _Group) and any(storage.ebs and storage.ebs.root_volume for storage in shape.storage):
-        yield f"{where}the root volume left out: HyperPod sizes it itself, and a key for it is not supported yet"
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object. Raises ValueError for a key that is listed twice, of which JSON's reader takes the last."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)} is listed twice in one object")
+    return found
+
+
+def _unsupported(shape: _Shape, within: str = "") -> Iterator[str]:
+    """Yield a note for each field that no environment states, except those of the groups of a request."""
+    for extra in shape.model_extra or {}:
+        yield f"{within}{extra} left out: {_REASONS.get(extra, 'not supported yet, or no field of the API')}"
+    for name, field in type(shape).model_fields.items():
+        match getattr(shape, name):
+            case _Shape() as inner:
+                yield from _unsupported(inner, f"{within}{field.alias}.")
+            case [_Storage() | _Taint(), *_] as items:
+                for n, inner in enumerate(items):
+                    yield from _unsupported(inner, f"{within}{field.alias}.{n}.")
+
+
+def _unused(request: _Request) -> Iterator[str]:
+    """Yield a note for each value of the cluster that an environment cannot state, and for what it adds."""
+    if request.tier and request.tier.mode == "Disable" and request.tier.percentage is not None:
+        yield "TieredStorageConfig.InstanceMemoryAllocationPercentage left out: the tier's Mode is Disable"
+    if request.tier and request.tier.mode == "Enable" and request.tier.percentage is None:
+        share = TieredStorage.model_fields["memory_percent"].default
+        yield f"TieredStorageConfig.InstanceMemoryAllocationPercentage added: {share}, the default of memory_percent"
+    if request.node_recovery is None:
+        yield f"NodeRecovery added: {HyperPod.model_fields['node_recovery'].default}, the default of node_recovery"
+
+
+def _unused_of(group: _Group) -> Iterator[str]:
+    """Yield a note for each value of the group that an environment cannot state."""
+    for n, storage in enumerate(group.storage):
+        where = f"InstanceStorageConfigs.{n}.EbsVolumeConfig"
+        if storage.ebs and storage.ebs.root_volume:
+            yield f"{where} left out: it is the root volume, which HyperPod sizes; company.kms_key encrypts it"
+        elif n in [*group.volumes][1:]:
+            yield f"{where} left out: a group has one secondary volume here, the first"
+    if group.image_id == _DEFAULT_IMAGE:
+        yield f"ImageId left out: {_DEFAULT_IMAGE} is HyperPod's AMI, as without the key image_id"
+    if group.min_count == 0:
+        yield "MinInstanceCount left out: 0 is no minimum"
+    for n, check in enumerate(group.deep_health_checks or ()):
+        if check in _OTHER_CHECKS:
+            yield f"OnStartDeepHealthChecks.{n} left out: {check} is not supported yet"
+    for n in range(1, len(group.slurm.partition_names) if group.slurm else 0):
+        yield f"SlurmConfig.PartitionNames.{n} left out: a group has one partition here, the first"
+
+
+def _added(group: _Group) -> Iterator[str]:
+    """Yield a note for each value that the request lacks."""
+    if "InstanceRequirements" in (group.model_extra or {}):
+        yield f"InstanceType added: {group.instance_type}, the first of InstanceRequirements"
+    if group.threads_per_core is None:
+        yield f"ThreadsPerCore added: {_default('threads_per_core')}, the default of threads_per_core"
+    if not group.volumes:
+        yield f"InstanceStorageConfigs added: a volume of {_default('volume_gib')} GiB, the default of volume_gib"
+
+
+def _default(key: str) -> Any:
+    return InstanceGroup.model_fields[key].default
 
 
 def _accelerated(group: dict[str, Any]) -> bool:

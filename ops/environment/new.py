@@ -10,10 +10,12 @@ from typing import Any, Final
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.representer import RoundTripRepresenter
 
 from config.findings import Finding, Severity
 from config.load import DIRECTORY, EXAMPLES, examples, validated
 from config.reading.declared import allowed_at
+from config.reading.strict_yaml import needs_quotes
 from config.suggest import did_you_mean
 from ops import files
 
@@ -199,8 +201,19 @@ def _flow(items: Iterable[Any]) -> CommentedSeq:
     return sequence
 
 
+class _Representer(RoundTripRepresenter):
+    """Quotes what `ops check` would refuse without quotes."""
+
+    def represent_str(self, data: str) -> Any:
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style='"' if needs_quotes(data) else None)
+
+
+_Representer.add_representer(str, _Representer.represent_str)
+
+
 def _yaml() -> YAML:
     yaml = YAML()
+    yaml.Representer = _Representer
     yaml.width = 10_000
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.preserve_quotes = True

@@ -217,7 +217,8 @@ def test_memory_tier_is_taken_over(tmp_path: Path, tier: dict[str, Any], expecte
     file = tmp_path / "file.json"
     file.write_text(json.dumps({"InstanceGroups": [GROUP], "TieredStorageConfig": tier}))
     imported = cluster_config.read(file)
-    assert (imported.tiered_storage, imported.notes) == (expected, [])
+    assert imported.tiered_storage == expected
+    assert not [note for note in imported.notes if "left out" in note]
     document: dict[str, Any] = {
         "hyperpod": {"cluster_name": "a", "node_recovery": "None"},
         "ray": {"clusters": [{"head": {}}]},
@@ -247,9 +248,72 @@ def test_volumes_labels_and_taints_are_taken_over(tmp_path: Path) -> None:
         }
     ]
     assert imported.notes == [
-        "g: a file system in InstanceStorageConfigs left out: pods mount the environment's own (fsx)",
-        "g: the root volume left out: HyperPod sizes it itself, and a key for it is not supported yet",
+        "NodeRecovery added: Automatic, the default of node_recovery",
+        "g: InstanceStorageConfigs.1.EbsVolumeConfig.VolumeKmsKeyId left out: one key encrypts all volumes and buckets "
+        "here: name it as company.kms_key",
+        "g: InstanceStorageConfigs.2.FsxLustreConfig left out: the environment's own file system is mounted (fsx)",
+        "g: InstanceStorageConfigs.1.EbsVolumeConfig left out: it is the root volume, which HyperPod sizes; "
+        "company.kms_key encrypts it",
+        "g: ThreadsPerCore added: 1, the default of threads_per_core",
     ]
+
+
+def notes_of(tmp_path: Path, **more: Any) -> tuple[dict[str, Any], list[str]]:
+    """Return the group that the import makes of `GROUP` and `more`, and the notes about what it leaves out."""
+    file = tmp_path / "file.json"
+    file.write_text(json.dumps([GROUP | more]))
+    found = cluster_config.read(file)
+    return found.groups[0], [note for note in found.notes if "left out" in note]
+
+
+def test_the_key_of_a_volume_is_not_lost_without_a_word(tmp_path: Path) -> None:
+    volume = {"EbsVolumeConfig": {"VolumeSizeInGB": 300, "VolumeKmsKeyId": "alias/ours"}}
+    group, [note] = notes_of(tmp_path, InstanceStorageConfigs=[volume])
+    assert group["volume_gib"] == 300
+    assert "EbsVolumeConfig.VolumeKmsKeyId left out" in note
+    assert "company.kms_key" in note
+
+
+def test_of_two_volumes_the_first_is_taken_over_and_the_second_told(tmp_path: Path) -> None:
+    volumes = [{"EbsVolumeConfig": {"VolumeSizeInGB": size}} for size in (300, 200)]
+    group, [note] = notes_of(tmp_path, InstanceStorageConfigs=volumes)
+    assert group["volume_gib"] == 300
+    assert note.startswith("g: InstanceStorageConfigs.1.EbsVolumeConfig left out: a group has one secondary volume")
+
+
+def test_of_several_types_the_first_is_taken_over_and_the_others_told(environments: Path, tmp_path: Path) -> None:
+    types = {"InstanceTypes": ["ml.g5.4xlarge", "ml.g5.2xlarge"]}
+    group = {key: value for key, value in GROUP.items() if key != "InstanceType"} | {"InstanceRequirements": types}
+    file = tmp_path / "file.json"
+    file.write_text(json.dumps([group, GROUP | {"InstanceGroupName": "head", "InstanceType": "ml.m5.2xlarge"}]))
+    result = run("import", str(file), "--name", "mine", *US_WEST_2)
+    assert result.exit_code == 0
+    assert "g: InstanceRequirements left out: a group has one type here" in result.stderr
+    assert "g: InstanceType added: ml.g5.4xlarge, the first of InstanceRequirements" in result.stderr
+    fill(environments / "mine.yaml")
+    assert config.load("mine", environments).hyperpod.instance_groups[0].instance_type == "ml.g5.4xlarge"
+
+
+def test_fields_within_other_fields_are_told_too(tmp_path: Path) -> None:
+    _, [note] = notes_of(tmp_path, KubernetesConfig={"Labels": {"team": "a"}, "Annotations": {"team": "a"}})
+    assert note.startswith("g: KubernetesConfig.Annotations left out: ")
+
+
+def test_the_memory_tier_of_a_cluster_of_slurm_is_told(environments: Path, tmp_path: Path) -> None:
+    group = GROUP | {"SlurmConfig": {"NodeType": "Controller"}}
+    file = tmp_path / "file.json"
+    file.write_text(json.dumps({"InstanceGroups": [group], "TieredStorageConfig": {"Mode": "Enable"}}))
+    said = run("import", str(file), "--name", "mine", *US_WEST_2).stderr
+    assert "TieredStorageConfig left out: only a cluster that EKS orchestrates has a memory tier" in said
+
+
+def test_texts_that_yaml_could_misread_are_written_in_quotes(environments: Path, tmp_path: Path) -> None:
+    file = tmp_path / "file.json"
+    labels = {"a": "on", "b": "0123", "c": "true", "d": "2026-11-26"}
+    file.write_text(json.dumps([GROUP | {"KubernetesConfig": {"Labels": labels}}]))
+    assert run("import", str(file), "--name", "mine", *US_WEST_2).exit_code == 0
+    fill(environments / "mine.yaml")
+    assert config.examine("mine", environments).environment.hyperpod.instance_groups[0].labels == labels  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -260,6 +324,15 @@ def test_volumes_labels_and_taints_are_taken_over(tmp_path: Path) -> None:
         ("\x80", "not JSON"),
         ('"text"', "Allowed: a request of CreateCluster, or its list of instance groups"),
         ("[]", "InstanceGroups"),
+        ('[{"InstanceCount": 1, "InstanceCount": 2}]', "InstanceCount is listed twice in one object"),
+        (
+            '{"TieredStorageConfig": {"Mode": "enable"}, "InstanceGroups": []}',
+            "TieredStorageConfig.Mode: Input should be 'Enable' or 'Disable'",
+        ),
+        (
+            '[{"InstanceGroupName": "g", "InstanceRequirements": {}, "InstanceCount": 1}]',
+            "InstanceType: Field required",
+        ),
         ('{"InstanceGroups": 3}', "InstanceGroups: Input should be a valid list"),
         ('[{"InstanceGroupName": "g"}]', "InstanceGroups.0.InstanceType: Field required"),
         ('[{"InstanceGroupName": "g", "InstanceType": "x", "InstanceCount": []}]', "InstanceGroups.0.InstanceCount"),
