@@ -107,7 +107,7 @@ def test_batches_are_the_pieces_of_their_steps(samples: int, workers: int, first
         assert len(batches) == len(list(batches))
 
 
-@pytest.mark.parametrize("processes", [0, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize("processes", [0, 2])
 def test_data_loader_resumes_at_a_step_without_touching_the_generators(processes: int) -> None:
     """The recipe of docs/explain/jobs.md."""
     order = DataOrder(90, 12, seed=7, version=FORMULA)

@@ -67,7 +67,7 @@ def test_the_readmes_program_trains_its_run_once(runs: Runs, tmp_path: Path) -> 
     assert "nothing is left to do" in again.output
 
 
-@pytest.mark.long
+@pytest.mark.sampled(2, of="examples")
 def test_ray_data_reads_a_workers_batches_in_their_order_from_any_step(nodes: Nodes, runs: Runs) -> None:
     """The recipe of docs/reference/job-library.md."""
     job = runs.start(script=JOB.with_name("ray_data_recipe.py"))

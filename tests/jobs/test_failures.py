@@ -16,8 +16,7 @@ from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
 ARGUMENTS = ("--steps=20", "--every=5")
 
 
-# test_elastic.py takes both numbers within one attempt.
-@pytest.mark.long
+@pytest.mark.sampled(1, of="failures")
 @pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2)], ids=["fewer", "more"])
 def test_other_number_of_workers_takes_the_same_global_batches(
     nodes: Nodes, runs: Runs, undisturbed: Callable[..., Undisturbed], before: int, after: int

@@ -81,15 +81,9 @@ def assert_equal(one: Any, other: Any, where: str = "") -> None:
         assert same, f"{where}: {one} {other}"
 
 
-CASES: Final = [
-    pytest.param(1, 0, marks=pytest.mark.long),
-    pytest.param(2, 0),
-    pytest.param(1, RANK),
-    pytest.param(2, RANK, marks=pytest.mark.long),
-]
-
-
-@pytest.mark.parametrize(("fsdp", "lora"), CASES)
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("lora", [0, RANK])
+@pytest.mark.parametrize("fsdp", [1, 2])
 def test_interrupted_finetuning_ends_with_the_same_bits(trained: Callable[..., Path], fsdp: int, lora: int) -> None:
     undisturbed = state(trained(fsdp, lora=lora))
     assert undisturbed["step"] > 2 * EVERY

@@ -1,4 +1,4 @@
-"""A PyTorchJob of `ops job submit` under Kubeflow's real operator, with real processes, loses a node.
+"""What docs/operate/pytorchjobs.md says of a lost node: under Kubeflow's real operator, with real processes.
 
 HyperPod's part is a stand-in, which says so. Needs .venv-jobs, and builds the operator on the first run.
 """

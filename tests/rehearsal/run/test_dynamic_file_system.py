@@ -1,4 +1,4 @@
-"""An environment whose file system the CSI driver makes: deployed, and destroyed with nothing left or by name."""
+"""What docs/operate/storage.md says of a dynamic file system: destroyed with nothing left, or stopped and named."""
 
 import json
 import re

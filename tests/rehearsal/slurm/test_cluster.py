@@ -66,7 +66,7 @@ def test_batch_job_ends_and_is_recorded(cluster: SlurmCluster) -> None:
     wait_until(lambda: f"JobId={job} " in cluster.finished_jobs.read_text(), "the job is recorded")
 
 
-@pytest.mark.long
+@pytest.mark.sampled(1, of="real Slurm")
 def test_group_grows_under_a_running_job(cluster: SlurmCluster) -> None:
     """The last test of the shared cluster that knows its number of nodes."""
     (cluster.directory / "waits.sh").write_text(WAITS_FOR_A_NODE)
@@ -81,7 +81,7 @@ def test_group_grows_under_a_running_job(cluster: SlurmCluster) -> None:
     assert len(cluster.run("srun", "-N3", "hostname").split()) == 3
 
 
-@pytest.mark.long
+@pytest.mark.sampled(1, of="real Slurm")
 def test_job_of_a_lost_node_is_requeued_and_ends_on_its_replacement(tmp_path: Path) -> None:
     with slurm_cluster(tmp_path / "cluster") as cluster:
         (cluster.directory / "waits.sh").write_text(WAITS_FOR_A_NODE)

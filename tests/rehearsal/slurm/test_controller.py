@@ -56,7 +56,7 @@ def test_replaced_controller_with_shared_state_keeps_queue_running_jobs_and_reco
         assert cluster.submit("--wrap=true") > waiting
 
 
-@pytest.mark.long
+@pytest.mark.sampled(1, of="real Slurm")
 def test_replaced_controller_without_its_state_ends_running_jobs_and_forgets_all(tmp_path: Path) -> None:
     with slurm_cluster(tmp_path / "cluster", state=OWN_STATE) as cluster:
         ended, running, waiting = busy(cluster)

@@ -48,7 +48,7 @@ def test_scripts_of_the_guides_way_start_slurm_which_loses_replaces_and_adds_nod
         assert added in cluster.run("srun", "-N3", "hostname").split()
 
 
-@pytest.mark.long
+@pytest.mark.sampled(1, of="real Slurm")
 def test_nodes_share_homes_and_keys_that_open_every_node(tmp_path: Path) -> None:
     scripts = deployed(by_api=True, users_txt="ubuntu,1000\nada,2001\n")
     with slurm_cluster(tmp_path / "cluster", scripts=scripts) as cluster:
@@ -57,7 +57,7 @@ def test_nodes_share_homes_and_keys_that_open_every_node(tmp_path: Path) -> None
         assert len({(root / "authorized_keys").read_text() for root in roots}) == 1
 
 
-@pytest.mark.long
+@pytest.mark.sampled(1, of="real Slurm")
 def test_failed_step_of_a_node_is_named(tmp_path: Path) -> None:
     scripts = deployed(by_api=True, users_txt="ada,0\n")
     with (

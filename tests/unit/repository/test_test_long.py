@@ -1,8 +1,10 @@
 """`make test-long` runs all its parts, whatever fails, and lists what failed."""
 
+import ast
 import os
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from rehearsal.paths import REPOSITORY
@@ -44,3 +46,24 @@ def test_every_folder_with_sampled_or_long_cases_is_in_a_part() -> None:
     }
     lines = [line for line in recipe.splitlines() if "'long or sampled'" in line]
     assert {folder for line in lines for folder in re.findall(r"tests/\w+", line)} >= marked
+
+
+def docstrings_of_long_tests() -> Iterator[str]:
+    """Yield what the docstrings of long tests say, with that of their file where all its tests are long."""
+    for path in REPOSITORY.glob("tests/**/test_*.py"):
+        module = ast.parse(path.read_text())
+        tests = [each for each in module.body if isinstance(each, ast.FunctionDef) and each.name.startswith("test_")]
+        long = [each for each in tests if "mark.long" in " ".join(map(ast.unparse, each.decorator_list))]
+        marks = [each for each in module.body if isinstance(each, ast.Assign) and "pytestmark" in ast.unparse(each)]
+        if any("mark.long" in ast.unparse(each) for each in marks):
+            long = tests
+        if long and long == tests:
+            yield ast.get_docstring(module) or ""
+        yield from (ast.get_docstring(each) or "" for each in long)
+
+
+def test_a_page_that_only_long_tests_hold_says_so() -> None:
+    named = {page for said in docstrings_of_long_tests() for page in re.findall(r"docs/[\w/-]+\.md", said)}
+    assert len(named) >= 3
+    silent = [page for page in named if "`make test-long`" not in (REPOSITORY / page).read_text()]
+    assert silent == [], "a reader takes what these pages say for proven by each run of CI"
