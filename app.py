@@ -9,7 +9,7 @@ if __name__ == "__main__":
 
 import aws_cdk as cdk
 
-from config import ConfigError, Environment, allowed_names, load
+from config import ConfigError, Environment, allowed_names, load, naming
 from stacks.eks.stack import EksStack
 from stacks.hyperpod.stack import HyperPodStack
 from stacks.network.stack import NetworkStack
@@ -25,24 +25,28 @@ def build(app: cdk.App, environment: Environment) -> None:
     """Add the environment's stacks to `app`, with the dependencies between them."""
     network = NetworkStack(app, environment=environment)
     storage = StorageStack(app, environment=environment, network=network)
-    storage.add_stack_dependency(network)
+    parts: dict[str, cdk.Stack] = {"network": network, "storage": storage}
     if environment.slurm:
-        HyperPodStack(app, environment=environment, network=network, storage=storage).add_stack_dependency(storage)
+        parts["hyperpod"] = HyperPodStack(app, environment=environment, network=network, storage=storage)
     else:
-        _add_eks_and_ray(app, environment, network, storage)
+        parts |= _eks_and_ray(app, environment, network, storage)
+    for part, stack in parts.items():
+        for used in naming.USES[part]:
+            if used in parts:
+                stack.add_stack_dependency(parts[used])
     declare_function_logs(app)
     explain_departures(app, key_of_logs=environment.company.kms_key is not None)
     apply_company_rules(app, environment)
 
 
-def _add_eks_and_ray(app: cdk.App, environment: Environment, network: NetworkStack, storage: StorageStack) -> None:
+def _eks_and_ray(
+    app: cdk.App, environment: Environment, network: NetworkStack, storage: StorageStack
+) -> dict[str, cdk.Stack]:
     eks = EksStack(app, environment=environment, network=network)
     hyperpod = HyperPodStack(app, environment=environment, network=network, storage=storage, eks=eks)
     platform = PlatformStack(app, environment=environment, network=network, eks=eks)
     ray = RayStack(app, environment=environment, storage=storage, eks=eks)
-    pairs = [(network, eks), (storage, hyperpod), (eks, hyperpod)]
-    for first, then in [*pairs, (storage, platform), (eks, platform), (hyperpod, ray), (platform, ray)]:
-        then.add_stack_dependency(first)
+    return {"eks": eks, "hyperpod": hyperpod, "platform": platform, "ray": ray}
 
 
 if __name__ == "__main__":

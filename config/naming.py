@@ -1,5 +1,6 @@
 """Physical names, derived from the environment so that no two environments share one."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from config.model import Environment
@@ -17,7 +18,15 @@ BOOTSTRAP_ROLES: Final = ("deploy", "file-publishing", "lookup")
 PARTS: Final = ("network", "storage", "eks", "hyperpod", "platform", "ray")
 """The stacks of an environment with EKS, in the order of a deployment."""
 _SLURM_PARTS: Final = ("network", "storage", "hyperpod")
-
+USES: Final[Mapping[str, tuple[str, ...]]] = {
+    "network": (),
+    "storage": ("network",),
+    "eks": ("network",),
+    "hyperpod": ("storage", "eks"),
+    "platform": ("storage", "eks"),
+    "ray": ("hyperpod", "platform"),
+}
+"""The stacks that each stack uses: it is deployed after these, and destroyed before them."""
 
 _PATTERN: Final = "{project}-{environment}-{name}"
 

@@ -3,7 +3,7 @@
 Those that take a duration are in `ops.durations`.
 """
 
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -12,9 +12,9 @@ from ops import completion
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")]
 Force = Annotated[bool, typer.Option("--force", help="Proceed even if a Ray job is running or its state is unknown.")]
-_CONTEXT: Final = "CDK context for {}, as KEY=VALUE."
-Context = Annotated[list[str] | None, typer.Option("--context", "-c", help=_CONTEXT.format("the synthesis"))]
-ContextOfBoth = Annotated[list[str] | None, typer.Option("--context", "-c", help=_CONTEXT.format("both syntheses"))]
+Context = Annotated[
+    list[str] | None, typer.Option("--context", "-c", help="CDK context for both syntheses, as KEY=VALUE.")
+]
 Checkpoint = Annotated[bool, typer.Option("--checkpoint", help="Let running jobs save first, then proceed.")]
 Watch = Annotated[bool, typer.Option("--watch", help="Redraw until Ctrl-C; needs a terminal.")]
 Cluster = Annotated[

@@ -22,6 +22,17 @@ _NOTABLE: Final = {
 """Types whose resources a person must know to go: they hold data, or all else stands on them."""
 
 
+_DATA: Final = {
+    "AWS::FSx::FileSystem": "file system",
+    "AWS::S3::Bucket": "bucket",
+    "AWS::ECR::Repository": "images of repository",
+    "AWS::SageMaker::MlflowTrackingServer": "MLflow tracking server",
+    "AWS::APS::Workspace": "metrics of workspace",
+    "AWS::Logs::LogGroup": "log group",
+}
+"""Types whose resources hold data that nothing brings back."""
+
+
 @dataclass(frozen=True)
 class Going:
     """A stack that is destroyed, how many resources of each kind go with it, and which of them are notable."""
@@ -29,6 +40,8 @@ class Going:
     stack: Stack
     kinds: Mapping[str, int]
     notable: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
+    """What is deleted for good with the stack, in words."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +66,11 @@ class Plan:
     busy: tuple[Stack, ...]
     """Stacks in which another change runs: they forbid the destroy."""
 
+    @property
+    def data(self) -> list[str]:
+        """Return the data that is deleted for good."""
+        return [each for going in self.going for each in going.data]
+
 
 def plan(cloudformation: Any, environment: Environment) -> Plan:
     """Look at the environment's stacks and plan its destroy; it changes nothing."""
@@ -69,7 +87,8 @@ def plan(cloudformation: Any, environment: Environment) -> Plan:
             continue
         retained = _retained(template)
         goes = [each for each in listed if each["LogicalResourceId"] not in retained]
-        going.append(Going(stack, _counted(goes), tuple(_notable(goes))))
+        data = [*_named(goes, _DATA), *_of_the_claim(environment, stack)]
+        going.append(Going(stack, _counted(goes), tuple(_named(goes, _NOTABLE)), tuple(data)))
         staying += _kept(stack, listed, retained)
     staying += _without_a_stack(environment, found)
     return Plan(tuple(going), tuple(staying), tuple(kept), tuple(each for each in found if each.is_busy))
@@ -88,9 +107,15 @@ def _kept(stack: Stack, listed: Sequence[Mapping[str, Any]], retained: set[str])
             yield Staying(name, f"stack {stack.name} says that it is kept", holds_data=True)
 
 
-def _notable(listed: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _of_the_claim(environment: Environment, stack: Stack) -> Iterator[str]:
+    """Yield the file system that the CSI driver made, if the driver deletes it with the ray stack."""
+    if stack.part == "ray" and environment.fsx.dynamic and environment.fsx.reclaim_policy != "Retain":
+        yield "file system of the claim"
+
+
+def _named(listed: Sequence[Mapping[str, Any]], titles: Mapping[str, str]) -> Iterator[str]:
     for each in listed:
-        if title := _NOTABLE.get(each["ResourceType"]):
+        if title := titles.get(each["ResourceType"]):
             yield f"{title} {each.get('PhysicalResourceId', each['LogicalResourceId'])}"
 
 

@@ -1,5 +1,10 @@
-"""Run `cdk destroy` for the stacks of a plan, and follow them in CloudFormation."""
+"""Run `cdk destroy` for the stacks of a plan, and follow them in CloudFormation.
 
+A deletion needs no templates: the CLI gets an assembly that only names the stacks. So a destroy works without charts,
+and whatever the environment's file has become since the deployment.
+"""
+
+import json
 import os
 import signal
 import subprocess
@@ -11,12 +16,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from config import Environment
+from config import Environment, naming
 from ops import stacks
 from ops.destroy.plan import Plan
 from ops.stacks import Stack
 
 _REPOSITORY: Final = Path(__file__).resolve().parents[2]
+_MANIFEST_VERSION: Final = "36.0.0"
+"""The version of the cloud assembly's schema (aws-cdk: cloud-assembly-schema); the CLI reads earlier ones, too."""
 _TAIL_LINES: Final = 25
 _WORDS: Final = {"DELETE_IN_PROGRESS": "is being deleted", "DELETE_COMPLETE": "deleted", "DELETE_FAILED": "failed"}
 
@@ -33,7 +40,6 @@ def carry_out(
     cloudformation: Any,
     say: Print,
     *,
-    cdk: Sequence[str],
     interval: float = 5,
 ) -> None:
     """Destroy the plan's stacks; print each change of a stack's state with the elapsed seconds.
@@ -46,7 +52,6 @@ def carry_out(
         plan: What to destroy.
         cloudformation: A client.
         say: Prints a line.
-        cdk: More arguments of `cdk destroy`, such as context.
         interval: Seconds between two looks at the stacks.
 
     Raises DestroyFailedError.
@@ -64,7 +69,9 @@ def carry_out(
 
     left = [each.stack for each in plan.going]
     while left:
-        code, tail = _destroy_once(_argv(environment, [stack.name for stack in left], cdk), watch, interval)
+        with tempfile.TemporaryDirectory(prefix="ops-destroy-") as assembly:
+            write_assembly(Path(assembly), environment, left)
+            code, tail = _destroy_once(_argv(assembly), watch, interval)
         before, left = left, [each for each in stacks.existing(cloudformation, environment) if each.name in names]
         while any(stack.is_being_deleted for stack in left):
             # The CLI gives up on a stack whose deletion another process began, as a run that was killed did.
@@ -78,6 +85,32 @@ def carry_out(
             raise DestroyFailedError(
                 f"stacks are left: {names_left}. Fix: remove the cause, then rerun the command\n{cause}"
             )
+
+
+def write_assembly(folder: Path, environment: Environment, going: Sequence[Stack]) -> None:
+    """Write a cloud assembly of these stacks without their resources: who deletes them, and in which order."""
+    names = {stack.part: stack.name for stack in going}
+    artifacts = {
+        name: {
+            "type": "aws:cloudformation:stack",
+            "environment": f"aws://{environment.account}/{environment.region}",
+            "dependencies": [names[used] for used in _used(part) if used in names],
+            "properties": {
+                "templateFile": "empty.json",
+                "validateOnSynth": False,
+                "assumeRoleArn": naming.bootstrap_role(environment, "deploy"),
+                "cloudFormationExecutionRoleArn": naming.bootstrap_role(environment, "cfn-exec"),
+            },
+        }
+        for part, name in names.items()
+    }
+    (folder / "empty.json").write_text("{}")
+    (folder / "manifest.json").write_text(json.dumps({"version": _MANIFEST_VERSION, "artifacts": artifacts}))
+
+
+def _used(part: str) -> set[str]:
+    """Return every stack that a stack uses, directly or not: one between them may be gone already."""
+    return {part for used in naming.USES[part] for part in (used, *_used(used))}
 
 
 def _destroy_once(argv: Sequence[str], watch: Callable[[], None], interval: float) -> tuple[int, str]:
@@ -97,7 +130,7 @@ def _destroy_once(argv: Sequence[str], watch: Callable[[], None], interval: floa
                     child.wait(interval)
                 watch()
         except BaseException:
-            # Its own children (the synthesis) are in its session and end with it.
+            # Its own children are in its session and end with it.
             os.killpg(child.pid, signal.SIGTERM)
             child.wait()
             raise
@@ -105,9 +138,9 @@ def _destroy_once(argv: Sequence[str], watch: Callable[[], None], interval: floa
         return child.returncode, "\n".join(output.read().decode(errors="replace").splitlines()[-_TAIL_LINES:])
 
 
-def _argv(environment: Environment, names: Sequence[str], cdk: Sequence[str]) -> list[str]:
-    own = ["--context", f"environment={environment.name}", "--concurrency", "3", "--no-color", "--no-notices"]
-    return [sys.executable, "-m", "ops.cdk", "destroy", *names, "--force", *own, *cdk]
+def _argv(assembly: str) -> list[str]:
+    own = ["--app", assembly, "--concurrency", "3", "--no-color", "--no-notices"]
+    return [sys.executable, "-m", "ops.cdk", "destroy", "--all", "--force", *own]
 
 
 def _cause(left: Sequence[Stack], cloudformation: Any) -> str:

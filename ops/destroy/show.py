@@ -15,6 +15,9 @@ def lines(plan: Plan, environment: Environment) -> Iterator[str]:
         state = f" [{going.stack.status}]" if going.stack.status.startswith("DELETE") else ""
         yield f"  {going.stack.name}{state}: {_count(going)}"
         yield from (f"    - {each}" for each in going.notable)
+    if plan.data:
+        yield "this data is deleted for good; nothing brings it back"
+        yield from (f"  {each}" for each in plan.data)
     if plan.staying:
         yield "these stay"
     for staying in plan.staying:
@@ -43,6 +46,7 @@ def document(plan: Plan) -> dict[str, Any]:
             }
             for each in plan.going
         ],
+        "data": plan.data,
         "staying": [
             {
                 "title": each.title,

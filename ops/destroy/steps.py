@@ -1,6 +1,5 @@
 """The steps of `ops destroy`: what forbids it, the question, the destroy, and what is left."""
 
-from collections.abc import Sequence
 from functools import partial
 
 from config import Environment
@@ -21,9 +20,7 @@ def look(environment: Environment) -> Plan:
         return plan(account.client("cloudformation"), environment)
 
 
-def destroy(
-    environment: Environment, say: Print, *, yes: bool, force: bool, cdk: Sequence[str], interval: float = 5
-) -> None:
+def destroy(environment: Environment, say: Print, *, yes: bool, force: bool, interval: float = 5) -> None:
     """Show the plan, ask, and destroy the stacks.
 
     Raises RefusedError, DestroyFailedError and UnreachableError.
@@ -40,9 +37,12 @@ def destroy(
         _refuse_busy(made)
         if not force:
             _refuse_jobs(environment, made)
-        if not yes and not confirmed(f"Destroy {environment.name} in account {environment.account}?"):
+        question = f"Destroy {environment.name} in account {environment.account}"
+        if made.data:
+            question += ", and delete this data for good"
+        if not yes and not confirmed(f"{question}?"):
             raise RefusedError("not confirmed: nothing was destroyed. Fix: answer y, or give --yes")
-        carry_out(environment, made, cloudformation, say, cdk=cdk, interval=interval)
+        carry_out(environment, made, cloudformation, say, interval=interval)
         say(f"{environment.name}: {len(made.going)} stacks destroyed")
 
 

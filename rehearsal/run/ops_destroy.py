@@ -43,7 +43,7 @@ def destroy(
     A killed run leaves its `cdk destroy` behind, as on a user's machine, and the next one runs beside it. `--force`,
     because the deployer may not ask Kubernetes for running jobs.
     """
-    argv = [sys.executable, "-m", "ops", "destroy", "--env", environment, "--yes", "--force", "--app", "cdk.out"]
+    argv = [sys.executable, "-m", "ops", "destroy", "--env", environment, "--yes", "--force"]
     env = {**variables, "NODE_OPTIONS": f"--require={CDK_PRELOAD}"}
     left = list(kills)
     took = None

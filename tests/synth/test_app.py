@@ -15,6 +15,8 @@ import pytest
 
 from config import allowed_names, available, naming
 from config.facts import charts_lock
+from ops.destroy.run import write_assembly
+from ops.stacks import Stack
 from tests.support.waiting import PATIENCE
 from tests.synth.support.synthesis import PARTS, REPOSITORY, Assemblies, Assembly, Resource, context
 
@@ -51,6 +53,34 @@ WITHOUT_RESOURCE = {
     "ssmmessages:OpenControlChannel",
     "ssmmessages:OpenDataChannel",
 }
+
+
+@pytest.mark.parametrize("name", ["dev", "closed", "slurm"])
+def test_ops_destroys_stacks_as_the_synthesis_would(assembly: Assemblies, tmp_path: Path, name: str) -> None:
+    """Its assembly has no template: what the CLI needs for a deletion must be the same, in the same order."""
+    synthesised = assembly(name)
+    environment = synthesised.environment
+    going = [
+        Stack(part, naming.stack(environment, part), "id", "CREATE_COMPLETE", "", protected=False)
+        for part in naming.parts_of(environment)
+    ]
+    write_assembly(tmp_path, environment, going)
+    made = json.loads((tmp_path / "manifest.json").read_text())["artifacts"]
+    partition = {"${AWS::Partition}": "aws"}
+    for stack in going:
+        artifact, own = synthesised.manifest["artifacts"][stack.name], made[stack.name]
+        assert own["environment"] == artifact["environment"]
+        for role in ("assumeRoleArn", "cloudFormationExecutionRoleArn"):
+            arn = artifact["properties"][role]
+            for token, value in partition.items():
+                arn = arn.replace(token, value)
+            assert own["properties"][role] == arn
+        assert _all_needs(made, stack.name) >= _all_needs(synthesised.manifest["artifacts"], stack.name) & made.keys()
+
+
+def _all_needs(artifacts: dict[str, Any], name: str) -> set[str]:
+    needs = set(artifacts[name].get("dependencies", ()))
+    return needs.union(*(_all_needs(artifacts, each) for each in needs if each in artifacts))
 
 
 def test_stacks_are_deployed_in_the_order_of_their_needs(dev: Assembly) -> None:

@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from ops.cli import EnvName, app, confirmed, fail, load, say
-from ops.options import Context, DryRun, Force, Yes
+from ops.options import DryRun, Force, Yes
 from ops.output import Format, Output, emit
 
 
@@ -19,17 +19,14 @@ def destroy(
     yes: Yes = False,
     dry_run: DryRun = False,
     force: Force = False,
-    context: Context = None,
-    app_: Annotated[
-        str | None, typer.Option("--app", help="Passed to `cdk`: a folder with a finished synthesis, such as cdk.out.")
-    ] = None,
     output: Annotated[
         Format, typer.Option("-o", "--output", help="With --dry-run: table for people; json or yaml for programs.")
     ] = Format.TABLE,
 ) -> None:
     """Destroy an environment's stacks: show what goes and what stays, ask, run `cdk destroy`.
 
-    Stacks with termination protection stay. Rerun the command to resume after
+    It names the data that is deleted for good before it asks. It synthesises
+    nothing, so it needs no charts. Stacks with termination protection stay. Rerun the command to resume after
     an interruption: CloudFormation knows what is left.
 
     Exit codes:
@@ -48,6 +45,7 @@ def destroy(
     ```json
     {"going": [{"stack": "rayhp-dev-ray", "status": "CREATE_COMPLETE",
        "resources": {"IAM::Role": 3}, "notable": []}],
+     "data": ["file system fs-0123456789abcdef0"],
      "staying": [{"title": "…", "reason": "…", "holds_data": false,
        "usd_per_hour": 0.35}]}
     ```
@@ -55,13 +53,12 @@ def destroy(
     from ops.destroy import show, steps  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
 
     environment = load(env, slurm=True)
-    cdk = [*(["--app", app_] if app_ else []), *(part for pair in context or [] for part in ("--context", pair))]
     with _reported(f"CloudFormation finishes what it has begun; rerun `ops destroy --env {env}` to resume"):
         if dry_run:
             made = steps.look(environment)
             emit(show.document(made), lambda: Text("\n".join(show.lines(made, environment))), output)
             return
-        steps.destroy(environment, say, yes=yes, force=force, cdk=cdk)
+        steps.destroy(environment, say, yes=yes, force=force)
     say(f"`ops sweep --env {env}` lists what no stack owned")
 
 

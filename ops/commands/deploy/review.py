@@ -8,7 +8,7 @@ import typer
 
 from ops import completion, files
 from ops.cli import app, aside, console, errors, fail, report, say, show
-from ops.options import ContextOfBoth
+from ops.options import Context
 from ops.output import Format, Output, emit
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def review(
             help="Only this environment; repeatable. Default: all.",
         ),
     ] = None,
-    context: ContextOfBoth = None,
+    context: Context = None,
     format_: Annotated[
         ReportFormat | None,
         typer.Option("--format", help="Format of the output. Default: terminal; markdown if piped."),
@@ -156,7 +156,7 @@ def gate(
         Path | None,
         typer.Option(metavar="DIR", exists=True, file_okay=False, help="Checkout to judge. Default: this one."),
     ] = None,
-    context: ContextOfBoth = None,
+    context: Context = None,
     verdict_file: Annotated[
         Path | None,
         typer.Option("--review", help="Decide on the output of `ops review --json` on this checkout."),

@@ -77,6 +77,13 @@ def test_administrator_lists_the_clusters_and_only_the_telemetry_would_leave(pla
     }
 
 
+def test_no_command_creates_rayclusters_or_rayjobs(place: Place) -> None:
+    assert "no command creates RayClusters or RayJobs. `hyp create ray-dashboard-connection`" in " ".join(PAGE.split())
+    done = place.scientist("create", "--help")
+    assert done.returncode == 0, said(done)
+    assert re.findall(r"^  (\S*ray\S*) ", done.stdout, re.MULTILINE) == ["ray-dashboard-connection"]
+
+
 def test_scientists_context_is_the_environments_cluster_and_rays_namespace(scientist: Hyp) -> None:
     found = yaml.safe_load((scientist.home / "home" / "kubeconfig").read_text())
     arn = f"arn:aws:eks:{SMALL.region}:{SMALL.account}:cluster/{naming.eks_cluster(SMALL)}"

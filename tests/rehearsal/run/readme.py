@@ -23,7 +23,7 @@ WAIT: Final = "ops wait --env dev"
 KUBECONFIG: Final = "aws eks update-kubeconfig --name rayhp-dev --region us-west-2"
 FORWARD: Final = "kubectl port-forward --namespace ray --address 127.0.0.1 service/rayml-head-svc 8265:8265"
 DIFF: Final = "cdk diff -c environment=dev"
-DESTROY: Final = "cdk destroy --all --concurrency 3 -c environment=dev"
+DESTROY: Final = "ops destroy --env dev"
 TYPED: Final = {ACTIVATE, CHECK, FETCH, BOOTSTRAP, PREFLIGHT, DEPLOY, WAIT, KUBECONFIG, DIFF, DESTROY}
 
 PROD_DESTROY: Final = (
@@ -42,7 +42,7 @@ NOT_TYPED: Final = {
     "make drill": "test_drills types it",
     "make drill NAME=capacity": "CI runs it with the other drills",
     "ops destroy --env dev --dry-run": "tests/unit/ops/destroy does it",
-    "ops destroy --env dev": "rehearsals of environments without `protect` do it",
+    "cdk destroy --all --concurrency 3 -c environment=dev": "`make rehearse ENV=prod` does it for prod",
     "ops scale worker-group-1 2 --env dev": "the drill scale-down does it",
     "ops update-software --env dev --group worker-group-1": "the unit tests of `ops update-software` do it",
     "ops rollout rayml --env dev": "tests/rehearsal/kubernetes/test_rollout.py does it with the real operator",

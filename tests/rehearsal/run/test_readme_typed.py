@@ -65,7 +65,15 @@ class User:
         charts = self.checkout.directory.parent / "charts"
         stand_ins.build(charts, self.programs)
         defaults = {"context": {"charts": "stand-in", "stand-in-charts": str(charts)}}
-        Path(self.checkout.environment()["HOME"], ".cdk.json").write_text(json.dumps(defaults))
+        self._defaults.write_text(json.dumps(defaults))
+
+    def has_no_charts(self) -> None:
+        """Without charts, no synthesis succeeds."""
+        self._defaults.unlink()
+
+    @property
+    def _defaults(self) -> Path:
+        return Path(self.checkout.environment()["HOME"], ".cdk.json")
 
     def has_aws_cli(self) -> None:
         """Take the AWS CLI of the layer that the eks stack brought."""
@@ -158,7 +166,7 @@ RAY_JOB = {
     "metadata": {"name": "train", "namespace": "ray"},
     "spec": {"entrypoint": "python train.py", "clusterSelector": {"ray.io/cluster": "rayml"}},
 }
-PAUSE, SCALE, DESTROY = "ops pause --env dev", "ops scale worker-group-1 2 --env dev", "ops destroy --env dev"
+PAUSE, SCALE = "ops pause --env dev", "ops scale worker-group-1 2 --env dev"
 RESUME = "ops resume --env dev --timeout 5m --interval 1s"
 
 
@@ -170,7 +178,7 @@ def test_a_running_job_refuses_what_would_take_its_workers(user: User) -> None:
     uses = "jsonpath={.status.rayClusterName}=rayml"
     code, shown = user.runs(f"kubectl wait --namespace ray rayjob/train --for='{uses}' {KUBECTL_PATIENCE}")
     assert code == 0, shown
-    for command in (PAUSE, SCALE, DESTROY):
+    for command in (PAUSE, SCALE, readme.DESTROY):
         code, shown = user.runs(command)
         assert code == 1, shown
         assert "RayCluster ray/rayml has unfinished jobs: RayJob train. Fix: wait for their end or stop them" in shown
@@ -194,9 +202,13 @@ def test_diff_of_what_is_deployed_is_empty(user: User) -> None:
     assert "Number of stacks with differences: 0" in shown
 
 
-def test_destroy_leaves_what_the_account_had(user: User) -> None:
+def test_destroy_needs_no_charts_names_the_data_and_leaves_what_the_account_had(user: User) -> None:
+    user.has_no_charts()
     code, shown = user.types(readme.DESTROY)
     assert code == 0, shown
+    data, _, deleted = shown.partition("and delete this data for good? [y/N]")
+    assert re.search(r"this data is deleted for good[\s\S]*  file system fs-\w+\n", data), shown
+    assert "dev: 6 stacks destroyed" in deleted
     people = owner.made(user.environment)
     left = sort_leftovers([item for item in user.account.inventory() if item["id"] not in people], [])
     assert left.clean, left

@@ -1,9 +1,11 @@
 """`ops destroy`: its plan, what it refuses, and how it resumes after an interruption; rehearsals run it whole."""
 
+import json
 import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -97,8 +99,9 @@ def destroy(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
                 assert service == "cloudformation"
                 return cloudformation
 
-        def argv(_: config.Environment, names: Sequence[str], _given: Sequence[str]) -> list[str]:
-            return [sys.executable, "-c", cdk(names)]
+        def argv(assembly: str) -> list[str]:
+            manifest = json.loads(Path(assembly, "manifest.json").read_text())
+            return [sys.executable, "-c", cdk(list(manifest["artifacts"]))]
 
         monkeypatch.setattr(steps, "Account", Account)
         monkeypatch.setattr(run, "_argv", argv)
@@ -129,6 +132,65 @@ def test_plan_names_what_holds_data_and_says_what_is_kept_at_a_price() -> None:
     shown = "\n".join(show.lines(plan(cloudformation, DEV), DEV))
     assert "  rayhp-dev-storage: 2 resources, among them\n    - file system physical-Files\n" in shown
     assert re.search(r"stack rayhp-dev-eks: it has .*\(holds data\), about US\$ 0\.\d\d per hour$", shown, re.MULTILINE)
+
+
+DATA = {
+    "AWS::FSx::FileSystem": "file system physical-it",
+    "AWS::S3::Bucket": "bucket physical-it",
+    "AWS::ECR::Repository": "images of repository physical-it",
+    "AWS::SageMaker::MlflowTrackingServer": "MLflow tracking server physical-it",
+    "AWS::APS::Workspace": "metrics of workspace physical-it",
+    "AWS::Logs::LogGroup": "log group physical-it",
+}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the questions that a person is asked, who answers no."""
+    questions: list[str] = []
+
+    def confirmed(question: str) -> bool:
+        questions.append(question)
+        return False
+
+    monkeypatch.setattr(steps, "confirmed", confirmed)
+    return questions
+
+
+@pytest.mark.parametrize("kind", DATA)
+def test_data_is_named_in_words_before_the_question(
+    destroy: Callable[..., Result], asked: list[str], kind: str
+) -> None:
+    cloudformation = FakeCloudFormation(storage=FakeStack(template={"Resources": {"it": {"Type": kind}}}))
+    result = destroy(cloudformation)
+    assert result.exit_code == 1
+    assert f"this data is deleted for good; nothing brings it back\n  {DATA[kind]}\n" in result.stdout
+    assert asked == ["Destroy dev in account 111122223333, and delete this data for good?"]
+
+
+def test_data_that_stays_is_not_called_deleted(destroy: Callable[..., Result], asked: list[str]) -> None:
+    kept = {"Resources": {"it": {"Type": "AWS::S3::Bucket", "DeletionPolicy": "Retain"}}}
+    result = destroy(FakeCloudFormation(storage=FakeStack(template=kept), network=FakeStack(protected=True)))
+    assert "for good" not in result.output
+    assert asked == ["Destroy dev in account 111122223333?"]
+
+
+@pytest.mark.parametrize(("policy", "is_deleted"), [(None, True), ("Delete", True), ("Retain", False)])
+def test_the_file_system_that_the_driver_made_is_data_of_the_ray_stack(policy: str | None, is_deleted: bool) -> None:
+    fsx = DEV.fsx.model_copy(update={"provisioning": "dynamic", "reclaim_policy": policy})
+    dynamic = DEV.model_copy(update={"fsx": fsx})
+    made = plan(FakeCloudFormation(ray=FakeStack()), dynamic)
+    assert ("file system of the claim" in made.data) == is_deleted
+
+
+def test_a_stack_waits_for_those_that_use_it_also_if_one_between_is_gone(tmp_path: Path) -> None:
+    left = [each.stack for each in plan(FakeCloudFormation(ray=FakeStack(), network=FakeStack()), DEV).going]
+    run.write_assembly(tmp_path, DEV, left)
+    made = json.loads((tmp_path / "manifest.json").read_text())["artifacts"]
+    assert {name: each["dependencies"] for name, each in made.items()} == {
+        "rayhp-dev-ray": ["rayhp-dev-network"],
+        "rayhp-dev-network": [],
+    }
 
 
 def test_what_an_environment_keeps_costs_what_its_estimate_says() -> None:
