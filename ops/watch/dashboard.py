@@ -1,10 +1,10 @@
-"""Serve pages of a pod on this machine: each connection goes through a port-forward to the pod that runs then."""
+"""Serve pages of a pod to one browser: each request goes through a port-forward to the pod that runs then."""
 
 import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from typing import Any, Final, Self
@@ -18,15 +18,17 @@ from ops.errors import UnreachableError, in_plain_words
 from ops.jobs.head_api import heads
 from ops.port_forward import open_port_forward
 from ops.readiness.simulated import said_of
+from ops.watch.browser_access import END, BrowserAccess, LetInError, RefusedRequestError, Request, is_too_long
 from ops.watch.logs import Say
 
 LOOPBACK: Final = "127.0.0.1"
 
 _CHUNK: Final = 64 * 1024
-_UNAVAILABLE: Final = (
-    "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n"
-    "Connection: close\r\n\r\n"
+_ANSWER: Final = (
+    "HTTP/1.1 {}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n"
 )
+_UNAVAILABLE: Final = "503 Service Unavailable"
+_SWITCHED: Final = b"HTTP/1.1 101 "
 
 
 @dataclass(frozen=True)
@@ -63,15 +65,18 @@ def grafana(core: kubernetes.client.CoreV1Api) -> Source:
 class Dashboard:
     """The pages of a source on a port of the loopback address, as long as the `with` block lasts.
 
-    A pod that is replaced needs no new address: the next connection goes to the new pod. Without a pod, a browser
-    gets an answer that says so.
+    Only the browser that opened `address` reaches the pod (`ops.watch.browser_access`). A pod that is replaced needs no
+    new address: the next request goes to the new pod. Without a pod, a browser gets an answer that says so.
     """
 
-    def __init__(self, core: kubernetes.client.CoreV1Api, source: Source, say: Say, port: int) -> None:
+    def __init__(
+        self, core: kubernetes.client.CoreV1Api, source: Source, say: Say, port: int, access: BrowserAccess
+    ) -> None:
         """Raise OSError if the port is in use; port 0 means any free one."""
         self._core = core
         self._source = source
         self._say = say
+        self._access = access
         self._pod = ""
         # The client replaces a method of its own while it opens a port-forward.
         self._opening = threading.Lock()
@@ -97,8 +102,12 @@ class Dashboard:
 
     @property
     def address(self) -> str:
-        """The address for a browser."""
-        return f"http://{LOOPBACK}:{self._server.server_address[1]}"
+        """The address for a browser, with the token."""
+        return self._access.address(self._port)
+
+    @property
+    def _port(self) -> int:
+        return int(self._server.server_address[1])
 
     def serve(self) -> None:
         """Serve until an exception, such as Ctrl-C, or `stop`."""
@@ -109,15 +118,22 @@ class Dashboard:
         self._server.shutdown()
 
     def _carry(self, browser: socket.socket) -> None:
-        """Carry one connection to the pod and back, until one side ends it."""
+        """Carry one request of a connection to the pod, and the answer back, until one side ends it."""
         try:
+            head, rest = _head(browser)
+            request = self._access.checked(head, self._port)
             with self._forwarded() as forward:
                 pod = forward.socket(self._source.port)
-                answered = _exchange(browser, pod)
+                pod.sendall(request.head)
+                answered = _exchange(browser, pod, request, rest)
                 if not answered and (reason := forward.error(self._source.port)):
-                    _refuse(browser, said_of(reason) or reason)
+                    _refuse(browser, _UNAVAILABLE, said_of(reason) or reason)
+        except LetInError as redirect:
+            _send(browser, redirect.answer)
+        except RefusedRequestError as error:
+            _refuse(browser, error.status, str(error))
         except (UnreachableError, LookupError) as error:
-            _refuse(browser, str(error))
+            _refuse(browser, _UNAVAILABLE, str(error))
         except OSError:
             # The browser or the pod has closed the connection.
             return
@@ -141,13 +157,15 @@ class Dashboard:
 
 
 @contextmanager
-def with_grafana(core: kubernetes.client.CoreV1Api, say: Say, port: int = GRAFANA_PORT) -> Iterator[None]:
+def with_grafana(
+    core: kubernetes.client.CoreV1Api, say: Say, access: BrowserAccess, port: int = GRAFANA_PORT
+) -> Iterator[None]:
     """Serve Grafana during the block, at the port where pages of Ray's dashboard look for their charts.
 
     Another program at the port is no error: it may be a port-forward to Grafana, and the dashboard works without.
     """
     try:
-        served = Dashboard(core, grafana(core), say, port)
+        served = Dashboard(core, grafana(core), say, port, access)
     except OSError as error:
         say(f"port {port} is not free ({error.strerror}): the dashboard shows the charts of what serves there")
         yield
@@ -163,25 +181,62 @@ def with_grafana(core: kubernetes.client.CoreV1Api, say: Say, port: int = GRAFAN
             thread.join()
 
 
-def _exchange(browser: socket.socket, pod: Any) -> bool:
-    """Copy bytes both ways until one side ends; return whether the pod has sent any."""
-    answered = False
+def _head(browser: socket.socket) -> tuple[bytes, bytes]:
+    """Return the head of the connection's request, and what has come after it. Raises OSError if there is none."""
+    received = b""
+    while END not in received:
+        data = browser.recv(_CHUNK)
+        if not data or is_too_long(received):
+            raise ConnectionError
+        received += data
+    head, _, rest = received.partition(END)
+    return head + END, rest
+
+
+def _exchange(browser: socket.socket, pod: Any, request: Request, rest: bytes) -> bool:
+    """Copy the request's body and the answer until one side ends; return whether the pod has sent any.
+
+    What follows the body would be another request, which nobody has checked, and ends the exchange.
+    """
+    answered, left = False, request.length
+    pending = rest
+    while True:
+        if len(pending) > left:
+            return answered
+        if pending:
+            pod.sendall(pending)
+            left -= len(pending)
+        pending = b""
+        ready, _, _ = select.select([browser, pod], [], [])
+        if pod in ready:
+            data = pod.recv(_CHUNK)
+            if not data:
+                return answered
+            if not answered and request.upgrade and data.startswith(_SWITCHED):
+                return _tunnel(browser, pod, data)
+            answered = True
+            browser.sendall(data)
+        elif not (pending := browser.recv(_CHUNK)):
+            return answered
+
+
+def _tunnel(browser: socket.socket, pod: Any, first: bytes) -> bool:
+    """Copy a WebSocket's bytes both ways until one side ends, from the `first` of the pod on."""
+    browser.sendall(first)
     while True:
         ready, _, _ = select.select([browser, pod], [], [])
         for source in ready:
-            data = source.recv(_CHUNK)
-            if not data:
-                return answered
-            if source is browser:
-                pod.sendall(data)
-            else:
-                answered = True
-                browser.sendall(data)
+            if not (data := source.recv(_CHUNK)):
+                return True
+            (pod if source is browser else browser).sendall(data)
 
 
-def _refuse(browser: socket.socket, reason: str) -> None:
+def _refuse(browser: socket.socket, status: str, reason: str) -> None:
     body = f"{reason}\n".encode()
-    try:
-        browser.sendall(_UNAVAILABLE.format(len(body)).encode() + body)
-    except OSError:
-        return
+    _send(browser, _ANSWER.format(status, len(body)).encode() + body)
+
+
+def _send(browser: socket.socket, answer: bytes) -> None:
+    # The browser may have closed the connection.
+    with suppress(OSError):
+        browser.sendall(answer)

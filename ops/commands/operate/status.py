@@ -97,9 +97,10 @@ def dashboard(
 ) -> None:
     """Serve Ray's dashboard on this machine, through a port-forward to the head, until Ctrl-C.
 
-    Only this machine can connect. When the head is replaced, reload the page:
-    the address stays. With `observability.in_cluster`, Grafana is served too, at
-    port 3000, where the dashboard looks for its charts.
+    Only the browser that opens the printed address can use it: the address
+    contains a token, and sets a cookie. When the head is replaced, reload the
+    page: the address stays. With `observability.in_cluster`, Grafana is served
+    too, at port 3000, where the dashboard looks for its charts.
 
     Exit codes:
     - 1: refused, such as no running head
@@ -117,6 +118,7 @@ def dashboard(
     from ops.jobs.direct import head_of, refuse_simulated  # noqa: PLC0415
     from ops.jobs.run import RunError  # noqa: PLC0415
     from ops.jobs.runs import Runs, as_submitter  # noqa: PLC0415
+    from ops.watch.browser_access import BrowserAccess  # noqa: PLC0415
     from ops.watch.dashboard import Dashboard, ray_dashboard, with_grafana  # noqa: PLC0415
 
     environment = load(env)
@@ -127,8 +129,9 @@ def dashboard(
             core = kubernetes.client.CoreV1Api(clients.kubernetes)
             head_of(core, namespace, name)
             refuse_simulated(core, namespace, name)
-            charts = with_grafana(core, say) if environment.observability.in_cluster else nullcontext()
-            with charts, Dashboard(core, ray_dashboard(core, namespace, name), say, port) as served:
+            access = BrowserAccess()
+            charts = with_grafana(core, say, access) if environment.observability.in_cluster else nullcontext()
+            with charts, Dashboard(core, ray_dashboard(core, namespace, name), say, port, access) as served:
                 say(f"{served.address}  (Ctrl-C closes it)")
                 served.serve()
     except RunError as error:

@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import HTTPCookieProcessor, OpenerDirector, build_opener
 
 import boto3
 import cdk8s
 import pytest
-import urllib3
 import yaml
 from botocore.exceptions import ClientError
 from typer.testing import CliRunner, Result
@@ -296,27 +297,36 @@ def test_status_shows_what_is_there_and_names_what_is_not_ready(every_day: Every
 
 def test_dashboard_reaches_the_head_and_the_one_in_its_place(every_day: EveryDay) -> None:
     [head] = every_day.pods("head")
+    browser = build_opener(HTTPCookieProcessor())
     with every_day.start("dashboard") as process:
         try:
             assert process.stdout
             address = process.stdout.readline().split()[0]
-            assert address.startswith("http://127.0.0.1:")
-            assert urllib3.request("GET", address).data.decode() == head["metadata"]["name"]
+            assert address.startswith("http://localhost:")
+            assert _answer(browser, address) == head["metadata"]["name"]
+            with pytest.raises(HTTPError):
+                _answer(build_opener(), address.partition("?")[0])
             every_day.kubectl("-n", SMALL.ray.namespace, "delete", "pod", head["metadata"]["name"], KUBECTL_PATIENCE)
             wait_until(lambda: every_day.pods("head"), "a new head")
             [new] = every_day.pods("head")
             assert new["metadata"]["name"] != head["metadata"]["name"]
-            wait_until(lambda: _answer(address) == new["metadata"]["name"], "the new head's answer")
+            wait_until(lambda: _answer(browser, address) == new["metadata"]["name"], "the new head's answer")
             process.send_signal(signal.SIGINT)
             assert process.wait(PATIENCE) == 130
         finally:
             process.kill()
-    with pytest.raises(urllib3.exceptions.HTTPError):
-        urllib3.request("GET", address, retries=False)
+    with pytest.raises(URLError):
+        _answer(browser, address)
 
 
-def _answer(address: str) -> str:
-    return urllib3.request("GET", address, retries=False).data.decode()
+def _answer(browser: OpenerDirector, address: str) -> str:
+    try:
+        with browser.open(address, timeout=PATIENCE) as answer:
+            return str(answer.read().decode())
+    except HTTPError as error:
+        if error.code != 503:
+            raise
+        return error.read().decode()
 
 
 def test_logs_of_pods_are_followed_until_ctrl_c(every_day: EveryDay) -> None:

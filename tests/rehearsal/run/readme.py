@@ -21,7 +21,6 @@ PREFLIGHT: Final = "ops preflight --env dev"
 DEPLOY: Final = "cdk deploy --all --concurrency 3 --require-approval never -c environment=dev"
 WAIT: Final = "ops wait --env dev"
 KUBECONFIG: Final = "aws eks update-kubeconfig --name rayhp-dev --region us-west-2"
-FORWARD: Final = "kubectl port-forward --namespace ray --address 127.0.0.1 service/rayml-head-svc 8265:8265"
 DIFF: Final = "cdk diff -c environment=dev"
 DESTROY: Final = "ops destroy --env dev"
 TYPED: Final = {ACTIVATE, CHECK, FETCH, BOOTSTRAP, PREFLIGHT, DEPLOY, WAIT, KUBECONFIG, DIFF, DESTROY}
@@ -52,7 +51,7 @@ NOT_TYPED: Final = {
     "ops smoke --env dev": "`make rehearse-job` runs it on real Ray",
     "ops job list --env dev": "tests/rehearsal/kubernetes/test_submitters.py does it on a real control plane",
     "make rehearse-job": "CI runs it as it stands there",
-    FORWARD: "there is nothing behind a port of a pod that kwok plays; that the service has it is looked at",
+    "ops dashboard --env dev": "tests/rehearsal/account/test_every_day.py does it, and a browser opens the address",
     PROD_DESTROY: "`make rehearse ENV=prod` does it, with these stacks",
     PROD_UNPROTECTED: "`make rehearse ENV=prod` does it, with these stacks",
     "cdk destroy --all --concurrency 3 -c environment=prod": "`make rehearse ENV=prod` does it",
