@@ -4,6 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 
 ENV ?= dev
+LIKE ?=
 KEEP ?=
 FORCE ?=
 # WSL sets an environment variable NAME, the machine's name: only a NAME of make's command line counts.
@@ -172,6 +173,10 @@ test-readme: setup ## type the README's commands for a real account, as written,
 .PHONY: test-isolation
 test-isolation: setup ## rehearse ENV=dev beside real AWS credentials: verify that nothing uses them or leaves the machine
 	@$(RUN) REHEARSED=$(ENV) pytest -q -m isolation tests/rehearsal/run
+
+.PHONY: test-new
+test-new: setup ## rehearse the file that `ops new` writes; LIKE=closed: as a copy of this example
+	@$(RUN) LIKE=$(LIKE) pytest -q -m new tests/rehearsal/run
 
 .PHONY: manifests
 manifests: setup ## render manifests/ for all files of environments/

@@ -79,9 +79,11 @@ def _tests(tier: str, budget: int, *, cores: float = 1.5) -> Tier:
     return Tier(tier, f"make test TIER={tier}", budget, cores, needs=("setup-policies", "setup-programs"))
 
 
-def _rehearsal(environment: str, budget: int, *, cores: float = 1, drawn_from: str | None = None) -> Tier:
-    command = "make rehearse" if environment == "dev" else f"make rehearse ENV={environment} KILLS=3"
-    return Tier(f"rehearse-{environment}", command, budget, cores, files=_REHEARSED, drawn_from=drawn_from)
+def _written(example: str | None, budget: int) -> Tier:
+    """Return the rehearsal of what `ops new` writes: from its template, or as a copy of an example."""
+    command = f"make test-new LIKE={example}" if example else "make test-new"
+    files = (*_REHEARSED, "README.md", "tests/*", *_GUIDES)
+    return Tier(f"rehearse-{example or 'new'}", command, budget, cores=1, files=files, drawn_from="rehearsals")
 
 
 def _drills(name: str, drills: str, budget: int, *, holds: str, drawn_from: str | None = None) -> Tier:
@@ -130,7 +132,7 @@ TIERS: Final = (
         holds=_KUBERNETES,
         drawn_from="drills",
     ),
-    _rehearsal("dev", budget=10, cores=0.8),
+    Tier("rehearse-dev", "make rehearse", budget=10, cores=0.8, files=_REHEARSED),
     # The whole rehearsal, isolated: it also proves what `make rehearse ENV=prod` would prove.
     Tier(
         "rehearse-prod",
@@ -140,10 +142,11 @@ TIERS: Final = (
         files=(*_REHEARSED, "tests/*"),
         drawn_from="rehearsals",
     ),
-    _rehearsal("closed", budget=10, drawn_from="rehearsals"),
-    _rehearsal("existing-vpc", budget=10, drawn_from="rehearsals"),
-    _rehearsal("existing-eks", budget=10, drawn_from="rehearsals"),
-    _rehearsal("slurm", budget=10, drawn_from="rehearsals"),
+    _written(None, budget=10),
+    _written("closed", budget=10),
+    _written("existing-vpc", budget=10),
+    _written("existing-eks", budget=10),
+    _written("slurm", budget=10),
     Tier("readme", "make test-readme", budget=15, cores=1, files=(*_REHEARSED, "README.md", "tests/*", *_GUIDES)),
 )
 

@@ -14,6 +14,7 @@ PAGES: Final = (
 """What a new reader types from."""
 
 ACTIVATE: Final = "source .venv/bin/activate"
+NEW: Final = "ops new trial"
 CHECK: Final = "ops check --env dev"
 FETCH: Final = "ops charts fetch"
 BOOTSTRAP: Final = "cdk bootstrap -c environment=dev"
@@ -31,7 +32,7 @@ PROD_DESTROY: Final = (
 )
 PROD_UNPROTECTED: Final = "cdk deploy rayhp-prod-storage rayhp-prod-network -c environment=prod"
 NOT_TYPED: Final = {
-    "ops new trial": "tests/unit/ops/environment/test_new.py writes environments",
+    NEW: "test_new types it, and rehearses what it writes",
     "ops check": "tests/unit/ops/environment/test_check.py does it, and each environment's is typed here",
     "make manifests": "the tests of manifests render them, and CI compares",
     "make rehearse": "CI runs it as it stands there",

@@ -90,9 +90,10 @@ def test_the_users_environments_and_the_examples_are_rehearsed_nightly(tmp_path:
     )
 
 
-def test_all_examples_but_the_small_one_are_rehearsed_in_tiers() -> None:
-    here = {tier.command.partition("ENV=")[2].partition(" ")[0] for tier in TIERS} - {""}
-    assert here == {"prod", *examples()} - {"small"}
+def test_what_ops_new_writes_is_rehearsed_in_tiers_from_its_template_and_all_examples_but_the_small_one() -> None:
+    written = {tier.command for tier in TIERS if tier.command.startswith("make test-new")}
+    assert written == {"make test-new", *(f"make test-new LIKE={name}" for name in {*examples()} - {"small"})}
+    assert "make test-isolation ENV=prod" in {tier.command for tier in TIERS}
 
 
 def test_a_run_takes_dev_one_other_rehearsal_the_recovery_and_one_other_tier_of_drills() -> None:
@@ -100,7 +101,7 @@ def test_a_run_takes_dev_one_other_rehearsal_the_recovery_and_one_other_tier_of_
     for tier in TIERS:
         if tier.drawn_from:
             groups.setdefault(tier.drawn_from, set()).add(tier.name)
-    others = {f"rehearse-{name}" for name in ("prod", "closed", "existing-vpc", "existing-eks", "slurm")}
+    others = {f"rehearse-{name}" for name in ("prod", "new", "closed", "existing-vpc", "existing-eks", "slurm")}
     drills = {f"drills-{name}" for name in ("creation", "scaling", "ray", "control-plane")}
     assert groups == {"rehearsals": others, "drills": drills}
     always = {tier for tier in TIERS if not tier.drawn_from}
@@ -150,7 +151,9 @@ def test_tier_reads_each_module_that_it_imports(name: str, imports: Any) -> None
     assert not sorted(module for module in modules if not NAMED[name].reads(_file_of(module)))
 
 
-@pytest.mark.parametrize("name", ["rehearse-dev", "drills-ray", "drills-recovery", "rehearse-job", "readme"])
+@pytest.mark.parametrize(
+    "name", ["rehearse-dev", "rehearse-new", "drills-ray", "drills-recovery", "rehearse-job", "readme"]
+)
 def test_tier_reads_all_that_its_rehearsal_copies(name: str, tracked: list[str]) -> None:
     copied = [path for path in tracked if any(f"{path}/".startswith(f"{part}/") for part in project._PARTS)]
     assert copied
