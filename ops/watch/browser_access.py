@@ -36,7 +36,7 @@ class LetInError(Exception):
     """A request with the token in its address: `answer` sets the cookie and leads to the address without the token."""
 
     def __init__(self, answer: bytes) -> None:
-        super().__init__("redirected")
+        super().__init__()
         self.answer = answer
 
 
