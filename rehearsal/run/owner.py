@@ -71,12 +71,16 @@ def credentials(account: EmbeddedAccount, environment: Environment, role: Role) 
 
 
 def made(environment: Environment) -> set[str]:
-    """Return the ids of what `make_roles` created, which belongs to the account's owner."""
+    """Return the ids of what `make_roles` and `admit_operator` created, which belongs to the account's owner."""
     boundary = environment.company.permissions_boundary
     policies = {
         _policy(environment, each.name) for role in _people(environment) for each in documents(role, environment)
     }
-    return role_names(environment) | policies | ({boundary} if boundary else set())
+    existing = environment.existing_eks
+    admitted = (
+        {f"{_arns(environment)[_OPERATOR]}|{existing.name}"} if existing and not environment.access.admins else set()
+    )
+    return role_names(environment) | policies | admitted | ({boundary} if boundary else set())
 
 
 def role_names(environment: Environment) -> set[str]:

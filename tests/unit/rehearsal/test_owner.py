@@ -54,3 +54,5 @@ def test_an_existing_cluster_has_an_operator_that_the_environment_need_not_name(
     environment, account = people(name, *admins), Calls()
     owner.admit_operator(cast("EmbeddedAccount", account), environment)
     assert len(account.of("create_access_entry")) == entries
+    entry_ids = {f"{call['principalArn']}|{call['clusterName']}" for call in account.of("create_access_entry")}
+    assert entry_ids == {each for each in owner.made(environment) if "|" in each}
