@@ -180,7 +180,9 @@ def _absent(key: str, description: str) -> Any:
     return Field(default=cast("Any", _AbsentPart(key)), description=description)
 
 
-PARTS_OF_EKS: Final = ("eks", "image", "kuberay", "ray", "aws_ray", "observability", "mlflow", "image_registry")
+PARTS_OF_EKS: Final = (
+    *("access", "eks", "image", "kuberay", "ray", "aws_ray", "observability", "mlflow", "image_registry"),
+)
 """Keys of the top level that only environments with EKS have."""
 
 

@@ -190,8 +190,6 @@ def put_into_slurm(document: dict[str, Any], imported: Imported, parameters: Par
     document["slurm"]["configuration"] = "provisioning_parameters" if parameters else "api"
     if imported.tiered_storage is not None:
         imported.notes.append("TieredStorageConfig left out: only a cluster that EKS orchestrates has a memory tier")
-    # Whose account it is, is unknown; nobody else's roles may enter it.
-    document.pop("access", None)
 
 
 def _replace_cluster(document: dict[str, Any], imported: Imported) -> None:

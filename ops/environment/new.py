@@ -51,6 +51,7 @@ INPUTS: Final[Mapping[str, Input]] = {
 """The inputs by their keys in the environment file, in the order of the questions."""
 
 _NOT_TAKEN: Final = {
+    "access.admins": ("creates no Kubernetes cluster", "leave out --admin"),
     "network.zones": ("has an existing VPC", "edit network.existing of the new file"),
     "eks.public_access_cidrs": ("creates no EKS cluster", "leave out --cidr"),
 }

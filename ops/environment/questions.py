@@ -18,8 +18,7 @@ def answered(like: str | None, name: str, given: new.Given) -> dict[str, Any]:
     for key, asked in new.INPUTS.items():
         document = new.document_of(like, name, values)
         kept = new.value_of(document, key)
-        # Nobody administers Kubernetes on a cluster of Slurm.
-        if key in values or kept is None or ("slurm" in document and key == "access.admins"):
+        if key in values or kept is None:
             continue
         stated = kept if isinstance(kept, str) else " ".join(kept)
         text = f"{asked.question} (Enter: {'fill in later' if '${' in stated else f'keep {stated}'})"

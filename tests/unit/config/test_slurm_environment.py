@@ -20,7 +20,7 @@ def slurm() -> Environment:
     return config.load("slurm")
 
 
-@pytest.mark.parametrize("part", [part for part in PARTS_OF_EKS if part != "image_registry"])
+@pytest.mark.parametrize("part", [part for part in PARTS_OF_EKS if part not in {"access", "image_registry"}])
 def test_a_part_that_slurm_lacks_ends_in_one_message(slurm: Environment, part: str) -> None:
     with pytest.raises(ConfigError, match=rf"^{part} is missing: Slurm orchestrates .* Allowed: .* Fix: "):
         getattr(slurm, part).version  # noqa: B018

@@ -103,7 +103,7 @@ COMPUTE: Final = {
     "slurm": {"node": "compute", "partition": "dev"},
 }
 SLURM: Final[Change] = {
-    **dict.fromkeys(("eks", "image", "kuberay", "ray"), GONE),
+    **dict.fromkeys(("access", "eks", "image", "kuberay", "ray"), GONE),
     "fsx": {},
     "slurm": {},
     "hyperpod.instance_groups": [CONTROLLER, LOGIN, COMPUTE],
@@ -700,6 +700,7 @@ CASES: Final[dict[str, list[Case]]] = {
         Case({f"{HEADS}.slurm": {"node": "compute"}}),
         Case({"eks": {"public_access_cidrs": ["203.0.113.0/24"]}}, SLURM),
         Case({"image": {"repository": "ray"}}, SLURM),
+        Case({"access": {"admins": ["arn:aws:iam::111122223333:role/Admin"]}}, SLURM),
         Case({"kuberay": {"version": "1.2.0"}}, SLURM),
         Case({"aws_ray": {"metrics": True}}, SLURM),
         Case({"observability": {"in_cluster": {}}}, SLURM),
