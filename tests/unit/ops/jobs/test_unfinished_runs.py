@@ -146,6 +146,7 @@ def test_pods_that_wait_count_as_their_ray_cluster(scaled: Apis) -> None:
     assert scaled.changes == []
 
 
+@pytest.mark.usefixtures("apis")
 @pytest.mark.parametrize(
     ("kind", "rules"),
     [
