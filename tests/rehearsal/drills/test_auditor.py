@@ -73,6 +73,14 @@ def test_a_deletion_on_a_healthy_node_is_an_offence_and_its_user_is_named(
     assert auditor.offences() == ["kuberay-operator deleted ray/worker on node-1, which was healthy"]
 
 
+def test_a_program_that_acts_as_somebody_else_is_named_as_that_user(
+    auditor: Auditor, world: FakeWorld, log: Path
+) -> None:
+    world.happenings = [deletion("worker", at=NOW + 2)]
+    write(log, {**request("worker", "rehearsal-admin", NOW + 1.9), "impersonatedUser": {"username": OPERATOR}})
+    assert auditor.offences() == ["kuberay-operator deleted ray/worker on node-1, which was healthy"]
+
+
 def test_a_pod_that_vanishes_at_once_is_an_offence_too(auditor: Auditor, world: FakeWorld) -> None:
     world.happenings = [deletion("worker", at=NOW + 2, after="gone")]
     assert auditor.offences() == ["an unknown user deleted ray/worker on node-1, which was healthy"]

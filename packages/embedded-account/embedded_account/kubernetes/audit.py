@@ -47,7 +47,8 @@ def requests(log: Path) -> Iterator[DeleteRequest]:
             target = event["objectRef"]
             yield DeleteRequest(
                 at=datetime.fromisoformat(event["requestReceivedTimestamp"]).timestamp(),
-                user=event["user"]["username"],
+                # The garbage collector acts as its service account (building/modules/kubernetes/garbage.go).
+                user=event.get("impersonatedUser", event["user"])["username"],
                 namespace=target.get("namespace", ""),
                 pod=target.get("name", ""),
             )
