@@ -17,7 +17,7 @@ from config.findings import InvalidEnvironmentError
 from config.rules import findings
 from ops.environment.check import plan, said
 from ops.render.manifests import render
-from tests.synth.support.every_key import KINDS, Change, add, content_of, environment_of, has, read, set_all
+from tests.synth.support.every_key import DOCUMENTS, KINDS, Change, add, content_of, environment_of, has, read, set_all
 from tests.synth.support.synthesis import synthesise
 
 # The document and the change of each key, by key.
@@ -52,6 +52,7 @@ def test_every_key_of_the_models_is_tried() -> None:
     tried = CHANGES.keys() | SHOWN.keys() | FIXED | REFUSED
     assert set(_leaves(schema, schema["$defs"], "")) == tried
     assert len(tried) == len(CHANGES) + len(SHOWN) + len(FIXED) + len(REFUSED)
+    assert not KINDS.keys() & DOCUMENTS, "a kind's content would replace the document's"
 
 
 @pytest.mark.sampled(30)
