@@ -46,11 +46,11 @@ def test_invariants_hold_over_sequences(machine: Machine, seen: Counter[str], re
 
 
 @pytest.mark.long
-def test_invariants_hold_over_thousands_of_sequences(
-    machine: Machine, seen: Counter[str], record_property: Record
-) -> None:
-    seen.clear()
+def test_invariants_hold_over_thousands_of_sequences(record_property: Record) -> None:
+    """An account keeps the network interfaces of clusters that sequences leave, so each seed has its own account."""
+    seen = Counter[str]()
     for seed in exploring.LONG_SEEDS:
-        exploring.explore(machine, **exploring.LONG, seed=seed)
+        with exploring.machine(seen) as machine:
+            exploring.explore(machine, **exploring.LONG, seed=seed)
     record_property("explored", dict(seen))
     assert seen.keys() >= ENDS, "the exploration misses ends that it is there for"
