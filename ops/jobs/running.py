@@ -1,7 +1,7 @@
 """Find the unfinished jobs of a RayCluster: runs, RayJobs, PyTorchJobs like its workers, and what the head lists."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import kubernetes
@@ -10,6 +10,7 @@ from k8s_charts.shared.names import RUN_CLUSTER_LABEL
 from ops.clients import REQUEST_TIMEOUT
 from ops.jobs.head_api import ENDED, Head, HeadUnreachableError, RayApiError, heads
 from ops.jobs.operators.pytorchjob import PyTorchJobs, is_over
+from ops.jobs.run import Run
 from ops.jobs.runs import Runs
 
 Jobs = Callable[[str, str], list[str]]
@@ -17,18 +18,26 @@ Jobs = Callable[[str, str], list[str]]
 
 
 def running(api: kubernetes.client.ApiClient, namespace: str, cluster: str) -> list[str]:
-    """Return the running and waiting jobs of the RayCluster: runs and operators' objects by name, others by id.
+    """Return the running and waiting jobs of the RayCluster: supervised runs, and what `unsupervised` returns.
 
     A run counts from its submission to its end: it has no job on a head while it waits, and after a head was lost.
-    A PyTorchJob counts for the RayCluster whose nodes it shares.
 
     Raises HeadUnreachableError if a head exists and does not answer.
     """
     runs = [run for run in Runs(api, namespace).supervised() if run.cluster == cluster and not run.finished]
+    return [*(f"run {run.name} ({run.phase})" for run in runs), *unsupervised(api, namespace, cluster, runs)]
+
+
+def unsupervised(api: kubernetes.client.ApiClient, namespace: str, cluster: str, runs: Sequence[Run]) -> list[str]:
+    """Return the unfinished jobs of the RayCluster but for its supervised `runs`: by name of their object, or by id.
+
+    A PyTorchJob counts for the RayCluster whose nodes it shares.
+
+    Raises HeadUnreachableError if a head exists and does not answer.
+    """
     # An attempt's id is the run's name and a number; a question to it has a word more.
     attempts = re.compile(f"({'|'.join(re.escape(run.name) for run in runs)})-[0-9]")
-    found = [f"run {run.name} ({run.phase})" for run in runs]
-    found += [f"RayJob {job['metadata']['name']}" for job in ray_jobs(api, namespace, cluster)]
+    found = [f"RayJob {job['metadata']['name']}" for job in ray_jobs(api, namespace, cluster)]
     like = PyTorchJobs(api, namespace).all(f"{RUN_CLUSTER_LABEL}={cluster}")
     found += [f"PyTorchJob {job['metadata']['name']}" for job in like if not is_over(job)]
     core = kubernetes.client.CoreV1Api(api)

@@ -10,7 +10,9 @@ from botocore.exceptions import ClientError
 from config import Environment, naming
 from ops.clients import REQUEST_TIMEOUT, Account, Clients
 from ops.jobs.head_api import HeadUnreachableError, heads
-from ops.jobs.running import running
+from ops.jobs.kind import Kind
+from ops.jobs.run import Run
+from ops.jobs.running import unsupervised
 from ops.jobs.runs import Runs
 from ops.readiness.outdated_pods import is_suspended, outdated
 from ops.readiness.workloads import hindrance
@@ -119,20 +121,22 @@ def jobs(environment: Environment, clients: Clients) -> list[dict[str, Any]]:
     runs = [run for run in Runs(clients.kubernetes, namespace).all() if not run.finished]
     found = [{"name": run.name, "ray_cluster": run.cluster, "state": run.phase} for run in runs]
     for cluster in environment.ray.clusters:
-        found += _others(clients, namespace, cluster.name, supervised=[run.name for run in runs])
+        found += _others(clients, namespace, cluster.name, runs)
     return found
 
 
-def _others(clients: Clients, namespace: str, cluster: str, *, supervised: list[str]) -> Iterator[dict[str, Any]]:
+def _others(clients: Clients, namespace: str, cluster: str, runs: list[Run]) -> Iterator[dict[str, Any]]:
+    supervised = [run for run in runs if run.cluster == cluster and run.kind is Kind.SUPERVISED]
+    listed = {f"PyTorchJob {run.name}" for run in runs}
     try:
-        names = running(clients.kubernetes, namespace, cluster)
+        names = unsupervised(clients.kubernetes, namespace, cluster, supervised)
     except HeadUnreachableError as error:
         # Its fix is the command that shows this.
         reason, _, _ = str(error).partition(". Fix: ")
         yield {"name": "", "ray_cluster": cluster, "state": f"unknown: {reason}"}
         return
     for name in names:
-        if not any(name.startswith(f"run {run} (") or name == f"PyTorchJob {run}" for run in supervised):
+        if name not in listed:
             yield {"name": name, "ray_cluster": cluster, "state": "running"}
 
 
