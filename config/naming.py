@@ -15,9 +15,6 @@ DEFAULT_QUALIFIER: Final = "hnb659fds"
 """CDK's own qualifier (DefaultStackSynthesizer.DEFAULT_QUALIFIER)."""
 BOOTSTRAP_ROLES: Final = ("deploy", "file-publishing", "lookup")
 """The bootstrap's roles that `cdk deploy` assumes. CloudFormation's own role is passed on by the first of them."""
-PARTS: Final = ("network", "storage", "eks", "hyperpod", "platform", "ray")
-"""The stacks of an environment with EKS, in the order of a deployment."""
-_SLURM_PARTS: Final = ("network", "storage", "hyperpod")
 USES: Final[Mapping[str, tuple[str, ...]]] = {
     "network": (),
     "storage": ("network",),
@@ -27,6 +24,9 @@ USES: Final[Mapping[str, tuple[str, ...]]] = {
     "ray": ("hyperpod", "platform"),
 }
 """The stacks that each stack uses: it is deployed after these, and destroyed before them."""
+PARTS: Final = tuple(USES)
+"""The stacks of an environment with EKS, in the order of a deployment."""
+_SLURM_PARTS: Final = ("network", "storage", "hyperpod")
 
 _PATTERN: Final = "{project}-{environment}-{name}"
 
