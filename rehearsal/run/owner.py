@@ -44,12 +44,11 @@ def make_roles(account: EmbeddedAccount, environment: Environment) -> None:
 
 def admit_operator(account: EmbeddedAccount, environment: Environment) -> None:
     """Let the operator into the existing EKS cluster, as its owner would, unless `access` lists an admin."""
-    existing = environment.existing_eks
-    if existing and not environment.access.admins:
-        eks, arn = account.client("eks"), _arns(environment)[_OPERATOR]
-        eks.create_access_entry(clusterName=existing.name, principalArn=arn)
+    for cluster, arn in _admitted(environment):
+        eks = account.client("eks")
+        eks.create_access_entry(clusterName=cluster, principalArn=arn)
         eks.associate_access_policy(
-            clusterName=existing.name, principalArn=arn, policyArn=_CLUSTER_ADMIN, accessScope={"type": "cluster"}
+            clusterName=cluster, principalArn=arn, policyArn=_CLUSTER_ADMIN, accessScope={"type": "cluster"}
         )
 
 
@@ -76,10 +75,7 @@ def made(environment: Environment) -> set[str]:
     policies = {
         _policy(environment, each.name) for role in _people(environment) for each in documents(role, environment)
     }
-    existing = environment.existing_eks
-    admitted = (
-        {f"{_arns(environment)[_OPERATOR]}|{existing.name}"} if existing and not environment.access.admins else set()
-    )
+    admitted = {f"{arn}|{cluster}" for cluster, arn in _admitted(environment)}
     return role_names(environment) | policies | admitted | ({boundary} if boundary else set())
 
 
@@ -92,6 +88,12 @@ def name_of(environment: Environment, role: Role) -> str:
     """Return the name of a person's role: the environment's first admin operates it, and acts for who is not listed."""
     listed = [arn.rsplit("/", 1)[1] for arn in (*_listed(environment, role), *environment.access.admins)]
     return _NAMES.get(role) or next(iter(listed), _OPERATOR)
+
+
+def _admitted(environment: Environment) -> list[tuple[str, str]]:
+    """Return the clusters that the owner lets people into, each with a role's ARN."""
+    existing = environment.existing_eks
+    return [(existing.name, _arns(environment)[_OPERATOR])] if existing and not environment.access.admins else []
 
 
 def _arns(environment: Environment) -> dict[str, str]:
