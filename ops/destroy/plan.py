@@ -20,8 +20,6 @@ _NOTABLE: Final = {
     "AWS::EC2::VPC": "VPC",
 }
 """Types whose resources a person must know to go: they hold data, or all else stands on them."""
-
-
 _DATA: Final = {
     "AWS::FSx::FileSystem": "file system",
     "AWS::S3::Bucket": "bucket",

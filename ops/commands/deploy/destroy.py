@@ -26,8 +26,9 @@ def destroy(
     """Destroy an environment's stacks: show what goes and what stays, ask, run `cdk destroy`.
 
     It names the data that is deleted for good before it asks. It synthesises
-    nothing, so it needs no charts. Stacks with termination protection stay. Rerun the command to resume after
-    an interruption: CloudFormation knows what is left.
+    nothing, so it needs no charts. Stacks with termination protection stay.
+    Rerun the command to resume after an interruption: CloudFormation knows
+    what is left.
 
     Exit codes:
     - 0: destroyed, or there is nothing to destroy

@@ -171,7 +171,7 @@ ATTACKS: dict[str, tuple[str, dict[str, str]]] = {
 
 @pytest.fixture
 def served(opened: list[tuple[str, str, int]]) -> Iterator[tuple[BrowserAccess, int]]:
-    """Serve a page; return who may use it, and its port."""
+    """Serve a page; return its access check and its port."""
     access, said = BrowserAccess(), list[str]()
     with dashboard.with_grafana(core("Running"), said.append, access, port=0):
         port = int(address(said).partition("/?")[0].rpartition(":")[2])
