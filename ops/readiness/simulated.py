@@ -9,12 +9,13 @@ from kubernetes.client import ApiException
 from ops.clients import REQUEST_TIMEOUT
 
 _SENTENCE: Final = re.compile(
-    r"(?:container \S+ of )?pod \S+ is simulated: no program runs in it; `make rehearse-job` runs real Ray"
+    r"(?:(?:container \S+ of )?pod \S+|the head's pod) is simulated: "
+    r"no program runs in it; `make rehearse-job` runs real Ray"
 )
 
 
 def said_of(error: BaseException | str) -> str:
-    """Return the sentence of a rehearsal's node (podserver) about a simulated pod; "" for any other error."""
+    """Return the rehearsal's sentence (podserver, simulated_heads) about a simulated pod; "" for any other error."""
     texts = (error.reason, error.body, str(error)) if isinstance(error, ApiException) else (str(error),)
     found = next((match for text in texts if text and (match := _SENTENCE.search(str(text)))), None)
     return found[0] if found else ""

@@ -114,6 +114,14 @@ class Ray:
         rollouts.carry_out(self.plan(batches), both, timeout=PATIENCE, interval=0.2)
         return said
 
+    def refusal(self) -> str:
+        """Return why a rollout is refused; "" if it is not."""
+        try:
+            refuse_jobs({(NAMESPACE, "rayml")}, partial(running, self.api))
+        except RefusedError as error:
+            return str(error)
+        return ""
+
     def service(self) -> str:
         uid: str = self._kubectl.get("-n", NAMESPACE, "service", "rayml-head-svc")["metadata"]["uid"]
         return uid
@@ -267,8 +275,14 @@ def test_batches_keep_the_other_workers_take_the_head_last_and_resume(ray: Ray) 
     assert all(old["second"] == 2 for old, _ in looks if old["first"]), "one group after the other"
 
 
-def test_a_rollout_is_refused_while_the_head_does_not_say_what_runs(ray: Ray) -> None:
-    """No container runs here that could."""
+def test_a_rollout_is_refused_while_the_head_does_not_say_what_runs(ray: Ray, nodes: Nodes) -> None:
+    """The head's node is lost; before, the simulated head answers that no job runs."""
     ray.deploy(environment(*GROUPS, NCCL_DEBUG="WARN"))
-    with pytest.raises(RefusedError, match="does not say which jobs run"):
-        refuse_jobs({(NAMESPACE, "rayml")}, partial(running, ray.api))
+    [head_node] = {pod["spec"]["nodeName"] for pod in ray.pods().values() if _label(pod, "ray.io/group") == "headgroup"}
+    wait_until(lambda: not ray.refusal(), "the head's answer")
+    nodes.stop_heartbeat(head_node)
+    try:
+        wait_until(lambda: "does not say which jobs run" in ray.refusal(), "refusal")
+    finally:
+        nodes.resume_heartbeat(head_node)
+        wait_until(lambda: nodes.is_ready(head_node), "recovery of the head's node")

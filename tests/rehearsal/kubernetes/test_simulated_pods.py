@@ -1,6 +1,7 @@
 """`ops` against the control plane's own refusals: pods that kwok simulates run nothing that could answer."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import kubernetes
 import pytest
@@ -9,13 +10,14 @@ from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
 from embedded_account.testing.cluster import Kubectl, pod
 from ops.jobs import direct
-from ops.jobs.head_api import Head, HeadUnreachableError
+from ops.jobs.head_api import Head, HeadUnreachableError, RayApiError
 from ops.jobs.run import Request, RunError
-from tests.support.waiting import KUBECTL_PATIENCE
+from tests.support.waiting import KUBECTL_PATIENCE, wait_until
 
 pytestmark = pytest.mark.product
 
 SAID = r"pod default/quiet-head is simulated: no program runs in it; `make rehearse-job` runs real Ray"
+HEAD_SAID = SAID.replace("pod default/quiet-head", "the head's pod")
 REQUEST = Request("train", "rayml", "true", "/fsx", None, 1, 1, 0)
 
 
@@ -31,11 +33,18 @@ def core(control_plane: ControlPlane, nodes: Nodes, kubectl: Kubectl) -> Iterato
     kubectl("delete", "pod", "quiet-head", KUBECTL_PATIENCE)
 
 
-def test_its_jobs_cannot_be_asked_for(core: kubernetes.client.CoreV1Api) -> None:
+def test_no_job_runs_on_it_and_nothing_else_can_be_asked_for(core: kubernetes.client.CoreV1Api) -> None:
     head = Head(core, "default", "quiet-head")
-    with pytest.raises(HeadUnreachableError, match=SAID):
-        head.jobs()
-    with pytest.raises(HeadUnreachableError, match=SAID):
+
+    def jobs() -> object:
+        with suppress(HeadUnreachableError):
+            return head.jobs()
+        return None
+
+    wait_until(lambda: jobs() == [], "the list of jobs")
+    with pytest.raises(RayApiError, match=HEAD_SAID):
+        head.job("train")
+    with pytest.raises(HeadUnreachableError, match=HEAD_SAID):
         next(head.tail("train"))
 
 
