@@ -182,6 +182,10 @@ test-new: setup ## rehearse the file that `ops new` writes; LIKE=closed: as a co
 manifests: setup ## render manifests/ for all files of environments/
 	@$(RUN) ops manifests
 
+.PHONY: house
+house: setup ## show what has grown: the longest pages, records and files, the fullest folders
+	@$(RUN) $(VENV)/python -m tests.house
+
 .PHONY: bench
 bench: setup setup-jobs ## measure the cost of synth and rehearsal (as ratios), of checkpoints and of a lost node
 	@$(RUN) $(VENV)/python -m bench

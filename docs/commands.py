@@ -15,21 +15,22 @@ FILE: Final = _ROOT / "docs" / "reference" / "commands.md"
 _INTRODUCTION: Final = """# Commands
 
 `python docs/commands.py` generates this page from the programs' help texts. Run `source .venv/bin/activate` before
-commands of `ops`; make's targets install what they need.
+commands of `ops`; make's targets install what they need. `make` also lists the targets for contributors.
 """
+_TARGETS: Final = ("setup", "rehearse", "rehearse-job", "rehearse-down", "drill", "test", "manifests", "lock", "clean")
 
 
 def page() -> str:
-    """Return the page: a section for each command of `ops`, and a table of make's targets."""
+    """Return the page: a section for each command of `ops`, and a table of the users' targets of make."""
     root = typer.main.get_command(app)
     sections = (line for found in (("ops", root), *_commands(root, "ops")) for line in _section(*found))
     return "\n".join([_INTRODUCTION, *_targets(), *sections]).rstrip() + "\n"
 
 
 def _targets() -> Iterator[str]:
-    found = re.findall(r"^([a-z-]+):.*?## (.*)$", (_ROOT / "Makefile").read_text(), re.MULTILINE)
+    found = dict(re.findall(r"^([a-z-]+):.*?## (.*)$", (_ROOT / "Makefile").read_text(), re.MULTILINE))
     yield from ("## make", "", "| target | does |", "|---|---|")
-    yield from (f"| `make {target}` | {_cell(said)} |" for target, said in found)
+    yield from (f"| `make {target}` | {_cell(found[target])} |" for target in _TARGETS)
     yield ""
 
 
