@@ -17,7 +17,7 @@ from tests.rehearsal.run.checkout import (
     eventually_none_below,
     rehearsal,
 )
-from tests.support.waiting import REHEARSAL_PATIENCE
+from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
 
 
 class Telling:
@@ -45,7 +45,9 @@ class Telling:
 def interrupt_with_a_control_plane(telling: Telling) -> None:
     """Ctrl-C with everything of a control plane running, and a function."""
     telling.until_written("account/clusters/*/run/kube-scheduler.pid")
-    assert [command for command in telling.checkout.processes().values() if "run_python.py" in command]
+    wait_until(
+        lambda: any("run_python.py" in command for command in telling.checkout.processes().values()), "a function"
+    )
     telling.process.send_signal(signal.SIGINT)
 
 
