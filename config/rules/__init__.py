@@ -51,6 +51,7 @@ RULES: Final[tuple[Rule, ...]] = (
     network.closed_network,
     network.no_neuron_in_a_closed_network,
     eks.kubernetes_version,
+    eks.extended_support,
     eks.system_nodes_are_x86,
     eks.endpoint,
     eks.endpoint_of_the_whole_world,
@@ -143,7 +144,7 @@ RULES: Final[tuple[Rule, ...]] = (
 _OF_EKS_ONLY: Final = frozenset(
     {
         *("V2", "V26", "V41", "V42", "V43", "V44", "V79", "V45"),
-        *("V71", "V40", "V67", "V21", "V31", "V68", "V93", "V95", "V97", "V98", "V99", "V102", "V108"),
+        *("V71", "V40", "V67", "V21", "V31", "V68", "V93", "V95", "V97", "V98", "V99", "V102", "V108", "V110"),
     }
 )
 """Rules that read parts which an environment with Slurm lacks, besides those of the modules of Ray and its image."""

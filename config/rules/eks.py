@@ -1,15 +1,16 @@
 """Rules about the EKS cluster and access to it."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from config import naming
-from config.facts import versions
+from config.estimates import costs
+from config.facts import support, versions
 from config.facts.add_ons import CLOUDWATCH, HYPERPOD
 from config.model import Environment
 from config.rules.parts import are_the_whole_world, described_twice, groups, is_reserved, repeated, same_names
-from config.rules.rule import Violation, error
+from config.rules.rule import Violation, error, warning
 
 # Namespaces of Kubernetes, of HyperPod's chart, which fixes their names, and of k8s_charts/shared/names.py.
 _TAKEN_NAMESPACES: Final = (
@@ -29,19 +30,59 @@ _NODE_GIB: Final = 40
 
 @error("V2")
 def kubernetes_version(environment: Environment) -> Iterator[Violation]:
-    """Require a Kubernetes version that HyperPod supports.
+    """Require a Kubernetes version that HyperPod supports and EKS still offers.
 
-    Why: HyperPod lists its versions. Each needs a kubectl that is at most one minor version apart.
-    Source: AWS docs, sagemaker-hyperpod-eks-prerequisites; Kubernetes, version skew policy.
+    Why: HyperPod lists its versions. Each needs a kubectl that is at most one minor version apart. When its extended
+    support ends, no cluster can be created with a version, and EKS upgrades the clusters that have it.
+    Source: AWS docs, sagemaker-hyperpod-eks-prerequisites; EKS user guide, Kubernetes release calendar
+    (config/facts/support.yaml); Kubernetes, version skew policy.
     Example: eks.version: "1.29"
     """
-    version, known = environment.eks.version, ", ".join(versions.KUBERNETES_VERSIONS)
+    version, offered = environment.eks.version, support.offered(support.today())
+    known, fix = _advice(offered)
     if version not in versions.KUBECTL_LAYERS:
-        latest = versions.KUBERNETES_DEFAULT
-        yield Violation("eks.version", "HyperPod does not support it", known, f'write version: "{latest}"')
+        yield Violation("eks.version", "HyperPod does not support it", known, fix)
+    elif version not in offered:
+        ended = support.versions(support.KUBERNETES)[version].extended
+        yield Violation(
+            "eks.version",
+            f"EKS ended its support on {ended}: no cluster can be created with it, and EKS upgrades those that have it",
+            known,
+            f'{fix}; for a deployed cluster "{offered[0]}", to which EKS upgrades it' if offered else fix,
+        )
     elif abs(int(version.split(".")[1]) - int(versions.KUBECTL_LAYERS[version].removeprefix("v"))) > 1:
         reason = f"no kubectl is within one minor version, only {versions.KUBECTL_LAYERS[version]}"
         yield Violation("eks.version", reason, known, "correct KUBECTL_LAYERS in config/facts/versions.py")
+
+
+@warning("V110")
+def extended_support(environment: Environment) -> Iterator[Violation]:
+    """Warn of a Kubernetes version in extended support.
+
+    Why: its control plane costs six times as much, and EKS upgrades it when the extended support ends.
+    Source: EKS user guide, Kubernetes release calendar (config/facts/support.yaml); EKS pricing.
+    Example: eks.version: "1.33"
+    """
+    version = environment.eks.version
+    if support.phase(version) is not support.Phase.EXTENDED:
+        return
+    known = support.versions(support.KUBERNETES)
+    found, price = known[version], costs.prices()["eks_cluster"]
+    advised, fix = _advice([each for each, its in known.items() if its.phase is support.Phase.STANDARD])
+    yield Violation(
+        "eks.version",
+        f"since {found.until} it is in extended support: its control plane costs US$ {price['extended']:.2f} an hour, "
+        f"not {price['standard']:.2f}, until EKS upgrades it on {found.extended} or later",
+        advised,
+        f"{fix}; a deployed cluster goes up one minor version at a time (docs/operate/upgrade.md)",
+    )
+
+
+def _advice(advised: Sequence[str]) -> tuple[str, str]:
+    """Return these versions of Kubernetes as text, and how to choose the latest."""
+    if not advised:
+        return "later versions than this project knows", "update this project (docs/operate/follow-upstream.md)"
+    return ", ".join(advised), f'write version: "{advised[-1]}"'
 
 
 @error("V26")

@@ -5,6 +5,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from config.facts import versions
+from config.facts.support import number
 from config.model import Environment
 from config.rules.parts import clusters, groups, ray_pods, repeated, same_names, workers
 from config.rules.rule import Violation, error, warning
@@ -78,7 +79,7 @@ def aws_features_for_ray(environment: Environment) -> Iterator[Violation]:
     Example: aws_ray.metrics: true
     """
     version = environment.kuberay.version
-    if version not in versions.KUBERAY_VERSIONS or _number(version) >= _number(versions.KUBERAY_OF_AWS_RAY):
+    if version not in versions.KUBERAY_VERSIONS or number(version) >= number(versions.KUBERAY_OF_AWS_RAY):
         return
     for key in ("hang_detection", "metrics"):
         if getattr(environment.aws_ray, key):
@@ -88,10 +89,6 @@ def aws_features_for_ray(environment: Environment) -> Iterator[Violation]:
                 f"false, until this project offers KubeRay {versions.KUBERAY_OF_AWS_RAY} (docs/operate/kuberay.md)",
                 "remove the key",
             )
-
-
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
 
 
 @error("V27")

@@ -24,7 +24,7 @@ def live(environment: Environment) -> Inventory:
             system=None
             if environment.slurm
             else _system(environment, account.client("eks"), owned.get("AWS::EKS::Nodegroup", [])),
-            control_planes=len(owned.get("AWS::EKS::Cluster", [])),
+            control_plane=_control_plane(account.client("eks"), owned.get("AWS::EKS::Cluster", [])),
             nat_gateways=len(owned.get("AWS::EC2::NatGateway", [])),
             file_systems=tuple(
                 _file_systems(environment, account.client("fsx"), owned.get("AWS::FSx::FileSystem", []))
@@ -59,6 +59,11 @@ def _type(group: Mapping[str, Any]) -> str:
     """Return the group's instance type. Which of several types its nodes have is not known, so they have no price."""
     several = group.get("InstanceRequirements", {}).get("CurrentInstanceTypes", [])
     return str(group.get("InstanceType") or " or ".join(several))
+
+
+def _control_plane(eks: Any, names: list[str]) -> str | None:
+    """Return the cluster's version of Kubernetes, which EKS may have raised since the deployment."""
+    return next((str(eks.describe_cluster(name=name)["cluster"]["version"]) for name in names), None)
 
 
 def _system(environment: Environment, eks: Any, ids: list[str]) -> Nodes:

@@ -6,6 +6,7 @@ from typing import Final
 from k8s_charts.observability.alerts import ALERTS, RUNBOOK, Alert
 from k8s_charts.observability.dashboards import DASHBOARDS
 from k8s_charts.observability.sources import metrics, source
+from ops.environment.generated import between
 
 _BEGIN: Final = "<!-- begin: queries and alerts, by `ops schema` -->"
 _END: Final = "<!-- end: queries and alerts -->"
@@ -27,11 +28,7 @@ def tables() -> Iterator[str]:
 
 def with_tables(page: str) -> str:
     """Return the page with the current tables between its two markers. Raises ValueError if it lacks them."""
-    before, begin, rest = page.partition(_BEGIN)
-    _, end, after = rest.partition(_END)
-    if not (begin and end):
-        raise ValueError(f"the page has no place for the tables. Fix: write {_BEGIN} and {_END} where they belong")
-    return "\n".join([before + begin, "", *tables(), "", end + after])
+    return between(page, _BEGIN, _END, tables())
 
 
 def _sources(expression: str) -> str:

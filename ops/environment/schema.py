@@ -1,4 +1,4 @@
-"""Generate the JSON schema of environment files for editors, and the pages of keys, rules, connections and updates."""
+"""Generate the JSON schema of environment files for editors, and pages and tables of the documentation."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import Any, Final
 from config import Environment
 from config.model import PARTS_OF_EKS
 from ops import files
-from ops.environment import explain, flows, observed, updates
+from ops.environment import explain, flows, observed, supported, updates
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 SCHEMA: Final = _ROOT / "environments" / "schema.json"
@@ -16,6 +16,7 @@ REFERENCE: Final = _ROOT / "docs" / "reference" / "environment.md"
 RULES: Final = _ROOT / "docs" / "reference" / "rules.md"
 FLOWS: Final = _ROOT / "docs" / "reference" / "flows.md"
 OBSERVED: Final = _ROOT / "docs" / "operate" / "observe.md"
+UPGRADE: Final = _ROOT / "docs" / "operate" / "upgrade.md"
 UPDATES: Final = _ROOT / "docs" / "explain" / "hyperpod-updates.md"
 _INTRODUCTION: Final = """# The environment file
 
@@ -66,6 +67,7 @@ def _stale() -> dict[Path, str]:
     """Return each file that differs, with the text that it should have."""
     files = {SCHEMA: json_schema(), REFERENCE: reference(), RULES: explain.page(), FLOWS: flows.page()}
     files[UPDATES] = updates.with_table(UPDATES.read_text())
+    files[UPGRADE] = supported.with_table(UPGRADE.read_text())
     files[OBSERVED] = observed.with_tables(OBSERVED.read_text())
     return {path: text for path, text in files.items() if not path.is_file() or path.read_text() != text}
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from handlers.hyperpod_cluster.consequences import ANY_FIELD, GROUPS, TABLE, Consequence, Effect, Kind
+from ops.environment.generated import between
 
 _BEGIN: Final = "<!-- Written by `ops schema`, from handlers/hyperpod_cluster/consequences.py. -->"
 _END: Final = "<!-- End of what `ops schema` writes. -->"
@@ -77,11 +78,7 @@ def table() -> list[str]:
 
 def with_table(page: str) -> str:
     """Return the page with the current table between its two markers. Raises ValueError if it lacks them."""
-    before, begin, rest = page.partition(_BEGIN)
-    _, end, after = rest.partition(_END)
-    if not (begin and end):
-        raise ValueError(f"the page has no place for the table. Fix: write {_BEGIN} and {_END} where it belongs")
-    return "\n".join([before + begin, "", *table(), "", end + after])
+    return between(page, _BEGIN, _END, table())
 
 
 def _said(row: Consequence, *, of_kind: bool) -> str:

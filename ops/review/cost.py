@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from config.estimates.costs import HOURS_PER_MONTH, prices
+from config.estimates.costs import HOURS_PER_MONTH, control_plane, prices
 from config.facts.add_ons import CLOUDWATCH
 from config.facts.instance_types import GPU_RESOURCE, instance_type
+from config.facts.versions import KUBERNETES_DEFAULT
 from ops.review.assembly import Assembly, Properties
 from ops.review.kubernetes.objects import MANIFEST, all_applied
 from ops.review.model import Bill
@@ -130,8 +131,10 @@ def _node_group(properties: Properties) -> Iterator[_Line]:
     yield _Line("volumes of system nodes", None)
 
 
-def _control_plane(_: Properties) -> Iterator[_Line]:
-    yield _Line("EKS control plane", prices()["eks_cluster"])
+def _control_plane(properties: Properties) -> Iterator[_Line]:
+    # Without a version EKS takes one in standard support.
+    version = properties.get("Version", KUBERNETES_DEFAULT)
+    yield _Line(f"EKS control plane: {version}", control_plane(version) if isinstance(version, str) else None)
 
 
 def _nat_gateway(_: Properties) -> Iterator[_Line]:

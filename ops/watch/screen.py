@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from config.facts.support import Phase
 from ops.readiness.wait import progress
 from ops.readiness.wait import table as items_table
 from ops.watch.status import UNSEEN, Status
@@ -144,6 +145,13 @@ def _file_system(found: Mapping[str, Any]) -> Iterable[RenderableType]:
     yield Text(f"{found['id']} {found['state']}, {found['capacity_gib']:,} GiB, {used}")
 
 
+def _support(found: list[Mapping[str, Any]]) -> Iterable[RenderableType]:
+    for each in found:
+        when = f" {'since' if each['phase'] == Phase.ENDED else 'until'} {each['until']}" if each["until"] else ""
+        flaws = "".join(f", {flaw}" for flaw in each["flaws"])
+        yield Text(f"{each['component']} {each['version']}: {each['phase']}{when}{flaws}")
+
+
 def _cost(cost: Mapping[str, Any]) -> Iterable[RenderableType]:
     without = f"; without a price: {', '.join(cost['without_price'])}" if cost["without_price"] else ""
     yield Text(f"about US$ {cost['usd_per_hour']:,.2f} per hour for what the environment asks{without}")
@@ -159,5 +167,6 @@ _SECTIONS: Final[Mapping[str, Draw]] = {
     "pending_pods": _pending_pods,
     "jobs": _jobs,
     "file_system": _file_system,
+    "support": _support,
     "cost": _cost,
 }

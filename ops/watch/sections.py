@@ -8,6 +8,8 @@ import kubernetes
 from botocore.exceptions import ClientError
 
 from config import Environment, naming
+from config.facts import support as support_of
+from config.facts import versions
 from ops.clients import REQUEST_TIMEOUT, Account, Clients
 from ops.jobs.head_api import HeadUnreachableError, heads
 from ops.jobs.kind import Kind
@@ -35,6 +37,26 @@ def stacks(environment: Environment, account: Account) -> list[dict[str, str]]:
             "reason": found[name].reason if name in found else "",
         }
         for name in names
+    ]
+
+
+def support(environment: Environment) -> list[dict[str, Any]]:
+    """Return until when the versions that the environment uses are supported, and their known flaws."""
+    used = {support_of.KUBERNETES: environment.eks.version, "Ray": environment.ray.version}
+    used["KubeRay"] = environment.kuberay.version
+    if environment.image.built:
+        used["CPython"] = versions.RAY_PYTHON
+    found = [support_of.versions(component).get(version) for component, version in used.items()]
+    return [
+        {
+            "component": each.component,
+            "version": each.version,
+            "phase": each.phase,
+            "until": str(each.end or ""),
+            "flaws": [*each.flaws],
+        }
+        for each in found
+        if each
     ]
 
 

@@ -74,6 +74,7 @@ def look(environment: Environment, account: Account) -> Status:
         found |= {
             "instance_groups": _see(partial(sections.instance_groups, environment, account)),
             **_in_cluster(environment, account, clients, obstacle),
+            "support": sections.support(environment),
             "cost": _cost(environment),
         }
     return Status(environment.name, datetime.now(UTC), items, obstacle, found)

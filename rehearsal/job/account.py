@@ -8,6 +8,7 @@ from typing import Any
 import boto3
 
 from config import Environment, naming
+from config.facts import support
 from embedded_account.context import Account
 from embedded_account.kubernetes.api import Api
 from embedded_account.kubernetes.control_plane import ControlPlane
@@ -133,7 +134,7 @@ class JobAccount:
             endpoint=self._account.endpoint,
             region=self._environment.region,
             account_id=self._environment.account,
-            extra=extra,
+            extra={support.TODAY_VARIABLE: str(support.today()), **extra},
         )
 
     def _client(self, service: str) -> Any:

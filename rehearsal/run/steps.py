@@ -13,7 +13,7 @@ from rich.console import Console
 
 import config
 from config import Environment, naming
-from config.facts import charts_lock
+from config.facts import charts_lock, support
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 from embedded_account.kubernetes.building import binaries
 from embedded_account.machine import isolation
@@ -139,7 +139,11 @@ class Rehearsal:
             endpoint=self.account.endpoint,
             region=self.environment.region,
             account_id=self.environment.account,
-            extra={charts_lock.CACHE_VARIABLE: str(charts_lock.cache_directory()), **self.account.keys.aws},
+            extra={
+                charts_lock.CACHE_VARIABLE: str(charts_lock.cache_directory()),
+                support.TODAY_VARIABLE: str(support.today()),
+                **self.account.keys.aws,
+            },
         )
 
     def environment_of(self, role: Role) -> dict[str, str]:

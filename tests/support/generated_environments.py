@@ -115,7 +115,7 @@ def _access(draw: st.DrawFn) -> Document:
 
 @st.composite
 def _eks(draw: st.DrawFn) -> Document:
-    eks: Document = {"version": draw(st.sampled_from(["1.30", "1.31", "1.32", "1.33", "1.34", "1.35"]))}
+    eks: Document = {"version": draw(st.sampled_from(["1.32", "1.33", "1.34", "1.35"]))}
     if draw(st.booleans()):
         return eks | {"endpoint_access": "private"}
     blocks = draw(st.lists(st.integers(1, 250), min_size=1, max_size=3, unique=True))

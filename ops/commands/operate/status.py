@@ -60,6 +60,9 @@ def status(
        "state": "Running"}],
      "file_system": {"id": "fs-0123456789abcdef0",
        "state": "AVAILABLE", "capacity_gib": 1200, "used_gib": 310},
+     "support": [{"component": "Ray", "version": "2.42.1",
+       "phase": "no published end", "until": "",
+       "flaws": ["CVE-2025-62593"]}],
      "cost": {"usd_per_hour": 255.1, "without_price": ["…"]}}
     ```
     """

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from config import load, naming
+from config.facts import support
 from config.load import DIRECTORY, DIRECTORY_VARIABLE
 from embedded_account.context import Account
 from embedded_account.machine import isolation
@@ -78,7 +79,7 @@ class Data:
             endpoint=account.endpoint,
             region=PROD.region,
             account_id=PROD.account,
-            extra=keys | {DIRECTORY_VARIABLE: str(DIRECTORY)},
+            extra=keys | {DIRECTORY_VARIABLE: str(DIRECTORY), support.TODAY_VARIABLE: str(support.today())},
         )
 
     def ops(self, *words: str, code: int = 0, **variables: str) -> Result:

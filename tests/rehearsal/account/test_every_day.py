@@ -25,7 +25,7 @@ from botocore.exceptions import ClientError
 from typer.testing import CliRunner, Result
 
 from config import labels, load, naming
-from config.facts import charts_lock
+from config.facts import charts_lock, support
 from config.facts.versions import PYTHON_IMAGE
 from config.load import DIRECTORY, DIRECTORY_VARIABLE
 from embedded_account.context import Account
@@ -134,7 +134,7 @@ class EveryDay:
             region=SMALL.region,
             account_id=SMALL.account,
             extra=self._keys[name or people.role_name(people.roles_of(words)[0])]
-            | {DIRECTORY_VARIABLE: str(DIRECTORY)},
+            | {DIRECTORY_VARIABLE: str(DIRECTORY), support.TODAY_VARIABLE: str(support.today())},
         )
 
     def ops(self, *words: str, name: str = "") -> Result:

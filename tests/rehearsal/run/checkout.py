@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
+from config.facts import support
 from embedded_account.testing.processes import processes_below
 from rehearsal.paths import BINARIES, CACHE, NODE_MODULES, REPOSITORY
 from rehearsal.run import cdk
@@ -76,6 +77,7 @@ class Checkout:
             "PYTHONPATH": str(self.directory),
             "COLUMNS": "200",
             "RAYHP_CHARTS": str(home / "charts"),
+            support.TODAY_VARIABLE: str(support.today()),
             # A `cdk` typed in the clone would unpack aws-cdk-lib into the new home: four seconds of a core.
             JSII: cdk.kept_folders(CACHE / "cdk")[JSII],
         }

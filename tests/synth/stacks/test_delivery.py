@@ -12,6 +12,7 @@ import pytest
 from aws_cdk import DefaultStackSynthesizer
 
 from config import Environment, load, naming
+from config.facts import support
 from config.model import Notifications
 from stacks.delivery.permissions import detect_drift
 from stacks.delivery.stack import ISSUER, DeliveryStack
@@ -132,7 +133,12 @@ def test_repository_that_is_not_one_is_refused(repository: str, tmp_path: Path) 
     done = subprocess.run(
         [sys.executable, "-m", "stacks.delivery"],
         cwd=REPOSITORY,
-        env={"CDK_CONTEXT_JSON": given, "CDK_OUTDIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        env={
+            "CDK_CONTEXT_JSON": given,
+            "CDK_OUTDIR": str(tmp_path),
+            "PATH": "/usr/bin:/bin",
+            support.TODAY_VARIABLE: str(support.today()),
+        },
         capture_output=True,
         text=True,
         check=False,

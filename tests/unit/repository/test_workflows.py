@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from config.facts import support
 from rehearsal.paths import REPOSITORY
 from tests import skips
 
@@ -55,7 +56,7 @@ def test_a_job_has_only_the_permissions_that_it_names(file: Path) -> None:
 
 def test_what_skips_elsewhere_must_run_in_a_nightly_job() -> None:
     document = workflow("nightly")
-    assert document["env"] == {skips.STRICT: "1"}
+    assert document["env"] == {skips.STRICT: "1", support.TODAY_VARIABLE: support.table()["date"]}
     job = document["jobs"]["debian"]
     assert re.fullmatch(r"debian:12@sha256:[0-9a-f]{64}", job["container"]["image"])
     assert "if" not in job

@@ -162,7 +162,11 @@ ELSEWHERE: Final[Change] = {f"{NODES}.zone": "usw2-az1"}
 
 CASES: Final[dict[str, list[Case]]] = {
     "V1": [Case({"hyperpod.cluster_name": name}) for name in ("-ml", "ml-", "m" * 64, "ml_cluster", "ml\n", "")],
-    "V2": [Case({"eks.version": "1.29"}, {"eks.version": "1.30"}), Case({"eks.version": "1.36"})],
+    "V2": [
+        Case({"eks.version": "1.29"}, {"eks.version": "1.32"}),
+        Case({"eks.version": "1.36"}),
+        Case({"eks.version": "1.31"}),
+    ],
     "V3": [
         Case({f"{HEADS}.instance_type": "m5.2xlarge"}),
         Case({f"{HEADS}.instance_type": "ml.m5.3xlarge"}),
@@ -860,5 +864,10 @@ CASES: Final[dict[str, list[Case]]] = {
         Case({"access.admins": []}),
         Case({"access": GONE}),
         Case({"eks": {"public_access_cidrs": ["203.0.113.0/24"]}}, EXISTING_EKS | {"access.admins": []}),
+    ],
+    "V110": [
+        Case({"eks.version": "1.33"}),
+        Case({"eks.version": "1.32"}, {"eks.version": "1.34"}),
+        Case({"eks.version": "1.33"}, EXISTING_EKS),
     ],
 }

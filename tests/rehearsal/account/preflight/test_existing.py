@@ -186,7 +186,7 @@ def test_a_cluster_that_does_not_exist_fails(environment: Environment, ec2: Any,
     [
         (
             lambda file: file.model_copy(update={"eks": file.eks.model_copy(update={"version": "1.34"})}),
-            "eks.version is 1.34, and the cluster has 1.33",
+            "eks.version is 1.34, and the cluster has 1.35",
         ),
         (
             lambda file: cluster_with(file, security_group="sg-00000000000000000"),

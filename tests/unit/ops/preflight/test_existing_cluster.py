@@ -45,7 +45,7 @@ def described(apis: Apis) -> dict[str, Any]:
 
 def test_a_cluster_with_both_access_modes_passes(described: dict[str, Any]) -> None:
     [row] = rows(cluster)
-    assert (row.verdict, row.found) == (Verdict.PASS, "ACTIVE, Kubernetes 1.33, as the environment says")
+    assert (row.verdict, row.found) == (Verdict.PASS, "ACTIVE, Kubernetes 1.35, as the environment says")
 
 
 def test_a_cluster_without_access_entries_fails_with_the_command_that_enables_them(described: dict[str, Any]) -> None:

@@ -13,7 +13,10 @@ from embedded_account.services.iam.access import trusts
 from embedded_account.services.keys import CREATE_GRANT, unusable
 
 VERSIONS = ("1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36")
-"""The Kubernetes versions in EKS's standard or extended support. HyperPod supports fewer."""
+"""The Kubernetes versions that EKS has clusters of. HyperPod supports fewer."""
+ENDED = ("1.30", "1.31")
+"""Versions whose extended support has ended: EKS creates nothing with them (EKS user guide, "Kubernetes release
+calendar"; read on 2026-11-26)."""
 DEFAULT_VERSION = "1.35"
 SERVICE_RANGE = "10.100.0.0/16"
 """The range of service addresses. EKS uses this range or 172.20.0.0/16; the rehearsal only this one."""
@@ -57,8 +60,9 @@ def check_cluster(account: Account, request: Mapping[str, Any]) -> None:
 
 def check_version(version: str) -> None:
     """Raise EKS's error unless EKS supports this Kubernetes version."""
-    if version not in VERSIONS:
-        raise invalid_parameter(f"unsupported Kubernetes version {version}; EKS supports {', '.join(VERSIONS)}")
+    supported = [each for each in VERSIONS if each not in ENDED]
+    if version not in supported:
+        raise invalid_parameter(f"unsupported Kubernetes version {version}; EKS supports {', '.join(supported)}")
 
 
 def check_upgrade(old: str, new: str) -> None:
