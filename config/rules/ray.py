@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Final
 
-from config.facts import versions
-from config.facts.support import number
+from config.facts import support, versions
 from config.model import Environment
 from config.rules.parts import clusters, groups, ray_pods, repeated, same_names, workers
 from config.rules.rule import Violation, error, warning
@@ -78,17 +77,38 @@ def aws_features_for_ray(environment: Environment) -> Iterator[Violation]:
     Source: AWS docs, Ray on SageMaker HyperPod (August 2026), prerequisites.
     Example: aws_ray.metrics: true
     """
-    version = environment.kuberay.version
-    if version not in versions.KUBERAY_VERSIONS or number(version) >= number(versions.KUBERAY_OF_AWS_RAY):
+    version, oldest = environment.kuberay.version, versions.KUBERAY_OF_AWS_RAY
+    if version not in versions.KUBERAY_VERSIONS or support.number(version) >= support.number(oldest):
         return
     for key in ("hang_detection", "metrics"):
         if getattr(environment.aws_ray, key):
             yield Violation(
                 f"aws_ray.{key}",
-                f"it needs KubeRay {versions.KUBERAY_OF_AWS_RAY} or later, and kuberay.version is {version}",
-                f"false, until this project offers KubeRay {versions.KUBERAY_OF_AWS_RAY} (docs/operate/kuberay.md)",
+                f"it needs KubeRay {oldest} or later, and kuberay.version is {version}",
+                f"false, until this project offers KubeRay {oldest} (docs/operate/kuberay.md)",
                 "remove the key",
             )
+
+
+@warning("V111")
+def ray_with_known_flaws(environment: Environment) -> Iterator[Violation]:
+    """Warn of a version of Ray with a known flaw.
+
+    Why: below Ray 2.52.0 a web page in the browser of somebody with a way to a head can run code there; the flaw is
+    known to be exploited. `ops dashboard` checks Host, Origin and a token of each request, `kubectl port-forward`
+    nothing. The network policies keep other pods away, but see a port-forward come from the node.
+    Source: Ray's advisory GHSA-q279-jhrf-cc6v; CISA, Known Exploited Vulnerabilities (config/facts/support.yaml).
+    Example: ray.version: 2.42.1
+    """
+    found = support.versions("Ray").get(environment.ray.version)
+    for flaw, mended in (found.flaws if found else {}).items():
+        yield Violation(
+            "ray.version",
+            f"a web page in a browser that reaches a head can run code there ({flaw}, known to be exploited); network "
+            "policies stop other pods only",
+            f"{mended} and later, which this project does not offer yet",
+            "open a head's pages only with `ops dashboard`, which checks Host, Origin and a token; accept the warning",
+        )
 
 
 @error("V27")

@@ -3,7 +3,7 @@
 import select
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from socketserver import BaseRequestHandler, ThreadingTCPServer
@@ -11,8 +11,8 @@ from typing import Any, Final, Self
 
 import kubernetes
 
-from k8s_charts.shared.flows import GRAFANA_PODS
-from k8s_charts.shared.names import DASHBOARD_PORT, GRAFANA_PORT, PROMETHEUS_NAMESPACE
+from k8s_charts.shared.flows import ALERTMANAGER_PODS, GRAFANA_PODS, PROMETHEUS_PODS
+from k8s_charts.shared.names import ALERTMANAGER_PORT, GRAFANA_PORT, PROMETHEUS_NAMESPACE, PROMETHEUS_PORT
 from ops.clients import REQUEST_TIMEOUT
 from ops.errors import UnreachableError, in_plain_words
 from ops.jobs.head_api import heads
@@ -42,15 +42,29 @@ class Source:
     missing: str
 
 
-def ray_dashboard(core: kubernetes.client.CoreV1Api, namespace: str, cluster: str) -> Source:
-    """Return the dashboard of a RayCluster."""
-    missing = f"RayCluster {cluster} has no running head. Fix: see `ops status`"
-    return Source("head", namespace, lambda: heads(core, namespace, cluster), DASHBOARD_PORT, missing)
+def of_head(core: kubernetes.client.CoreV1Api, namespace: str, cluster: str, port: int) -> Source:
+    """Return what a RayCluster's head serves at this port."""
+    missing = f"RayCluster {cluster} has no running head. Fix: see `ops status` for the reason"
+    return Source("head", namespace, lambda: heads(core, namespace, cluster), port, missing)
+
+
+def prometheus(core: kubernetes.client.CoreV1Api) -> Source:
+    """Return the Prometheus of `observability.in_cluster`."""
+    return _observing(core, "Prometheus", PROMETHEUS_PODS, PROMETHEUS_PORT)
+
+
+def alertmanager(core: kubernetes.client.CoreV1Api) -> Source:
+    """Return the Alertmanager of `observability.alerts`."""
+    return _observing(core, "Alertmanager", ALERTMANAGER_PODS, ALERTMANAGER_PORT)
 
 
 def grafana(core: kubernetes.client.CoreV1Api) -> Source:
     """Return the Grafana of `observability.in_cluster`."""
-    selector = ",".join(f"{key}={value}" for key, value in GRAFANA_PODS.items())
+    return _observing(core, "Grafana", GRAFANA_PODS, GRAFANA_PORT)
+
+
+def _observing(core: kubernetes.client.CoreV1Api, title: str, labels: Mapping[str, str], port: int) -> Source:
+    selector = ",".join(f"{key}={value}" for key, value in labels.items())
 
     def find() -> list[str]:
         pods = core.list_namespaced_pod(
@@ -58,8 +72,8 @@ def grafana(core: kubernetes.client.CoreV1Api) -> Source:
         ).items
         return [str(pod.metadata.name) for pod in pods if pod.status.phase == "Running"]
 
-    missing = f"Grafana does not run. Fix: kubectl get pods -n {PROMETHEUS_NAMESPACE}"
-    return Source("Grafana", PROMETHEUS_NAMESPACE, find, GRAFANA_PORT, missing)
+    missing = f"{title} does not run. Fix: kubectl get pods -n {PROMETHEUS_NAMESPACE}"
+    return Source(title, PROMETHEUS_NAMESPACE, find, port, missing)
 
 
 class Dashboard:

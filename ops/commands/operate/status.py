@@ -8,6 +8,7 @@ import typer
 from ops.cli import EnvName, app, console, fail, load, say
 from ops.options import Watch
 from ops.output import Format, Output, emit, require_terminal
+from ops.watch.page import HEAD_PORTS, Page
 
 
 @app.command()
@@ -93,17 +94,24 @@ def status(
 @app.command()
 def dashboard(
     env: EnvName,
+    page: Annotated[Page, typer.Argument(metavar="[PAGE]", help="What to serve.")] = Page.RAY,
     cluster: Annotated[
         str | None, typer.Option("--cluster", help="RayCluster. Needed only if there are several.")
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine. Default: a free one.")] = 0,
 ) -> None:
-    """Serve Ray's dashboard on this machine, through a port-forward to the head, until Ctrl-C.
+    """Serve Ray's dashboard or another PAGE on this machine, through a port-forward to its pod, until Ctrl-C.
+
+    Pages:
+    - ray: Ray's dashboard; with `observability.in_cluster` also Grafana, at
+      port 3000, where the dashboard looks for its charts
+    - tensorboard, serve: ports 6006 and 8000 of the head, for a TensorBoard
+      or a model that you started there
+    - prometheus, alertmanager: those of `observability.in_cluster`
 
     Only the browser that opens the printed address can use it: the address
-    contains a token, and sets a cookie. When the head is replaced, reload the
-    page: the address stays. With `observability.in_cluster`, Grafana is served
-    too, at port 3000, where the dashboard looks for its charts.
+    contains a token, and sets a cookie. When the pod is replaced, reload the
+    page: the address stays.
 
     Exit codes:
     - 1: refused, such as no running head
@@ -113,28 +121,34 @@ def dashboard(
     Examples:
     - `ops dashboard --env dev`
     - `ops dashboard --env dev --cluster rayml --port 8265`
+    - `ops dashboard prometheus --env dev`
     """
     import kubernetes  # noqa: PLC0415
 
     from ops.clients import connect  # noqa: PLC0415
     from ops.errors import UnreachableError  # noqa: PLC0415
-    from ops.jobs.direct import head_of, refuse_simulated  # noqa: PLC0415
+    from ops.jobs.direct import refuse_simulated  # noqa: PLC0415
     from ops.jobs.run import RunError  # noqa: PLC0415
     from ops.jobs.runs import Runs, as_submitter  # noqa: PLC0415
+    from ops.watch import dashboard as pages  # noqa: PLC0415
     from ops.watch.browser_access import BrowserAccess  # noqa: PLC0415
-    from ops.watch.dashboard import Dashboard, ray_dashboard, with_grafana  # noqa: PLC0415
 
     environment = load(env)
-    namespace = environment.ray.namespace
+    namespace, observed = environment.ray.namespace, environment.observability.in_cluster
     try:
         with connect(environment) as clients, as_submitter():
-            name = Runs(clients.kubernetes, namespace).cluster(cluster)
             core = kubernetes.client.CoreV1Api(clients.kubernetes)
-            head_of(core, namespace, name)
-            refuse_simulated(core, namespace, name)
+            if page in HEAD_PORTS:
+                name = Runs(clients.kubernetes, namespace).cluster(cluster)
+                refuse_simulated(core, namespace, name)
+                source = pages.of_head(core, namespace, name, HEAD_PORTS[page])
+            else:
+                source = pages.prometheus(core) if page is Page.PROMETHEUS else pages.alertmanager(core)
+            if not source.find():
+                raise RunError(source.missing)
             access = BrowserAccess()
-            charts = with_grafana(core, say, access) if environment.observability.in_cluster else nullcontext()
-            with charts, Dashboard(core, ray_dashboard(core, namespace, name), say, port, access) as served:
+            charts = pages.with_grafana(core, say, access) if observed and page is Page.RAY else nullcontext()
+            with charts, pages.Dashboard(core, source, say, port, access) as served:
                 say(f"{served.address}  (Ctrl-C closes it)")
                 served.serve()
     except RunError as error:

@@ -870,4 +870,5 @@ CASES: Final[dict[str, list[Case]]] = {
         Case({"eks.version": "1.32"}, {"eks.version": "1.34"}),
         Case({"eks.version": "1.33"}, EXISTING_EKS),
     ],
+    "V111": [Case({"ray.version": "2.42.1"}, {"ray.version": "2.52.0"})],
 }

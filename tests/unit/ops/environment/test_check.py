@@ -234,7 +234,7 @@ def test_nothing_is_cut_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch, wi
         assert "worker-group-1" in lines
     monkeypatch.setattr(cli.console, "_force_terminal", False)
     [accepted] = [line for line in run("check", "--env", "dev").stdout.splitlines() if "[V56]" in line]
-    assert accepted.startswith("accepted: tests/environments/dev.yaml:55 ray.clusters.0 (rayml).head.instance_group: ")
+    assert accepted.startswith("accepted: tests/environments/dev.yaml:56 ray.clusters.0 (rayml).head.instance_group: ")
 
 
 def test_explain_says_what_why_source_and_example() -> None:

@@ -66,6 +66,30 @@ def test_jobs_of_a_simulated_head_are_not_listed(cluster: Apis) -> None:  # noqa
     assert SAID in result.stderr
 
 
+@pytest.mark.parametrize("page", [(), ("tensorboard",), ("serve",)])
+def test_no_page_of_a_simulated_head_is_served(cluster: Apis, page: tuple[str, ...]) -> None:  # noqa: F811
+    simulate_head(cluster)
+    result = ops("dashboard", *page, "--env", "dev")
+    assert result.exit_code == 1
+    assert SAID in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("page", "says"),
+    [
+        ("ray", "RayCluster rayml has no running head. Fix: see `ops status` for the reason"),
+        ("serve", "RayCluster rayml has no running head. Fix: see `ops status` for the reason"),
+        ("prometheus", "Prometheus does not run. Fix: kubectl get pods -n prometheus-system"),
+        ("alertmanager", "Alertmanager does not run. Fix: kubectl get pods -n prometheus-system"),
+    ],
+)
+def test_page_without_a_running_pod_is_refused(cluster: Apis, page: str, says: str) -> None:  # noqa: F811
+    cluster.kubernetes["/api/v1/namespaces/prometheus-system/pods"] = {"items": []}
+    result = ops("dashboard", page, "--env", "dev")
+    assert result.exit_code == 1
+    assert says in result.stderr
+
+
 def test_a_head_that_runs_is_no_obstacle(cluster: Apis) -> None:  # noqa: F811
     cluster.kubernetes[PODS] = {"items": [HEAD_POD]}
     cluster.kubernetes[f"{PODS}/{HEAD}/log"] = "first line\n"

@@ -104,6 +104,28 @@ def test_browser_reaches_the_running_grafana_of_this_machine(opened: list[tuple[
         browser.open(address(said))
 
 
+@pytest.mark.parametrize(
+    ("page", "place"),
+    [
+        (dashboard.prometheus(core("Pending", "Running")), ("prometheus-system", "grafana-1", 9090)),
+        (dashboard.alertmanager(core("Running")), ("prometheus-system", "grafana-0", 9093)),
+    ],
+)
+def test_other_pages_are_served_as_the_dashboard_is(
+    opened: list[tuple[str, str, int]], page: dashboard.Source, place: tuple[str, str, int]
+) -> None:
+    browser, access = Browser(), BrowserAccess()
+    with dashboard.Dashboard(core("Running"), page, print, 0, access) as made:
+        thread = threading.Thread(target=made.serve, daemon=True)
+        thread.start()
+        bare = made.address.partition("?")[0]
+        assert browser.open(bare)[0] == 403
+        assert browser.open(made.address) == (200, b"/")
+        made.stop()
+        thread.join()
+    assert set(opened) == {place}
+
+
 def test_browser_is_told_that_grafana_does_not_run(opened: list[tuple[str, str, int]]) -> None:
     said: list[str] = []
     with dashboard.with_grafana(core("Pending"), said.append, BrowserAccess(), port=0):
@@ -303,3 +325,23 @@ def test_every_server_of_ops_checks_its_requests() -> None:
     words = ("socketserver", "http.server", "create_server", ".listen(")
     found = [path for path in tree.rglob("*.py") if any(word in path.read_text() for word in words)]
     assert [path.relative_to(tree).as_posix() for path in found] == ["watch/dashboard.py"]
+
+
+FORWARDS = re.compile(r"kubectl( [^`\s]+)* port-forward +[^`\s]")
+"""A command, with arguments, that opens a port to every page in the browser."""
+WHAT_PEOPLE_READ = ("README.md", "SECURITY.md", "docs", "k8s_charts", "lifecycle_scripts", "ops", "packages/ray-resume")
+WHAT_PRINTS = ("config", "controllers", "ray_image", "ray_jobs", "rehearsal", "stacks")
+
+
+def test_no_page_and_no_command_advises_kubectls_port_forward() -> None:
+    assert FORWARDS.search("kubectl -n ray port-forward service/rayml-head-svc 8265:8265")
+    assert not FORWARDS.search("Do not use `kubectl port-forward`: it checks nothing")
+    repository = Path(ops.__file__).parents[1]
+    advised = [
+        f"{path.relative_to(repository)}: {found[0]}"
+        for part in (*WHAT_PEOPLE_READ, *WHAT_PRINTS)
+        for path in ([repository / part] if (repository / part).is_file() else (repository / part).rglob("*"))
+        if path.suffix in {".md", ".py", ".sh", ".txt", ".yaml"} and path.is_file()
+        for found in FORWARDS.finditer(path.read_text())
+    ]
+    assert advised == []
