@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, Self
 
+from controllers.kubernetes_api import text
 from controllers.lease import SAVE_SECONDS, TrainingRun, asked_to_move
 
 Object = dict[str, Any]
@@ -104,16 +105,16 @@ class Pod:
         metadata, spec = pod["metadata"], pod["spec"]
         labels = metadata.get("labels") or {}
         return cls(
-            name=metadata["name"],
-            uid=metadata["uid"],
-            resource_version=metadata["resourceVersion"],
-            node=spec.get("nodeName", ""),
+            name=text(metadata["name"]),
+            uid=text(metadata["uid"]),
+            resource_version=text(metadata["resourceVersion"]),
+            node=text(spec.get("nodeName") or ""),
             owner=_owner(metadata),
             deletion=_deletion(metadata),
             ours=any(label in labels for label in LABELS),
-            cluster=labels.get(_CLUSTER, ""),
+            cluster=text(labels.get(_CLUSTER, "")),
             asked_at=_seconds(asked_to_move(pod)),
-            counted=_JOBS_FINALIZER in metadata.get("finalizers", ()),
+            counted=_JOBS_FINALIZER in (metadata.get("finalizers") or ()),
             shuns=frozenset(health for health in PENDING if not _admits(spec, health)),
         )
 
@@ -136,9 +137,9 @@ class Node:
         conditions = node.get("status", {}).get("conditions") or []
         unready = [item for item in conditions if item["type"] == "Ready" and item["status"] != "True"]
         return cls(
-            name=node["metadata"]["name"],
+            name=text(node["metadata"]["name"]),
             unready_since=_seconds(unready[0].get("lastTransitionTime")) if unready else None,
-            health=(node["metadata"].get("labels") or {}).get(HEALTH_LABEL, ""),
+            health=text((node["metadata"].get("labels") or {}).get(HEALTH_LABEL, "")),
             cordoned=bool(node.get("spec", {}).get("unschedulable")),
         )
 
@@ -216,7 +217,7 @@ def _after(due: float, now: float, reason: str) -> Verdict:
 def _deletion(metadata: Object) -> Deletion | None:
     due_at = _seconds(metadata.get("deletionTimestamp"))
     # The API server sets deletionTimestamp to the time of the request plus the grace period.
-    return None if due_at is None else Deletion(due_at - metadata.get("deletionGracePeriodSeconds", 0), due_at)
+    return None if due_at is None else Deletion(due_at - (metadata.get("deletionGracePeriodSeconds") or 0), due_at)
 
 
 def _owner(metadata: Object) -> Owner | None:

@@ -1,14 +1,13 @@
 """A run of the user's job, the state that a successor needs to continue it, and its place among other runs."""
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, get_args, get_origin, get_type_hints
 
-from controllers.kubernetes_api import LONG_WATCH, ApiError, ApiServer, Mirror, Object
-from controllers.lease import STATE
+from controllers.kubernetes_api import LONG_WATCH, ApiError, ApiServer, Mirror, Object, text
+from controllers.lease import FIX, STATE, saved_state
 
 QUEUE: Final = "ray-on-hyperpod/queue"
 """Label of a run's Lease as long as the run does not have its resources; its value is the RayCluster."""
@@ -59,6 +58,14 @@ class State:
     """Whether this attempt's output has shown that it got its resources."""
     quiet: bool = False
     """Whether this attempt has not said that it has no resources, although it had the time to say so."""
+    waits: bool = False
+    """Whether this attempt waited for resources when its output last said anything of them."""
+    withdrawn: str = ""
+    """Why the supervisor itself stops this attempt: Ray's status is then the same as after somebody else's stop."""
+    pods: list[str] = field(default_factory=list)
+    """The uids of the RayCluster's running pods: those that a successor misses were lost."""
+    lost: list[str] = field(default_factory=list)
+    """A phrase for each pod that was lost since the last progress."""
     answered: list[str] = field(default_factory=list)
     """The uids of pods that the reaper may delete: the run has saved since it was asked to, or it cannot save."""
     submitted: str = ""
@@ -80,8 +87,24 @@ class State:
 
     @classmethod
     def of(cls, saved: Object) -> Self:
-        """Return the saved state; any version of this program may have saved it."""
+        """Return the saved state; any version of this program may have saved it. Raises TypeError.
+
+        A run whose state is only partly known would end or begin again by mistake.
+        """
+        types = get_type_hints(cls)
+        for name in types.keys() & saved.keys():
+            if not _fits(saved[name], types[name]):
+                raise TypeError(f"annotation {STATE}: {name} is {saved[name]!r}. {FIX}")
         return cls(**{field.name: saved[field.name] for field in fields(cls) if field.name in saved})
+
+
+def _fits(value: object, hint: Any) -> bool:
+    if get_origin(hint) is list:
+        return isinstance(value, list) and all(isinstance(each, get_args(hint)) for each in value)
+    if get_origin(hint) is dict:
+        return isinstance(value, dict)
+    # JSON has one kind of numbers.
+    return isinstance(value, int | float if hint is float else hint)
 
 
 WAITING: Final = "waiting for resources"
@@ -106,9 +129,10 @@ class _Waiting(NamedTuple):
     @classmethod
     def of(cls, lease: Object) -> Self:
         metadata = lease["metadata"]
-        state = json.loads(metadata.get("annotations", {}).get(STATE, "{}"))
+        state = saved_state(lease)
         reason = f", which waits for {state.get('reason', '')}" if state.get("phase") == WAITING else ""
-        return cls(Place(state.get("submitted", ""), metadata["name"]), metadata["resourceVersion"], reason)
+        place = Place(text(state.get("submitted", "")), text(metadata["name"]))
+        return cls(place, text(metadata["resourceVersion"]), reason)
 
 
 class Queue:
@@ -150,6 +174,12 @@ class Queue:
             if each.place < self._place and now - self._renewed[name][1] < self._patience
         )
         return _behind(before)
+
+    @property
+    def ended(self) -> bool:
+        """Return whether the watch has ended although nobody stopped it."""
+        mirror = self._mirror
+        return mirror is not None and mirror.ended
 
     def leave(self) -> None:
         """Watch the other runs no longer."""

@@ -18,6 +18,7 @@ import argparse
 import os
 import signal
 import sys
+import traceback
 from pathlib import Path
 from typing import Final
 
@@ -88,6 +89,8 @@ def main() -> int:
         say("termination requested")
     except (ApiError, LeaseLostError) as error:
         say("cannot continue", error=str(error))
+    except Exception:  # noqa: BLE001 - Python's own exit code, 1, would end the run for good
+        say("unexpected error", error=traceback.format_exc())
     return TRY_AGAIN
 
 

@@ -52,6 +52,31 @@ class ApiServer:
     account: Path
 
 
+def text(value: object) -> str:
+    """Return a value that must be a text. Raises TypeError."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def name_of(item: object) -> str:
+    """Return an object's name, whatever else is wrong with it."""
+    metadata = item.get("metadata") if isinstance(item, dict) else None
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return name if isinstance(name, str) else "an object without a name"
+
+
+def read(parse: Callable[[Object], T], item: Object) -> T:
+    """Return what `parse` finds in an object. Raises ApiError for whatever is wrong with it.
+
+    One bad object must neither end a program nor hide the others from it.
+    """
+    try:
+        return parse(item)
+    except Exception as error:
+        raise ApiError(NO_ANSWER, f"{name_of(item)} cannot be read: {error!r}") from error
+
+
 class Api:
     """A connection for one thread, opened when needed and kept until `close`.
 
@@ -77,6 +102,10 @@ class Api:
     def get(self, path: str, **query: str) -> Object:
         """Return an object or a list."""
         return self._json("GET", path, query)
+
+    def list(self, path: str, **query: str) -> list[Object]:
+        """Return the objects of a collection."""
+        return read(lambda page: list(page["items"]), self.get(path, **query))
 
     def create(self, path: str, body: Object) -> Object:
         """Create an object in a collection; return it."""
@@ -155,8 +184,8 @@ class Api:
 class Mirror(threading.Thread, Generic[T]):
     """A copy of a collection: the result of `parse` by object name, kept up to date by a list and then watches.
 
-    The copy can lag behind: read the object itself before acting on it. `failed` is called with every error, `seconds`
-    is the length of a watch.
+    The copy can lag behind: read the object itself before acting on it. Of an object that cannot be read any more, the
+    last result stays. `failed` is called with every error, `seconds` is the length of a watch.
     """
 
     def __init__(
@@ -176,6 +205,7 @@ class Mirror(threading.Thread, Generic[T]):
         self._seconds = seconds
         self._query = query
         self._objects: dict[str, T] = {}
+        self._unreadable: dict[str, str] = {}
         self._version = ""
         self._lock = threading.Lock()
         self._heard_at = float("-inf")
@@ -185,6 +215,16 @@ class Mirror(threading.Thread, Generic[T]):
         """Return the current objects by name; empty before the first list."""
         with self._lock:
             return dict(self._objects)
+
+    def unreadable(self) -> frozenset[str]:
+        """Return the names of the objects that cannot be read now."""
+        with self._lock:
+            return frozenset(self._unreadable)
+
+    @property
+    def ended(self) -> bool:
+        """Return whether the thread has ended although nobody stopped it."""
+        return self.ident is not None and not self.is_alive() and not self._ending.is_set()
 
     def silence(self) -> float:
         """Return the seconds since the API server last answered; infinite before the first list."""
@@ -209,42 +249,61 @@ class Mirror(threading.Thread, Generic[T]):
                     self._list()
                 self._follow()
                 pause = _FIRST_PAUSE
-            except ApiError as error:
+            except Exception as error:  # noqa: BLE001 - without this thread, its program sees nothing any more
+                problem = error if isinstance(error, ApiError) else ApiError(GONE, f"{self.name}: {error!r}")
                 self._api.close()
-                if error.status == GONE:
+                if problem.status == GONE:
                     self._version = ""
                 if self._ending.is_set():
                     return
-                self._failed(error)
+                self._failed(problem)
                 pause = min(2 * pause, _LONGEST_PAUSE)
             self._ending.wait(pause * random.uniform(0.5, 1))  # noqa: S311 - so that replicas retry at different times
 
     def _list(self) -> None:
-        found: dict[str, T] = {}
+        names = set[str]()
         query = self._query | {"limit": str(_PAGE)}
         while True:
             page = self._api.get(self._path, **query)
-            found |= {item["metadata"]["name"]: self._parse(item) for item in page["items"]}
+            for item in page["items"]:
+                self._take(item)
+                names.add(name_of(item))
             if not (token := page["metadata"].get("continue")):
                 break
             query["continue"] = token
         with self._lock:
-            self._objects = found
+            self._objects = {name: known for name, known in self._objects.items() if name in names}
+            self._unreadable = {name: why for name, why in self._unreadable.items() if name in names}
         self._version = page["metadata"]["resourceVersion"]
         self._heard_at = time.monotonic()
 
     def _follow(self) -> None:
         events = self._api.watch(self._path, self._seconds, resourceVersion=self._version, **self._query)
         for kind, item in events:
-            name = item["metadata"].get("name", "")
-            with self._lock:
-                if kind == "DELETED":
-                    self._objects.pop(name, None)
-                elif kind != "BOOKMARK":
-                    self._objects[name] = self._parse(item)
-            self._version = item["metadata"]["resourceVersion"]
+            if kind == "DELETED":
+                with self._lock:
+                    self._objects.pop(name_of(item), None)
+                    self._unreadable.pop(name_of(item), None)
+            elif kind != "BOOKMARK":
+                self._take(item)
+            self._version = text(item["metadata"]["resourceVersion"])
             self._heard_at = time.monotonic()
         self._heard_at = time.monotonic()
+
+    def _take(self, item: Object) -> None:
+        name = name_of(item)
+        try:
+            known = read(self._parse, item)
+        except ApiError as error:
+            with self._lock:
+                new = self._unreadable.get(name) != str(error)
+                self._unreadable[name] = str(error)
+            if new:
+                self._failed(error)
+            return
+        with self._lock:
+            self._objects[name] = known
+            self._unreadable.pop(name, None)
 
 
 def _message(text: str) -> str:

@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Self
 
-from controllers.kubernetes_api import CONFLICT, NOT_FOUND, Api, ApiError, Object
+from controllers.kubernetes_api import CONFLICT, NOT_FOUND, Api, ApiError, Object, name_of, read, text
 
 STATE: Final = "ray-on-hyperpod/state"
 """Annotation with the holder's state, in JSON."""
+
+FIX: Final = 'Fix: write at least {"attempt": N} into it, N being the number of the newest attempt'
+"""What helps a run whose state cannot be read."""
 
 TRAINS: Final = "ray-on-hyperpod/trains"
 """Label of the Lease of a run that trains; its value is the RayCluster. Its supervisor answers `MOVE`."""
@@ -47,14 +50,35 @@ class TrainingRun:
     @classmethod
     def of(cls, lease: Object) -> Self:
         """Return the run of a Lease."""
-        state = json.loads(lease["metadata"].get("annotations", {}).get(STATE, "{}"))
-        return cls(lease["metadata"]["name"], frozenset(state.get("answered", ())))
+        answered = saved_state(lease).get("answered") or ()
+        return cls(text(lease["metadata"]["name"]), frozenset(map(text, answered)))
 
 
-def training_runs(api: Api, namespace: str, cluster: str) -> list[TrainingRun]:
-    """Return the runs that train on a RayCluster and answer `MOVE`. Raises ApiError."""
+def saved_state(lease: Object) -> Object:
+    """Return the state that a Lease's holder saved; empty if there is none."""
+    try:
+        state: Object = json.loads((lease["metadata"].get("annotations") or {}).get(STATE) or "{}")
+    except ValueError as error:
+        raise TypeError(f"annotation {STATE} is no JSON. {FIX}") from error
+    if not isinstance(state, dict):
+        raise TypeError(f"annotation {STATE} is no object. {FIX}")
+    return state
+
+
+def training_runs(api: Api, namespace: str, cluster: str, failed: Callable[[ApiError], None]) -> list[TrainingRun]:
+    """Return the runs that train on a RayCluster and answer `MOVE`. Raises ApiError.
+
+    A run whose Lease cannot be read has answered nothing; `failed` is called with the reason.
+    """
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-    return [TrainingRun.of(lease) for lease in api.get(path, labelSelector=f"{TRAINS}={cluster}")["items"]]
+    runs = []
+    for lease in api.list(path, labelSelector=f"{TRAINS}={cluster}"):
+        try:
+            runs.append(read(TrainingRun.of, lease))
+        except ApiError as error:
+            failed(error)
+            runs.append(TrainingRun(name_of(lease), frozenset()))
+    return runs
 
 
 def asked_to_move(pod: Object) -> str | None:
@@ -93,11 +117,12 @@ class Lease:
         seen, since = "", 0.0
         while not ending.is_set():
             lease = self._read_or_create()
-            if lease["metadata"]["ownerReferences"] != [self._owner]:
+            if read(_owners, lease) != [self._owner]:
                 # It belongs to a deleted object of the same name: the garbage collector is about to delete it.
+                waits("another object of this name")
                 ending.wait(_POLL)
                 continue
-            holder = lease["spec"].get("holderIdentity") or ""
+            holder = read(_holder, lease)
             if lease["metadata"]["resourceVersion"] != seen:
                 seen, since = lease["metadata"]["resourceVersion"], time.monotonic()
             free = holder in ("", self._holder) or time.monotonic() - since >= self._seconds
@@ -109,15 +134,16 @@ class Lease:
                     if error.status != CONFLICT:
                         raise
                     continue
-                return self._state()
+                return read(saved_state, self._lease)
             waits(holder)
             ending.wait(_POLL)
         return None
 
     def save(self, state: Object, labels: Mapping[str, str]) -> None:
         """Renew the Lease, with a state and labels. Raises LeaseLostError, and ApiError if there is no answer."""
-        self._lease["metadata"].setdefault("annotations", {})[STATE] = json.dumps(state)
-        self._lease["metadata"]["labels"] = dict(labels)
+        metadata = self._lease["metadata"]
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), STATE: json.dumps(state)}
+        metadata["labels"] = dict(labels)
         try:
             self._write(self._holder)
         except ApiError as error:
@@ -138,14 +164,11 @@ class Lease:
 
         A pod that is gone, or that somebody else marked as failed, may still run on a node that was cut off.
         """
-        pods = self._api.get(self._pods, fieldSelector=f"metadata.name={holder}")["items"]
-        statuses = [
-            status
-            for pod in pods
-            if pod["metadata"]["name"] == holder
-            for status in pod.get("status", {}).get("containerStatuses") or []
-        ]
-        return bool(statuses) and all("terminated" in status.get("state", {}) for status in statuses)
+        pods = self._api.list(self._pods, fieldSelector=f"metadata.name={holder}")
+        try:
+            return any(read(_has_terminated, pod) for pod in pods if name_of(pod) == holder)
+        except ApiError:
+            return False
 
     def _look_again(self) -> None:
         """Read and renew a Lease that somebody else changed; it is still ours if its holder is unchanged."""
@@ -156,7 +179,7 @@ class Lease:
             if error.status == NOT_FOUND:
                 raise LeaseLostError(f"Lease {self._name} was deleted") from error
             raise
-        holder = lease["spec"].get("holderIdentity")
+        holder = read(_holder, lease)
         if holder != self._holder:
             raise LeaseLostError(f"Lease {self._name} is held by {holder or 'nobody'}")
         self._lease = lease | {"metadata": lease["metadata"] | own}
@@ -192,11 +215,19 @@ class Lease:
         # Take the time before the request: the server may write the Lease at any moment until it answers.
         now = time.monotonic()
         renewed = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-        spec = self._lease["spec"] | {"holderIdentity": holder, "renewTime": renewed}
+        spec = (self._lease.get("spec") or {}) | {"holderIdentity": holder, "renewTime": renewed}
         self._lease = self._api.update(self._path, self._lease | {"spec": spec})
         self._renewed_at = now if holder else float("-inf")
 
-    def _state(self) -> Object:
-        text = self._lease["metadata"].get("annotations", {}).get(STATE)
-        state: Object = json.loads(text) if text else {}
-        return state
+
+def _owners(lease: Object) -> object:
+    return lease["metadata"].get("ownerReferences")
+
+
+def _holder(lease: Object) -> str:
+    return text((lease.get("spec") or {}).get("holderIdentity") or "")
+
+
+def _has_terminated(pod: Object) -> bool:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or []
+    return bool(statuses) and all("terminated" in (status.get("state") or {}) for status in statuses)

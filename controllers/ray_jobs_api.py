@@ -55,14 +55,21 @@ class RayJob:
 
     @classmethod
     def of(cls, details: Mapping[str, Any]) -> Self:
-        """Return a job from Ray's JobDetails."""
-        return cls(
-            submission_id=details["submission_id"],
-            status=details["status"],
-            message=details.get("message") or "",
-            exit_code=details.get("driver_exit_code"),
-            metadata=details.get("metadata") or {},
-        )
+        """Return a job from Ray's JobDetails. Raises HeadUnavailableError if they are something else."""
+        try:
+            made = cls(
+                submission_id=details["submission_id"],
+                status=details["status"],
+                message=details.get("message") or "",
+                exit_code=details.get("driver_exit_code"),
+                metadata=dict(details.get("metadata") or {}),
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise HeadUnavailableError(f"Ray's answer cannot be read: {error!r}") from error
+        texts = (made.submission_id, made.status, made.message)
+        if not all(isinstance(each, str) for each in texts) or not isinstance(made.exit_code, int | None):
+            raise HeadUnavailableError(f"Ray's answer cannot be read: {made}")
+        return made
 
 
 class RayJobs:
@@ -74,7 +81,10 @@ class RayJobs:
 
     def session(self) -> str:
         """Return Ray's session name; a restarted head has another one, and has lost all jobs and packages."""
-        return str(self._json("GET", "/api/version")["session_name"])
+        answer = self._json("GET", "/api/version")
+        if not isinstance(answer, dict) or not isinstance(name := answer.get("session_name"), str):
+            raise HeadUnavailableError(f"Ray's answer cannot be read: {answer!r}")
+        return name
 
     def get(self, submission_id: str) -> RayJob | None:
         """Return a job; None if this head does not know it."""
@@ -87,7 +97,10 @@ class RayJobs:
 
     def list(self) -> list[RayJob]:
         """Return the jobs that were submitted through this API, without drivers that connected in another way."""
-        return [RayJob.of(item) for item in self._json("GET", "/api/jobs/") if item.get("submission_id")]
+        answer = self._json("GET", "/api/jobs/")
+        if not isinstance(answer, list):
+            raise HeadUnavailableError(f"Ray's answer cannot be read: {answer!r}")
+        return [RayJob.of(item) for item in answer if not isinstance(item, dict) or item.get("submission_id")]
 
     def submit(self, request: Mapping[str, Any]) -> None:
         """Start a job. Raises RayError if its `submission_id` was used before."""

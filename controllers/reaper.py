@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from controllers.decision import Action, Node, Object, Pod, Verdict, before_move, decide
-from controllers.kubernetes_api import CONFLICT, NOT_FOUND, Api, ApiError, ApiServer, Mirror
+from controllers.kubernetes_api import CONFLICT, NOT_FOUND, Api, ApiError, ApiServer, Mirror, read, text
 from controllers.lease import MOVE, TrainingRun, training_runs
 from controllers.telemetry import Metrics, log, serve
 
@@ -120,7 +120,7 @@ class Reaper:
 
     def stall(self) -> str:
         """Return the fault that a restart would fix; empty if there is none."""
-        ended = [mirror.name for mirror in (self._pods, self._nodes) if not mirror.is_alive()]
+        ended = [mirror.name for mirror in (self._pods, self._nodes) if mirror.ended]
         if ended:
             return f"ended: {', '.join(ended)}"
         silent = time.monotonic() - self._looked_at
@@ -154,10 +154,12 @@ class Reaper:
             "spec": {"resourceAttributes": attributes},
         }
         answer = self._api.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
-        return bool(answer["status"]["allowed"])
+        return read(lambda each: bool(each["status"]["allowed"]), answer)
 
     def _sort_out(self, now: float) -> None:
-        pods, nodes = self._pods.snapshot().values(), self._nodes.snapshot()
+        nodes, unreadable = self._nodes.snapshot(), self._nodes.unreadable()
+        # What is unknown of a node is no reason to delete its pods.
+        pods = [pod for pod in self._pods.snapshot().values() if pod.node not in unreadable]
         uids = {pod.uid for pod in pods}
         self._retry_at = {uid: at for uid, at in self._retry_at.items() if uid in uids}
         self._said = {uid: action for uid, action in self._said.items() if uid in uids}
@@ -181,25 +183,25 @@ class Reaper:
         """Return the runs that train on a RayCluster, as they were a moment ago."""
         at, runs = self._runs.get(cluster, (float("-inf"), []))
         if time.monotonic() >= at + _LIST_RUNS:
-            runs = training_runs(self._api, self._namespace, cluster)
+            runs = training_runs(self._api, self._namespace, cluster, partial(self._failed, "list runs"))
             self._runs[cluster] = time.monotonic(), runs
         return runs
 
     def _settle(self, seen: Pod) -> None:
         """Read pod and node again, decide again, and act on that verdict."""
         try:
-            read = self._api.get(f"{self._path}/pods/{seen.name}")
-            pod = Pod.of(read)
+            found = self._api.get(f"{self._path}/pods/{seen.name}")
+            pod = read(Pod.of, found)
             verdict = self._verdict(pod, self._node(pod.node), time.time())
             if verdict.action is Action.KEEP:
                 return
             if self._dry_run:
                 self._say(pod, verdict)
             elif verdict.action in (Action.ASK, Action.WITHDRAW):
-                self._mark(read, pod, verdict)
+                self._mark(found, pod, verdict)
             else:
                 if pod.counted and verdict.action is Action.FORCE:
-                    pod = self._fail(read, verdict)
+                    pod = self._fail(found, verdict)
                 self._delete(pod, verdict)
         except ApiError as error:
             # The pod is gone or changed: the other replica was faster, or the kubelet came back. The next look decides.
@@ -209,7 +211,7 @@ class Reaper:
 
     def _node(self, name: str) -> Node | None:
         try:
-            return Node.of(self._api.get(f"/api/v1/nodes/{name}"))
+            return read(Node.of, self._api.get(f"/api/v1/nodes/{name}"))
         except ApiError as error:
             if error.status == NOT_FOUND:
                 return None
@@ -228,23 +230,23 @@ class Reaper:
         disrupted = {"type": "DisruptionTarget", "status": "True", "reason": "NodeLost", "message": verdict.reason}
         return self._set(pod, disrupted, phase="Failed")
 
-    def _mark(self, read: Object, pod: Pod, verdict: Verdict) -> None:
+    def _mark(self, found: Object, pod: Pod, verdict: Verdict) -> None:
         """Ask the runs of the pod's RayCluster to save, or take that back: their supervisors see the condition."""
         asks = verdict.action is Action.ASK
         condition = {"type": MOVE, "status": str(asks), "reason": "NodeHealth", "message": verdict.reason}
-        self._set(read, condition)
+        self._set(found, condition)
         log(verdict.action, pod=pod.name, node=pod.node, reason=verdict.reason)
         if asks:
             self._create_events(pod, verdict)
 
     def _set(self, pod: Object, condition: Object, **fields: object) -> Pod:
         """Set a condition, and other fields of the status; return the pod."""
-        status = pod.get("status", {})
-        others = [each for each in status.get("conditions") or [] if each["type"] != condition["type"]]
+        status = pod.get("status") or {}
+        others = [each for each in read(_conditions, pod) if each["type"] != condition["type"]]
         at = datetime.fromtimestamp(time.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         conditions = [*others, {**condition, "lastTransitionTime": at}]
         new = pod | {"status": status | fields | {"conditions": conditions}}
-        return Pod.of(self._api.update(f"{self._path}/pods/{pod['metadata']['name']}/status", new))
+        return read(Pod.of, self._api.update(f"{self._path}/pods/{pod['metadata']['name']}/status", new))
 
     def _delete(self, pod: Pod, verdict: Verdict) -> None:
         options: Object = {
@@ -275,6 +277,11 @@ class Reaper:
     def _failed(self, operation: str, error: ApiError, **fields: object) -> None:
         self._metrics.add("ray_reaper_errors_total", operation=operation)
         log("error", operation=operation, error=str(error), **fields)
+
+
+def _conditions(pod: Object) -> list[Object]:
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return [each for each in conditions if text(each["type"])]
 
 
 def _event(namespace: str, target: Object, reason: str, message: str) -> Object:

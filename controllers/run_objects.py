@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Final, NamedTuple, Self
 
 from controllers.job_run import QUEUE, Queue, Run, State
-from controllers.kubernetes_api import LONG_WATCH, NOT_FOUND, Api, ApiError, ApiServer, Mirror, Object
+from controllers.kubernetes_api import LONG_WATCH, NOT_FOUND, Api, ApiError, ApiServer, Mirror, Object, read, text
 from controllers.lease import TRAINS, Lease, asked_to_move
 
 STOP: Final = "ray-on-hyperpod/stop"
@@ -22,6 +22,8 @@ LEASE_SECONDS: Final = 150
 _PASSED_OVER: Final = LEASE_SECONDS
 _RENEW: Final = 60.0
 _RETRY: Final = 10.0
+# A lost node can take as many pods: more names would fill the Lease.
+_NAMED: Final = 20
 _KIND: Final = "ray.io/node-type"
 
 
@@ -36,8 +38,7 @@ class RunObjects:
         path = f"/apis/batch/v1/namespaces/{run.namespace}/jobs"
         self._job_path = f"{path}/{run.name}"
         job = self._api.get(self._job_path)
-        self.uid: str = job["metadata"]["uid"]
-        self.submitted: str = job["metadata"].get("creationTimestamp", "")
+        self.uid, self.submitted = read(_identity, job)
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": run.name, "uid": self.uid}
         self._lease = Lease(self._api, run.namespace, run.name, holder, seconds=LEASE_SECONDS, owner=owner)
         self._job = Mirror(server, path, _Job.of, failed, seconds=LONG_WATCH, fieldSelector=f"metadata.name={run.name}")
@@ -52,6 +53,12 @@ class RunObjects:
             self._job.start()
             self.pods.start()
         return saved
+
+    @property
+    def ended(self) -> list[str]:
+        """Return which watches have ended although nobody stopped them."""
+        watches = {"the Job": self._job.ended, "pods": self.pods.ended, "the queue": self.queue.ended}
+        return [what for what, ended in watches.items() if ended]
 
     @property
     def known(self) -> bool:
@@ -73,13 +80,18 @@ class RunObjects:
         self._renew_at = 0.0
 
     def tick(self, state: State) -> None:
-        """Renew the Lease if that is due, and take over what the watches have brought. Raises LeaseLostError."""
+        """Take over what the watches have brought, and renew the Lease if that is due. Raises LeaseLostError."""
+        self.pods.look()
+        if self.pods.lost != state.lost:
+            self.renew_soon()
+        elif self.pods.running != state.pods:
+            self._renew_at = min(self._renew_at, time.monotonic() + _RETRY)
         if time.monotonic() >= self._renew_at or self._is_gone():
             self._renew(state)
-        self.pods.look()
 
     def save(self, state: State) -> None:
-        """Save the state in the Lease. Raises ApiError and LeaseLostError."""
+        """Save the state in the Lease, with what is known of the pods. Raises ApiError and LeaseLostError."""
+        state.pods, state.lost = self.pods.running, self.pods.lost
         labels = [QUEUE] if state.holds_up else [TRAINS] if state.trains else []
         self._lease.save(asdict(state), dict.fromkeys(labels, self._run.cluster))
         self._renew_at = time.monotonic() + _RENEW
@@ -96,7 +108,7 @@ class RunObjects:
             if error.status == NOT_FOUND:
                 return True
             raise
-        return job["metadata"]["uid"] != self.uid or "deletionTimestamp" in job["metadata"]
+        return read(_identity, job)[0] != self.uid or "deletionTimestamp" in job["metadata"]
 
     def _is_gone(self) -> bool:
         """Return whether the watch shows another Job or none: the Lease is about to be deleted too."""
@@ -129,14 +141,31 @@ class RayClusterPods:
         """The uids of the pods that the reaper will delete once the runs have saved."""
 
     @property
+    def ended(self) -> bool:
+        """Return whether the watch has ended although nobody stopped it."""
+        return self._mirror.ended
+
+    @property
     def listed(self) -> bool:
         """Return whether the pods are known."""
         return self._mirror.listed
 
     @property
+    def running(self) -> list[str]:
+        """Return the uids of the pods that run."""
+        return sorted(self._running)
+
+    @property
     def lost(self) -> list[str]:
-        """Return a phrase for each lost pod: its name and node."""
-        return sorted(self._lost.values())
+        """Return a phrase for each lost pod: its name and node. Of many, one phrase counts those without a name."""
+        phrases = sorted(self._lost.values())
+        more = len(phrases) - _NAMED
+        return [*phrases[:_NAMED], *([f"{more} more"] if more > 0 else [])]
+
+    def recall(self, state: State) -> None:
+        """Take over what an earlier supervisor knew: its running pods that are gone by now were lost."""
+        self._running = dict.fromkeys(state.pods, "a pod that ran before this supervisor")
+        self._lost = dict(zip(state.lost, state.lost, strict=True))
 
     def start(self) -> None:
         """Start watching."""
@@ -144,6 +173,8 @@ class RayClusterPods:
 
     def look(self) -> None:
         """Take over what the watch has brought."""
+        if not self.listed:
+            return
         running = {pod.uid: pod for pod in self._mirror.snapshot().values() if pod.runs and pod.uid not in self._gone}
         self._lose(running.keys())
         self._running = {uid: pod.name for uid, pod in running.items()}
@@ -152,7 +183,7 @@ class RayClusterPods:
 
     def ask(self) -> None:
         """Find the pods that were lost just now, ahead of the watch. Raises ApiError."""
-        pods = (_Pod.of(pod) for pod in self._api.get(self._path, labelSelector=self._selector)["items"])
+        pods = [read(_Pod.of, pod) for pod in self._api.list(self._path, labelSelector=self._selector)]
         self._lose({pod.uid for pod in pods if pod.runs})
 
     def forget(self) -> None:
@@ -178,12 +209,13 @@ class _Pod(NamedTuple):
 
     @classmethod
     def of(cls, pod: Object) -> Self:
-        metadata, status = pod["metadata"], pod.get("status", {})
+        metadata, status = pod["metadata"], pod.get("status") or {}
+        is_head = (metadata.get("labels") or {}).get(_KIND) == "head"
         return cls(
-            uid=metadata["uid"],
+            uid=text(metadata["uid"]),
             name=f"pod {metadata['name']} of node {pod['spec'].get('nodeName', '')}",
             runs=status.get("phase") == "Running" and "deletionTimestamp" not in metadata,
-            head=status.get("podIP", "") if metadata["labels"].get(_KIND) == "head" else "",
+            head=text(status.get("podIP") or "") if is_head else "",
             moves=asked_to_move(pod) is not None,
         )
 
@@ -195,4 +227,9 @@ class _Job(NamedTuple):
     @classmethod
     def of(cls, job: Object) -> Self:
         metadata = job["metadata"]
-        return cls(metadata["uid"], STOP in (metadata.get("annotations") or {}))
+        return cls(text(metadata["uid"]), STOP in (metadata.get("annotations") or {}))
+
+
+def _identity(job: Object) -> tuple[str, str]:
+    """Return a Job's uid, and when it was created."""
+    return text(job["metadata"]["uid"]), text(job["metadata"].get("creationTimestamp") or "")

@@ -10,7 +10,7 @@ from typing import Final
 from controllers.job_decision import LOST, STOPPED_CODE, WITHDRAWN, Ending, Limits, decide
 from controllers.job_output import OUTPUT_MARK, JobOutput
 from controllers.job_run import RUNNING, WAITING, Run, State
-from controllers.kubernetes_api import ApiError, ApiServer, Object
+from controllers.kubernetes_api import ApiError, ApiServer, Object, read
 from controllers.lease import SAVE_SECONDS, LeaseLostError
 from controllers.ray_jobs_api import ENDED, HeadUnavailableError, Pace, RayError, RayJob, RayJobs, Saving, submission
 from controllers.run_objects import RunObjects
@@ -71,6 +71,8 @@ class Supervisor:
 
     def stall(self) -> str:
         """Return the fault that a restart would fix; empty if there is none."""
+        if ended := self._objects.ended:
+            return f"ended: the watch of {', '.join(ended)}"
         silent = time.monotonic() - self._alive_at
         return f"no sign of life for {silent:.0f} s" if silent > _SILENT else ""
 
@@ -80,7 +82,8 @@ class Supervisor:
         if saved is None:
             raise TerminatedError
         if saved:
-            self._state = State.of(saved)
+            self._state = read(State.of, saved)
+            self._objects.pods.recall(self._state)
         self._state.submitted = self._objects.submitted
         say("began", run=self._run.name, attempt=self._state.attempt, restarted=bool(saved))
         try:
@@ -142,7 +145,7 @@ class Supervisor:
             say("found", submission_id=self._id, status=job.status)
             return None
         if self._state.session != session:
-            return Ending(LOST)
+            return Ending(LOST, progressed=self._state.progressed, waited=self._state.waits)
         if self._objects.wants_stop:
             return Ending("STOPPED")
         before = self._attempts_before(ray)
@@ -196,7 +199,6 @@ class Supervisor:
         saving = Saving(self._request(), SAVE_SECONDS, HOLD_SECONDS)
         began = time.monotonic()
         stop_at = 0.0
-        withdrawn = ""
         # Time without a head or without resources is not counted: there is nothing to try.
         runs_since: float | None = None
         while True:
@@ -216,15 +218,15 @@ class Supervisor:
                         self._enter(RUNNING, output.workers)
                     if job.status in ENDED:
                         self._show_rest(ray, output)
-                        return self._ending(_ending_of(job, withdrawn), output)
+                        return self._ending(_ending_of(job, self._state.withdrawn), output)
                 if not (asks or output.connected):
                     self.ending.wait(_LOOK)
                     continue
                 runs_since = time.monotonic()
                 self._note_resources(output, quiet=runs_since - began > _SAYS_NOTHING)
                 self._save_before_moves(ray, saving)
-                withdrawn = withdrawn or self._gives_way(output)
-                if (self._objects.wants_stop or withdrawn) and time.monotonic() >= stop_at:
+                self._withdraw_if_behind(output)
+                if (self._objects.wants_stop or self._state.withdrawn) and time.monotonic() >= stop_at:
                     stop_at = time.monotonic() + _STOP_AGAIN
                     ray.stop(self._id)
                 self._listen(ray, output)
@@ -262,12 +264,21 @@ class Supervisor:
             state.answered = sorted(answered)
             self._objects.renew_soon()
 
-    def _gives_way(self, output: JobOutput) -> str:
-        """Return behind which run the attempt must wait outside of Ray, where it could take that run's resources."""
-        if self._state.began or not output.waits or not (ahead := self._objects.queue.ahead()):
-            return ""
+    def _withdraw_if_behind(self, output: JobOutput) -> None:
+        """Decide whether the attempt must wait outside of Ray, where it could take an older run's resources.
+
+        The Lease says so before Ray stops the attempt: a successor would take that for a stop by somebody else.
+        """
+        state = self._state
+        if state.withdrawn or state.began or not output.waits or not (ahead := self._objects.queue.ahead()):
+            return
         say("gives way", submission_id=self._id, reason=ahead)
-        return f"it had no resources yet and waits {ahead}"
+        state.withdrawn = f"it had no resources yet and waits {ahead}"
+        try:
+            self._objects.save(state)
+        except ApiError as error:
+            state.withdrawn = ""
+            _no_answer(error)
 
     def _listen(self, ray: RayJobs, output: JobOutput) -> None:
         """Show output until the next look is due."""
@@ -296,7 +307,7 @@ class Supervisor:
             lost_pods=self._pods.lost,
             progressed=self._state.progressed,
             fresh=fresh,
-            waited=bool(output.waits),
+            waited=self._state.waits,
         )
 
     def _is_fresh(self, output: JobOutput) -> bool:
@@ -308,7 +319,13 @@ class Supervisor:
             self._fresh = self._id
             say("warning: did not resume", submission_id=self._id, fix="print `resumes from step N` after loading")
         self._state.figures = output.figures or self._state.figures
+        # A new connection begins with nothing: until then the state's word counts.
+        if output.waits or output.began:
+            self._state.waits = bool(output.waits)
         if output.progress > self._state.progress:
+            if not self._state.progressed:
+                # From here on a failure has another consequence, also for a successor under another head.
+                self._objects.renew_soon()
             self._state.progress, self._state.progressed = output.progress, True
             self._state.progress_at = datetime.now(UTC).isoformat(timespec="seconds")
             self._state.stalled_seconds = 0.0
@@ -330,7 +347,8 @@ class Supervisor:
             self._over("stopped", verdict.reason, STOPPED_CODE)
             return
         state.attempt, state.session = state.attempt + 1, ""
-        state.progressed = state.began = state.quiet = False
+        state.progressed = state.began = state.quiet = state.waits = False
+        state.withdrawn = ""
         # The next attempt saves again before a move: what this one answered was about its own steps.
         state.answered = []
         state.stalled = verdict.stalled

@@ -16,8 +16,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, Self
 
-from controllers.kubernetes_api import ApiError, ApiServer, Mirror, Object
-from controllers.lease import STATE, TRAINS
+from controllers.kubernetes_api import ApiError, ApiServer, Mirror, Object, text
+from controllers.lease import TRAINS, saved_state
 from controllers.telemetry import Metrics, log, serve
 
 NAME: Final = "exporter"
@@ -65,22 +65,21 @@ class Run:
     def of(cls, lease: Object) -> Self:
         """Return the run of a Lease; any version of the supervisor may have written it."""
         metadata = lease["metadata"]
-        text = metadata.get("annotations", {}).get(STATE)
-        state = json.loads(text) if text else {}
+        state = saved_state(lease)
         if not state or state.get("exit_code") is not None:
             return cls({})
         figures = state.get("figures") or {}
         found = {
-            "ray_run_trains": float(TRAINS in metadata.get("labels", {})),
+            "ray_run_trains": TRAINS in (metadata.get("labels") or {}),
             "ray_run_progress": state.get("progress", -1),
             "ray_run_failures_without_progress": state.get("stalled", 0),
             "ray_run_step": figures.get("step"),
             "ray_run_steps_per_second": figures.get("steps_per_second"),
             "ray_run_goodput_ratio": figures["goodput"] / 100 if "goodput" in figures else None,
             "ray_run_checkpoint_timestamp_seconds": _seconds(state.get("progress_at")),
-            "ray_run_lease_renewal_timestamp_seconds": _seconds(lease["spec"].get("renewTime")),
+            "ray_run_lease_renewal_timestamp_seconds": _seconds((lease.get("spec") or {}).get("renewTime")),
         }
-        return cls({name: value for name, value in found.items() if value is not None})
+        return cls({name: float(value) for name, value in found.items() if value is not None})
 
 
 @dataclass(frozen=True)
@@ -97,15 +96,15 @@ class Node:
     @classmethod
     def of(cls, node: Object) -> Self:
         """Return the node of an object."""
-        labels = node["metadata"].get("labels", {})
-        conditions = node.get("status", {}).get("conditions") or []
+        labels = node["metadata"].get("labels") or {}
+        conditions = (node.get("status") or {}).get("conditions") or []
         ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
         return cls(
-            group=labels.get(_GROUP, ""),
-            health=labels.get(_HEALTH, ""),
-            deep_health=labels.get(_DEEP_HEALTH, ""),
+            group=text(labels.get(_GROUP, "")),
+            health=text(labels.get(_HEALTH, "")),
+            deep_health=text(labels.get(_DEEP_HEALTH, "")),
             ready=ready,
-            instance_type=labels.get(_TYPE, ""),
+            instance_type=text(labels.get(_TYPE, "")),
             system=labels.get(_ROLE) == "system",
         )
 
@@ -120,9 +119,9 @@ class Build:
     @classmethod
     def of(cls, job: Object) -> Self:
         """Return the build of a Job."""
-        conditions = job.get("status", {}).get("conditions") or []
+        conditions = (job.get("status") or {}).get("conditions") or []
         failed = any(each["type"] == "Failed" and each["status"] == "True" for each in conditions)
-        return cls(job["metadata"].get("creationTimestamp", ""), failed)
+        return cls(text(job["metadata"].get("creationTimestamp") or ""), failed)
 
 
 class Exporter(Metrics):
@@ -157,15 +156,17 @@ class Exporter(Metrics):
 
     def deafness(self) -> str:
         """Return why the API server's answers are missing; empty if they are not."""
+        if ended := [mirror.name for mirror in self._mirrors if mirror.ended]:
+            return f"ended: {', '.join(ended)}"
         silence = max(mirror.silence() for mirror in self._mirrors)
         return f"no answer from the API server for {silence:.0f} seconds" if silence > _DEAF_SECONDS else ""
 
     def render(self) -> str:
         """Return the metrics in Prometheus' text format."""
         families: dict[str, list[str]] = {}
-        for name, labels, value in self._samples():
-            inside = ",".join(f"{key}={json.dumps(text)}" for key, text in labels.items())
-            families.setdefault(name, []).append(f"{name}{{{inside}}} {value:.15g}\n")
+        for name, labels, number in self._samples():
+            inside = ",".join(f"{key}={json.dumps(value)}" for key, value in labels.items())
+            families.setdefault(name, []).append(f"{name}{{{inside}}} {number:.15g}\n")
         gauges = (f"# HELP {name} {GAUGES[name]}\n# TYPE {name} gauge\n{''.join(families[name])}" for name in families)
         return super().render() + "".join(gauges)
 

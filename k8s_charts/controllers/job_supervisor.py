@@ -117,7 +117,8 @@ def _template(job: dict[str, Any]) -> dict[str, Any]:
 def _job(supervisor: JobSupervisor) -> dict[str, Any]:
     """Return the Job to which `ops job submit` adds the run's name, arguments and package."""
     return {
-        "backoffLimit": 20,
+        # For a week, at Kubernetes' longest pause of ten minutes: only the run itself ends the run.
+        "backoffLimit": 1000,
         "ttlSecondsAfterFinished": _WEEK,
         "podFailurePolicy": {
             "rules": [

@@ -19,7 +19,8 @@ STATE = "ray-on-hyperpod/state"
 HURRIED = """
 import sys
 from controllers import job_decision, job_supervisor, lease, run_objects, supervision
-run_objects._RENEW = 0.2
+run_objects._RENEW = {renews}
+supervision._SAYS_NOTHING = max(supervision._SAYS_NOTHING, run_objects._RENEW)
 supervision._LOOK = job_decision._FIRST_DELAY = lease._POLL = 0.05
 run_objects._PASSED_OVER = {passes_over}
 sys.exit(job_supervisor.main())
@@ -78,9 +79,14 @@ class Supervised:
         entrypoint: str = "python train.py",
         hurried: bool = True,
         passes_over: float = 150,
+        renews: float = 0.2,
     ) -> int:
-        """Start a supervisor, and return its process id; it passes over runs that are silent for so many seconds."""
-        program = ["-c", HURRIED.format(passes_over=passes_over)] if hurried else ["-m", "controllers.job_supervisor"]
+        """Start a supervisor, and return its process id.
+
+        It passes over runs that are silent for so many seconds, and renews its Lease each `renews` seconds.
+        """
+        text = HURRIED.format(passes_over=passes_over, renews=renews)
+        program = ["-c", text] if hurried else ["-m", "controllers.job_supervisor"]
         cluster = self.kubernetes.cluster
         words = [
             f"--run={self.name}",

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -27,6 +28,10 @@ def run(kubernetes: FakeKubernetes, ray: FakeRay, tmp_path: Path) -> Iterator[Su
     made = Supervised(kubernetes, ray.host, tmp_path)
     yield made
     made.end()
+
+
+NEVER = 1000.0
+"""Seconds between two renewals of a Lease, so that nothing is saved only because a renewal is due."""
 
 
 def submitted(ray: FakeRay, id: str) -> FakeJob:
@@ -240,12 +245,19 @@ def test_deleting_the_job_stops_the_run(run: Supervised, ray: FakeRay) -> None:
     assert ray.stops == ["train-1"]
 
 
+@pytest.mark.parametrize("renews", [0.2, NEVER])
+@pytest.mark.parametrize("another", [False, True], ids=["deleted", "replaced by another of its name"])
 def test_deleting_the_job_stops_the_run_even_if_the_lease_is_deleted_before_the_pod(
-    run: Supervised, ray: FakeRay
+    run: Supervised, ray: FakeRay, renews: float, *, another: bool
 ) -> None:
-    run.start()
-    submitted(ray, "train-1")
-    del run.kubernetes.collections[JOBS]["train"]
+    """The watch of the Job tells, however long it is until the next renewal."""
+    run.start(renews=renews)
+    submitted(ray, "train-1").output = HAS
+    wait_until(lambda: run.state.get("began"), "its begin")
+    jobs = run.kubernetes.collections[JOBS]
+    job = jobs.pop("train")
+    if another:
+        run.kubernetes.put(JOBS, {"metadata": job["metadata"] | {"uid": "job-2", "resourceVersion": "2"}})
     del run.kubernetes.collections[LEASES]["train"]
     assert run.exit_code() == 75
     assert ray.stops == ["train-1"]
@@ -634,3 +646,23 @@ def test_supervisor_only_renews_its_lease_while_the_job_runs(run: Supervised, ra
     assert {(method, path) for method, path, _ in run.kubernetes.requests[before:]} == {("PUT", f"{LEASES}/train")}
     lists = [path for method, path, _ in run.kubernetes.requests if method == "GET" and "watch" not in path]
     assert len([path for path in lists if path.startswith(PODS)]) == 1
+
+
+def test_supervisor_between_two_renewals_writes_only_news(run: Supervised, ray: FakeRay) -> None:
+    """What decides how the run ends is written at once: a successor cannot learn it from another head."""
+    run.start(renews=NEVER)
+    job = submitted(ray, "train-1")
+    job.output = HAS
+    wait_until(lambda: run.state.get("phase") == "running" and run.state.get("began"), "its phase")
+    job.output += "checkpoint of step 10 written in 0.1 s\n"
+    wait_until(lambda: run.state.get("progress") == 10, "the attempt's first progress")
+    assert run.state["progressed"]
+    before = len(run.kubernetes.asked("PUT", LEASES))
+    job.output += "checkpoint of step 20 written in 0.1 s\n"
+    wait_until(lambda: "step 20" in run.log.read_text(), "its output")
+    # Several looks long.
+    time.sleep(0.3)
+    job.output += "train: attempt 1 runs with 4 of 4 workers\n"
+    wait_until(lambda: run.state["reason"] == "runs with 4 of 4 workers", "its workers")
+    assert len(run.kubernetes.asked("PUT", LEASES)) == before + 1
+    assert run.state["progress"] == 20
