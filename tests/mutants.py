@@ -2,8 +2,12 @@
 
 File, line text and operator identify a mutant, so that the same mutants can be tried on another state of the
 repository. Tests that execute the mutant's line are run, quickest first, until one fails. For a line that executes at
-import, these are the tests that execute any function of the module. What survives them is tried with all tests: a line
-that a shared fixture executes is recorded for the first of the fixture's tests only.
+import, these are the tests that execute any function of the module. Then follow the tests whose child processes import
+the module, as a controller's or a job's. What survives them is tried with all tests: a line that a shared fixture
+executes is recorded for the first of the fixture's tests only.
+
+While tests are recorded, each file has further lines. A test that fails because of them, as one that compares the code
+with a snapshot, would fail with any mutant: it is left out.
 """
 
 import argparse
@@ -20,8 +24,25 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-PACKAGES: Final = ("handlers", "config", "k8s_charts", "stacks", "ops")
-TIERS: Final = ("tests/unit", "tests/charts", "tests/handlers", "tests/synth")
+
+@dataclass(frozen=True)
+class Suite:
+    """Packages, the tests that try their mutants, and the Python environment of these tests."""
+
+    packages: tuple[str, ...]
+    tiers: tuple[str, ...]
+    environment: str
+
+
+SUITES: Final = (
+    Suite(
+        ("handlers", "controllers", "lifecycle_scripts", "config", "k8s_charts", "stacks", "ops"),
+        ("tests/unit", "tests/charts", "tests/handlers", "tests/synth"),
+        ".venv",
+    ),
+    Suite(("ray_jobs", "packages/ray-resume"), ("tests/jobs",), ".venv-jobs"),
+)
+PACKAGES: Final = tuple(package for suite in SUITES for package in suite.packages)
 # Without plugins that change the order, and without a cache beside the copy.
 PYTEST: Final = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist")
 NOT_COPIED: Final = (
@@ -34,7 +55,7 @@ NOT_COPIED: Final = (
     ".hypothesis",
     "__pycache__",
 )
-LINKED: Final = (".venv", ".venv-policies", "node_modules")
+LINKED: Final = (".venv", ".venv-jobs", ".venv-policies", "node_modules")
 LIMIT_SECONDS: Final = 900
 """Limit for one run of tests with a mutant, so that a hanging mutant is noticed, too."""
 
@@ -58,6 +79,12 @@ import pytest
 
 wanted = {file: set(lines) for file, lines in json.loads(os.environ["MUTANTS_LINES"]).items()}
 touched, seconds, failed, running = {}, {}, set(), [None]
+imported = os.environ["MUTANTS_IMPORTED"]
+
+def run(test):
+    running[0] = test
+    with open(f"{imported}.running", "w") as file:
+        file.write(test or "")
 
 def local(frame, event, argument):
     file, line = frame.f_code.co_filename, frame.f_lineno
@@ -74,12 +101,13 @@ def trace(frame, event, argument):
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item):
-    running[0] = item.nodeid
+    run(item.nodeid)
     sys.settrace(trace)
     threading.settrace(trace)
     yield
     sys.settrace(None)
     threading.settrace(None)
+    run(None)
 
 def pytest_runtest_logreport(report):
     seconds[report.nodeid] = seconds.get(report.nodeid, 0) + report.duration
@@ -87,10 +115,27 @@ def pytest_runtest_logreport(report):
         failed.add(report.nodeid)
 
 def pytest_sessionfinish():
+    for line in open(imported).read().splitlines() if os.path.exists(imported) else ():
+        file, _, test = line.partition("\\t")
+        if test in seconds:
+            touched.setdefault(f"{file}:imported", set()).add(test)
     found = {place: {test: seconds[test] for test in tests - {None} - failed} for place, tests in touched.items()}
     with open(os.environ["MUTANTS_FOUND"], "w") as file:
         json.dump({"touched": found, "failed": sorted(failed)}, file)
 """
+
+IMPORTED: Final = """
+def _imported():
+    try:
+        with open({imported!r} + ".running") as running, open({imported!r}, "a") as file:
+            file.write({file!r} + "\\t" + running.read() + "\\n")
+    except OSError:
+        pass
+
+
+_imported()
+"""
+"""What a file has at its end while tests are recorded, in the syntax of any Python: a child notes its test."""
 
 
 @dataclass(frozen=True)
@@ -151,12 +196,17 @@ def _changes(tree: ast.Module) -> Iterator[tuple[ast.expr, ast.expr, str]]:
                 yield returned, ast.Constant(None), "None returned"
 
 
-def sample(repository: Path, count: int, seed: int) -> list[Mutant]:
+def sample(repository: Path, count: int, seed: int, packages: Sequence[str] = PACKAGES) -> list[Mutant]:
     """Draw `count` mutants in total, equally many from each package."""
     drawing = random.Random(seed)  # noqa: S311 (tests, not secrets)
     return [
-        each for package in PACKAGES for each in drawing.sample(mutants(repository, package), count // len(PACKAGES))
+        each for package in packages for each in drawing.sample(mutants(repository, package), count // len(packages))
     ]
+
+
+def suite_of(mutant: Mutant) -> Suite:
+    """Return the suite of a mutant's package."""
+    return next(suite for suite in SUITES if mutant.file.startswith(tuple(f"{each}/" for each in suite.packages)))
 
 
 def found_again(repository: Path, wanted: Sequence[Mutant]) -> list[Mutant]:
@@ -191,25 +241,54 @@ def touching(repository: Path, wanted: Sequence[Mutant]) -> tuple[dict[Mutant, l
 
     Also return the tests that fail without a mutant. They are left out: they would kill every mutant.
     """
+    touched: dict[Mutant, list[str]] = {}
+    failed: list[str] = []
+    for suite in SUITES:
+        if theirs := [each for each in wanted if suite_of(each) is suite]:
+            found, failures = _recorded(repository, suite, theirs)
+            failed += failures
+            touched |= {each: _in_order(found, str(repository / each.file), each.line) for each in theirs}
+    return {each: touched[each] for each in wanted}, failed
+
+
+def _in_order(found: dict[str, dict[str, float]], file: str, line: int) -> list[str]:
+    """Return the tests that execute a line, quickest first, then those whose processes import its file."""
+    here = found.get(f"{file}:{line}") or found.get(file, {})
+    there = {test: seconds for test, seconds in found.get(f"{file}:imported", {}).items() if test not in here}
+    return [test for tests in (here, there) for test in sorted(tests, key=lambda test: tests[test])]
+
+
+def _recorded(
+    repository: Path, suite: Suite, wanted: Sequence[Mutant]
+) -> tuple[dict[str, dict[str, float]], list[str]]:
+    """Run a suite's tests; return the seconds of tests by the place that they execute, and the tests that fail."""
     lines: dict[str, list[int]] = {}
     for each in wanted:
         lines.setdefault(str(repository / each.file), []).append(each.line)
+    known: dict[str, dict[str, float]] = {}
+    failed: list[str] = []
+    sources = {file: Path(file).read_text() for file in lines}
     with tempfile.TemporaryDirectory() as scratch:
         (Path(scratch) / "mutants_recorder.py").write_text(RECORDER)
-        found = Path(scratch) / "found.json"
-        given = {"MUTANTS_LINES": json.dumps(lines), "MUTANTS_FOUND": str(found)}
-        known: dict[str, dict[str, float]] = {}
-        failed: list[str] = []
-        # One process for each tier: a single process for all tiers would keep 6 GB of constructs.
-        for tier in TIERS:
-            _pytest(repository, "-p", "mutants_recorder", tier, extra=given, path=scratch)
-            recorded = json.loads(found.read_text())
-            failed += recorded["failed"]
-            for place, seconds in recorded["touched"].items():
-                known.setdefault(place, {}).update(seconds)
-    places = {each: str(repository / each.file) for each in wanted}
-    touched = {each: known.get(f"{place}:{each.line}") or known.get(place, {}) for each, place in places.items()}
-    return {each: sorted(seconds, key=lambda test: seconds[test]) for each, seconds in touched.items()}, failed
+        found, imported = Path(scratch) / "found.json", f"{scratch}/imported"
+        given = {"MUTANTS_LINES": json.dumps(lines), "MUTANTS_FOUND": str(found), "MUTANTS_IMPORTED": imported}
+        try:
+            for file, source in sources.items():
+                # A program ends in its last lines.
+                module, main, program = source.partition('\nif __name__ == "__main__":\n')
+                note = IMPORTED.format(imported=imported, file=file)
+                Path(file).write_text(f"{module}\n{note}{main}{program}")
+            # One process for each tier: a single process for all tiers would keep 6 GB of constructs.
+            for tier in suite.tiers:
+                _pytest(repository, suite, "-p", "mutants_recorder", tier, extra=given, path=scratch)
+                recorded = json.loads(found.read_text())
+                failed += recorded["failed"]
+                for place, seconds in recorded["touched"].items():
+                    known.setdefault(place, {}).update(seconds)
+        finally:
+            for file, source in sources.items():
+                Path(file).write_text(source)
+    return known, failed
 
 
 def is_killed(repository: Path, mutant: Mutant, *runs: Sequence[str]) -> bool:
@@ -222,7 +301,8 @@ def is_killed(repository: Path, mutant: Mutant, *runs: Sequence[str]) -> bool:
     lines[mutant.line - 1] = f"{text[:start]}({mutant.after}){text[end:]}"
     file.write_text("".join(lines))
     try:
-        return any(_pytest(repository, "-x", *run, seconds=LIMIT_SECONDS) != 0 for run in runs)
+        suite = suite_of(mutant)
+        return any(_pytest(repository, suite, "-x", *run, seconds=LIMIT_SECONDS) != 0 for run in runs)
     except subprocess.TimeoutExpired:
         return True
     finally:
@@ -231,13 +311,14 @@ def is_killed(repository: Path, mutant: Mutant, *runs: Sequence[str]) -> bool:
 
 def _pytest(
     repository: Path,
+    suite: Suite,
     *arguments: str,
     extra: dict[str, str] | None = None,
     path: str = "",
     seconds: float | None = None,
 ) -> int:
     own = {"PYTHONPATH": os.pathsep.join([path, str(repository)]).lstrip(os.pathsep), "PYTHONDONTWRITEBYTECODE": "1"}
-    argv = [str(repository / ".venv" / "bin" / "python"), *PYTEST, *arguments]
+    argv = [str(repository / suite.environment / "bin" / "python"), *PYTEST, *arguments]
     env = os.environ | own | (extra or {})
     return subprocess.run(
         argv, cwd=repository, env=env, check=False, timeout=seconds, stdout=subprocess.DEVNULL
@@ -251,10 +332,11 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--drawn-from", type=Path, help="the state whose mutants are taken; without it the same")
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--package", action="append", choices=PACKAGES, help="draw from this package; repeatable")
     parser.add_argument("--record", type=Path, help="write what became of each to this JSON file")
     given = parser.parse_args(words)
     repository, drawn_from = given.repository.resolve(), (given.drawn_from or given.repository).resolve()
-    wanted = found_again(repository, sample(drawn_from, given.count, given.seed))
+    wanted = found_again(repository, sample(drawn_from, given.count, given.seed, given.package or PACKAGES))
     outcomes = []
     with tempfile.TemporaryDirectory() as scratch:
         target = copy(repository, Path(scratch))
@@ -263,7 +345,7 @@ def main(words: Sequence[str]) -> int:
             print(f"fails without a mutant, left out: {test}", file=sys.stderr, flush=True)
         left_out = [f"--deselect={test}" for test in failed]
         for mutant, tests in recorded.items():
-            runs = [[*tests], *([*left_out, tier] for tier in TIERS)] if tests else []
+            runs = [[*tests], *([*left_out, tier] for tier in suite_of(mutant).tiers)] if tests else []
             outcome = "not run" if not tests else "killed" if is_killed(target, mutant, *runs) else "survived"
             outcomes.append(asdict(mutant) | {"outcome": outcome, "tests": len(tests)})
             print(f"{outcome:8} {len(tests):4} tests  {mutant.name()}", flush=True)
