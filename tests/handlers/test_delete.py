@@ -1,14 +1,18 @@
 """Custom::HyperPodCluster, Delete, and the teardown guard."""
 
 import re
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from embedded_account.hyperpod.bench import HyperPodBench
+from embedded_account.hyperpod.model import Outdated
+from embedded_account.hyperpod.views import cluster_view
 from handlers.hyperpod_cluster import index
+from handlers.hyperpod_cluster.cluster import CONSISTENCY_SECONDS
 from tests.handlers.support.cloudformation import OTHER_STACK, CloudFormation
-from tests.handlers.support.framework import MARKER, Properties
+from tests.handlers.support.framework import MARKER, POLL_SECONDS, Properties
 
 TEARDOWN: dict[str, Any] = {"ResourceType": index.TEARDOWN, "LogicalResourceId": "Teardown"}
 
@@ -53,14 +57,42 @@ def test_cluster_of_another_stack_is_never_deleted(
     assert clusters(sagemaker) == ["ml-cluster"]
 
 
-def test_cluster_without_owner_is_not_deleted_and_that_is_said(
-    cloudformation: CloudFormation, bench: HyperPodBench, sagemaker: Any
+@pytest.mark.parametrize("minutes", [0, 1, 4])
+def test_young_cluster_is_deleted_once_its_tags_are_known_and_not_later(
+    cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench, minutes: float
+) -> None:
+    """ListTags may lag behind CreateCluster: a young cluster without tags may be this stack's."""
+    cloudformation.kill("DescribeCluster")
+    cloudformation.create(properties)
+    known = bench.clock.present + timedelta(minutes=minutes)
+    [cluster] = bench.hyperpod.world.clusters.values()
+    cluster.outdated.append(Outdated(known, cluster_view(cluster)))
+    deleted: list[datetime] = []
+
+    def note(called: str, carried_out: bool) -> None:
+        if called == "DeleteCluster" and not carried_out:
+            deleted.append(bench.clock.present)
+
+    cloudformation.framework.interruptions.append(note)
+    response = cloudformation.delete("ml-cluster")
+    assert response.succeeded, response.reason
+    assert not bench.hyperpod.world.clusters
+    assert known <= deleted[0] <= known + timedelta(seconds=2 * POLL_SECONDS)
+
+
+@pytest.mark.parametrize(("age", "wait"), [(0, CONSISTENCY_SECONDS), (200, CONSISTENCY_SECONDS - 200), (400, 0)])
+def test_cluster_without_owner_is_told_of_once_its_tags_would_be_known(
+    cloudformation: CloudFormation, bench: HyperPodBench, sagemaker: Any, age: float, wait: float
 ) -> None:
     sagemaker.create_cluster(**bench.request())
+    bench.advance(minutes=age / 60)
+    began = bench.clock.present
     response = cloudformation.delete("ml-cluster")
     assert not response.succeeded
     assert response.reason.startswith("HyperPod cluster ml-cluster carries no tag that names its stack")
     assert "DeleteCluster" not in cloudformation.calls
+    assert clusters(sagemaker) == ["ml-cluster"]
+    assert wait <= (bench.clock.present - began).total_seconds() <= wait + 2 * POLL_SECONDS
 
 
 def test_delete_of_a_cluster_that_is_being_created_waits_and_deletes_it(

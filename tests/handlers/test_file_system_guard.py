@@ -109,6 +109,14 @@ def test_retained_file_system_that_somebody_deletes_is_waited_for(fsx: Stubber) 
     assert index.is_complete(event(reclaim="Retain"), None) == {"IsComplete": False}
 
 
+@pytest.mark.parametrize(("count", "more"), [(5, ""), (6, " and 1 more")])
+def test_file_systems_without_a_name_in_the_text_are_counted(fsx: Stubber, count: int, more: str) -> None:
+    shows(fsx, [file_system(number) for number in range(1, count + 1)])
+    with pytest.raises(index.FileSystemsRemainError) as raised:
+        index.is_complete(event(minutes_ago=31), None)
+    assert f", fs-00000000000000005 (AVAILABLE){more}. To delete:" in str(raised.value)
+
+
 def test_text_fits_into_cloudformations_answer(fsx: Stubber) -> None:
     shows(fsx, [file_system(number) for number in range(200)])
     with pytest.raises(index.FileSystemsRemainError, match="and 195 more") as raised:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from embedded_account.hyperpod.bench import HyperPodBench
-from handlers.hyperpod_cluster.precedence import REQUESTS_TAG
+from handlers.hyperpod_cluster.precedence import REQUESTS_TAG, requests_tag
 from tests.handlers.support.clients import REGISTRATION
 from tests.handlers.support.cloudformation import CloudFormation
 from tests.handlers.support.edits import edited
@@ -171,6 +171,13 @@ def test_every_update_registers_itself_before_it_changes_anything(
         assert [call for call in cloudformation.calls if not call.startswith(("Describe", "List"))] == changes
         [cluster] = bench.hyperpod.world.clusters.values()
         assert cluster.tag_values[REQUESTS_TAG].endswith(f" to-{len(changes)}")
+
+
+def test_as_many_requests_are_remembered_as_a_tag_has_room_for() -> None:
+    ids = [f"{number:08}-1111-2222-3333-444444444444" for number in range(20)]
+    [remembered] = requests_tag(*ids).values()
+    assert len(remembered) <= 256 < len(remembered) + 1 + len(ids[0])
+    assert ids[-1] == remembered.split()[-1]
 
 
 def test_update_that_is_delivered_twice_is_carried_out_once(

@@ -20,7 +20,7 @@ HURRIED = """
 import sys
 from controllers import job_decision, job_supervisor, lease, run_objects, supervision
 run_objects._RENEW = {renews}
-supervision._SAYS_NOTHING = max(supervision._SAYS_NOTHING, run_objects._RENEW)
+supervision._SAYS_NOTHING = {says_nothing}
 supervision._LOOK = job_decision._FIRST_DELAY = lease._POLL = 0.05
 run_objects._PASSED_OVER = {passes_over}
 sys.exit(job_supervisor.main())
@@ -80,12 +80,14 @@ class Supervised:
         hurried: bool = True,
         passes_over: float = 150,
         renews: float = 0.2,
+        says_nothing: float = 30,
     ) -> int:
         """Start a supervisor, and return its process id.
 
-        It passes over runs that are silent for so many seconds, and renews its Lease each `renews` seconds.
+        Seconds: it `passes_over` runs that are silent for so long, `renews` its Lease so often, and takes an attempt
+        that `says_nothing` of its resources for so long for one that has them.
         """
-        text = HURRIED.format(passes_over=passes_over, renews=renews)
+        text = HURRIED.format(passes_over=passes_over, renews=renews, says_nothing=says_nothing)
         program = ["-c", text] if hurried else ["-m", "controllers.job_supervisor"]
         cluster = self.kubernetes.cluster
         words = [

@@ -251,7 +251,7 @@ def test_deleting_the_job_stops_the_run_even_if_the_lease_is_deleted_before_the_
     run: Supervised, ray: FakeRay, renews: float, *, another: bool
 ) -> None:
     """The watch of the Job tells, however long it is until the next renewal."""
-    run.start(renews=renews)
+    run.start(renews=renews, says_nothing=NEVER)
     submitted(ray, "train-1").output = HAS
     wait_until(lambda: run.state.get("began"), "its begin")
     jobs = run.kubernetes.collections[JOBS]
@@ -263,12 +263,20 @@ def test_deleting_the_job_stops_the_run_even_if_the_lease_is_deleted_before_the_
     assert ray.stops == ["train-1"]
 
 
-def test_stopped_run_ends_in_ray_and_is_not_retried(run: Supervised, ray: FakeRay) -> None:
+@pytest.mark.parametrize("replaced", [False, True], ids=["the same supervisor", "its successor"])
+def test_stop_ends_the_attempt_in_ray_and_it_is_not_retried(run: Supervised, ray: FakeRay, *, replaced: bool) -> None:
+    """Otherwise an attempt would train on beside the next run of this name."""
     run.start()
     submitted(ray, "train-1")
+    if replaced:
+        run.kill()
+        run.free_lease()
     run.stop()
+    if replaced:
+        run.start(name="train-fghij")
     assert run.exit_code() == 130
     assert (ray.stops, ray.submissions, run.state["phase"]) == (["train-1"], ["train-1"], "stopped")
+    assert ray.jobs["train-1"].status == "STOPPED"
 
 
 def test_run_that_is_stopped_without_a_head_ends(run: Supervised, ray: FakeRay) -> None:
@@ -290,6 +298,21 @@ def test_failure_after_a_lost_worker_is_retried(run: Supervised, ray: FakeRay) -
     submitted(ray, "train-2").end("SUCCEEDED", 0)
     assert run.exit_code() == 0
     assert "rayml-worker" in run.said("ended")[0]["reason"]
+
+
+@pytest.mark.parametrize("first", [1, 5], ids=["new", "resumed"])
+def test_run_makes_as_many_attempts_as_it_may_but_for_those_that_only_waited(
+    run: Supervised, ray: FakeRay, first: int
+) -> None:
+    run.start(f"--first-attempt={first}", "--max-attempts=2", "--max-stalled=99")
+    submitted(ray, f"train-{first}").end("FAILED", None, "Unexpected error occurred: the actor died")
+    submitted(ray, f"train-{first + 1}").output = WAITS
+    wait_until(lambda: run.state.get("phase") == "waiting for resources", "its phase")
+    ray.lose()
+    submitted(ray, f"train-{first + 2}").end("FAILED", None, "Unexpected error occurred: the actor died")
+    assert run.exit_code() == 1
+    assert len(ray.submissions) == 3
+    assert run.state["reason"].endswith("that was attempt 2 of 2")
 
 
 def test_run_ends_after_its_limit_of_failures_without_progress(run: Supervised, ray: FakeRay) -> None:
@@ -579,6 +602,29 @@ def test_runs_get_resources_in_the_order_of_their_submission(run: Supervised, ol
     wait_until(lambda: older.state.get("phase") == "running", "the older run's phase")
 
 
+def test_run_that_is_stopped_while_it_is_queued_ends_at_once(run: Supervised, older: Supervised, ray: FakeRay) -> None:
+    older.start(name="older-abcde")
+    submitted(ray, "older-1").output = WAITS
+    wait_until(lambda: older.state.get("phase") == "waiting for resources", "the older run's phase")
+    run.start()
+    wait_until(lambda: run.state.get("phase") == "queued", "the younger run's phase")
+    run.stop()
+    assert run.exit_code() == 130
+    assert ray.submissions == ["older-1"]
+
+
+def test_run_whose_job_says_nothing_of_resources_holds_up_nobody_for_longer_than_a_while(
+    run: Supervised, older: Supervised, ray: FakeRay
+) -> None:
+    """As a job without the library: younger runs would wait for its end."""
+    older.start(name="older-abcde", says_nothing=0.5, renews=NEVER)
+    submitted(ray, "older-1")
+    run.start()
+    submitted(ray, "train-1")
+    assert older.state["quiet"]
+    assert not older.state["began"]
+
+
 def test_run_without_resources_gives_way_to_an_older_run_that_lost_its_own(
     run: Supervised, older: Supervised, ray: FakeRay
 ) -> None:
@@ -650,7 +696,7 @@ def test_supervisor_only_renews_its_lease_while_the_job_runs(run: Supervised, ra
 
 def test_supervisor_between_two_renewals_writes_only_news(run: Supervised, ray: FakeRay) -> None:
     """What decides how the run ends is written at once: a successor cannot learn it from another head."""
-    run.start(renews=NEVER)
+    run.start(renews=NEVER, says_nothing=NEVER)
     job = submitted(ray, "train-1")
     job.output = HAS
     wait_until(lambda: run.state.get("phase") == "running" and run.state.get("began"), "its phase")

@@ -302,6 +302,44 @@ def test_pod_of_a_job_is_marked_as_failed_because_of_its_node_first(start: Start
     assert stuck.asked("PUT", POD) == [], "no Job counts Ray's pods, so their status stays"
 
 
+@pytest.mark.parametrize("counted", [False, True], ids=["Ray's", "a Job's"])
+@pytest.mark.parametrize(
+    ("asked", "node", "deletes", "forces"),
+    [
+        (None, a_node(health=REPLACE), True, False),
+        (None, a_node(ready="Unknown", since=60, health=REPLACE), True, False),
+        (1, LOST, False, False),
+        (20, LOST, True, True),
+        (60, a_node(health=REPLACE), True, True),
+        (60, None, True, True),
+    ],
+    ids=["moves", "moves off a silent node", "young", "on a lost node", "overdue", "node is gone"],
+)
+def test_only_a_pod_that_is_forced_out_and_that_a_job_counts_is_marked_as_failed(
+    start: Start,
+    kubernetes: FakeKubernetes,
+    asked: float | None,
+    node: Object | None,
+    *,
+    counted: bool,
+    deletes: bool,
+    forces: bool,
+) -> None:
+    """The Job of a pod that ends in order must count the pod's own exit code, and Failed would hide it."""
+    pod = a_pod(name="one", asked=asked, labels={"ray-on-hyperpod/submitter": "true"} if counted else None)
+    pod["status"] = {"phase": "Running"}
+    if counted:
+        pod["metadata"]["finalizers"] = ["batch.kubernetes.io/job-tracking"]
+    kubernetes.put(PODS, pod)
+    if node:
+        kubernetes.put(NODES, node)
+    start().look()
+    marked = [body["status"]["phase"] for body in kubernetes.asked("PUT", f"{PODS}/one/status")]
+    assert marked == (["Failed"] if counted and forces else [])
+    deletions = kubernetes.asked("DELETE", f"{PODS}/one")
+    assert [options.get("gracePeriodSeconds") for options in deletions] == ([0 if forces else None] if deletes else [])
+
+
 def test_dry_run_changes_nothing_and_reports_once(
     start: Start, stuck: FakeKubernetes, capsys: pytest.CaptureFixture[str]
 ) -> None:
