@@ -135,6 +135,11 @@ def clean() -> None:
 def _require_rehearsable(env: str) -> None:
     """Raise ConfigError if the environment is invalid, or ProcessError if no rehearsal can run it."""
     environment = config.load(env)
+    if owner := environment.network.subnets_owner:
+        raise ProcessError(
+            f"{env} uses subnets of account {owner}, and a rehearsal has one account. Fix: to rehearse all else, leave "
+            "network.existing.owner out meanwhile"
+        )
     if environment.slurm:
         return
     version = environment.kuberay.version

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from config.model.base import Model, Shape, ZoneId
+from config.model.base import AccountId, Model, Shape, ZoneId
 
 SubnetId = Annotated[
     str,
@@ -43,6 +43,10 @@ class ExistingVpc(Model):
 
     id: VpcId = Field(description="Its id.")
     cidr: IPv4Network = Field(description="Its block.")
+    owner: AccountId | None = Field(
+        default=None,
+        description="Account that owns the VPC, if another account shares its subnets with this one (AWS RAM).",
+    )
     node_subnets: tuple[ExistingSubnet, ...] = Field(
         min_length=2, description="Private subnets of the nodes, one per zone; the file system is in the first."
     )
@@ -72,6 +76,11 @@ class Network(Model):
     def closed(self) -> bool:
         """Whether the new VPC has no route to the internet."""
         return self.nat_gateways == "none" and self.existing is None
+
+    @property
+    def subnets_owner(self) -> str | None:
+        """The account that shares its subnets with the environment's; None without such an account."""
+        return self.existing.owner if self.existing else None
 
     @property
     def node_zones(self) -> tuple[ZoneId, ...]:

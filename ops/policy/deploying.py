@@ -46,7 +46,8 @@ def preflight(arns: Arns) -> Iterator[Statement]:
     yield Statement("PreflightTrainingPlans", actions("sagemaker", "DescribeTrainingPlan"), arns.training_plans)
     yield Statement("PreflightKey", actions("kms", "DescribeKey GetKeyPolicy"), arns.company_key)
     if vpc := environment.network.existing:
-        yield Statement("PreflightVpc", actions("ec2", "DescribeVpcAttribute"), arns.of("ec2", f"vpc/{vpc.id}"))
+        owned = f"arn:aws:ec2:{environment.region}:{vpc.owner or environment.account}:vpc/{vpc.id}"
+        yield Statement("PreflightVpc", actions("ec2", "DescribeVpcAttribute"), (owned,))
     if cluster := environment.existing_eks:
         add_on = arns.of("eks", f"addon/{cluster.name}/vpc-cni/*")
         yield Statement("PreflightAddOn", actions("eks", "DescribeAddon"), add_on)

@@ -7,7 +7,7 @@ from botocore.exceptions import ClientError
 
 from config.estimates.addresses import subnet_uses
 from config.model import ExistingSubnet, ExistingVpc
-from ops.preflight.check import Found, failed, passed, warned
+from ops.preflight.check import Found, Verdict, failed, passed, warned
 from ops.preflight.here import Here
 
 # EKS user guide, "View Amazon EKS networking requirements for VPC and subnets": at least six free addresses.
@@ -16,10 +16,11 @@ _ANYWHERE: Final = "0.0.0.0/0"
 
 
 def vpc(here: Here) -> Iterator[Found]:
-    """Require the VPC with its block, DNS support and DNS host names.
+    """Require the VPC with its owner, block, DNS support and DNS host names.
 
     AWS: ec2 DescribeVpcs, DescribeVpcAttribute. Source: EKS user guide, "View Amazon EKS networking requirements for
-    VPC and subnets": without DNS nodes do not find the cluster, the file system and interface endpoints.
+    VPC and subnets": without DNS nodes do not find the cluster, the file system and interface endpoints. VPC user
+    guide, "Responsibilities and permissions for owners and participants" and "AWS resources and shared VPC subnets".
     """
     wanted = here.environment.network.existing
     if wanted is None:
@@ -32,6 +33,11 @@ def vpc(here: Here) -> Iterator[Found]:
             raise
         yield failed("does not exist", "correct network.existing.id: `aws ec2 describe-vpcs` lists the ids", wanted.id)
         return
+    if owner := _owner(here, wanted, found["OwnerId"]):
+        yield owner
+        if owner.verdict is Verdict.FAIL:
+            # The roles name the VPC by its owner, too: whoever looks is refused the rest.
+            return
     blocks = {found["CidrBlock"], *(each["CidrBlock"] for each in found.get("CidrBlockAssociationSet", []))}
     if str(wanted.cidr) not in blocks:
         yield failed(", ".join(sorted(blocks)), "correct network.existing.cidr", f"{wanted.id} block")
@@ -42,6 +48,19 @@ def vpc(here: Here) -> Iterator[Found]:
         else:
             fix = f"aws ec2 modify-vpc-attribute --vpc-id {wanted.id} --enable-dns-{option} --region {region}"
             yield failed("off", fix, f"{wanted.id} DNS {option}")
+
+
+def _owner(here: Here, wanted: ExistingVpc, owner: str) -> Found | None:
+    """Compare the VPC's owner with the environment's; return None if it is this account."""
+    own, title = here.environment.account, f"{wanted.id} owner"
+    if owner != (wanted.owner or own):
+        fix = "remove network.existing.owner" if owner == own else f'write owner: "{owner}" in network.existing'
+        return failed(f"account {owner}; the environment says {wanted.owner or own}", fix, title)
+    if owner == own:
+        return None
+    fix = "ask AWS Support; VPC user guide, AWS resources and shared VPC subnets; or use a VPC of this account"
+    text = f"account {owner} shares its subnets: AWS lists EKS for them, not SageMaker HyperPod and FSx for Lustre"
+    return warned(text, fix, title)
 
 
 def subnets(here: Here) -> Iterator[Found]:

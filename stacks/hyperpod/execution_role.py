@@ -99,6 +99,7 @@ class ExecutionRole(Construct):
         *,
         cluster_name: str,
         subnets: Sequence[ec2.ISubnet],
+        subnets_owner: str,
         security_group: ec2.ISecurityGroup,
         eks_cluster: eks.ICluster | None,
         lifecycle_bucket: s3.IBucket,
@@ -114,7 +115,8 @@ class ExecutionRole(Construct):
             description=f"Nodes of HyperPod cluster {cluster_name}",
         )
         for_pods = eks_cluster is not None
-        self._allow_network(subnets, security_group, for_pods=for_pods)
+        of = f"arn:aws:ec2:{Stack.of(self).region}:{subnets_owner}:subnet"
+        self._allow_network([f"{of}/{each.subnet_id}" for each in subnets], security_group, for_pods=for_pods)
         if for_pods:
             self._allow_images()
         if managed_policy:
@@ -134,9 +136,7 @@ class ExecutionRole(Construct):
             self.role.add_to_policy(may_use(key, "sagemaker", "kms:DescribeKey"))
             self.role.add_to_policy(may_use(key, "s3", "kms:Decrypt"))
 
-    def _allow_network(
-        self, subnets: Sequence[ec2.ISubnet], security_group: ec2.ISecurityGroup, *, for_pods: bool
-    ) -> None:
+    def _allow_network(self, subnets: Sequence[str], security_group: ec2.ISecurityGroup, *, for_pods: bool) -> None:
         stack = Stack.of(self)
         own = f"arn:aws:ec2:{stack.region}:{stack.account}"
         interfaces = f"{own}:network-interface/*"
@@ -145,7 +145,7 @@ class ExecutionRole(Construct):
             INTERFACE_ACTIONS if for_pods else INTERFACE_ACTIONS_WITHOUT_PODS,
             interfaces,
             instances,
-            *(f"{own}:subnet/{subnet.subnet_id}" for subnet in subnets),
+            *subnets,
             f"{own}:security-group/{security_group.security_group_id}",
         )
         self._allow(["ec2:CreateTags"], interfaces)

@@ -53,6 +53,7 @@ class HyperPodStack(EnvironmentStack):
             "ExecutionRole",
             cluster_name=self.cluster_name,
             subnets=list(dict.fromkeys([subnet, *own_subnets.values()])),
+            subnets_owner=environment.network.subnets_owner or environment.account,
             security_group=network.security_group,
             eks_cluster=eks.cluster if eks else None,
             lifecycle_bucket=storage.lifecycle_bucket,

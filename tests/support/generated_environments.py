@@ -94,10 +94,12 @@ def _network(draw: st.DrawFn, zones: list[str]) -> Document:
         {"id": f"subnet-1111111111111111{n}", "zone": zone, "cidr": f"10.{second}.0.{16 * n}/28"}
         for n, zone in enumerate(zones[:2])
     ]
+    shared = {"owner": "444455556666"} if draw(st.booleans()) else {}
     return {
         "existing": {
             "id": "vpc-0123456789abcdef0",
             "cidr": f"10.{second}.0.0/16",
+            **shared,
             "node_subnets": nodes,
             "control_plane_subnets": control,
         }

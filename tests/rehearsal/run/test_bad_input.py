@@ -119,6 +119,16 @@ def test_a_version_of_kuberay_that_no_rehearsal_has_is_refused(environments: Pat
     assert_one_clear_message(output, r"small has KubeRay 1\.4\.2, and a rehearsal the operator of 1\.2\.0 only")
 
 
+def test_subnets_of_another_account_are_refused(environments: Path) -> None:
+    text = (DIRECTORY / "existing-vpc.yaml").read_text()
+    shared = text.replace("    node_subnets:", '    owner: "444455556666"\n    node_subnets:')
+    (environments / "existing-vpc.yaml").write_text(shared)
+    output = typed(rehearsal_app, "run", "--env", "existing-vpc")
+    assert_one_clear_message(
+        output, "existing-vpc uses subnets of account 444455556666, and a rehearsal has one account"
+    )
+
+
 def test_synth_tells_everything_that_is_wrong_at_once(clone: Checkout) -> None:
     mistakes = ("missing", "unknown", "type")
     write_broken(clone.directory / "environments", *mistakes)

@@ -1,17 +1,20 @@
 """Promises of the network stack."""
 
 import json
+import re
 from ipaddress import IPv4Network
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from config import available, load
 from stacks.network.endpoints import INTERFACE_ENDPOINTS, SIGNED_BY_OWN_ROLES
-from tests.synth.support.synthesis import Assemblies, Assembly, Template
+from tests.synth.support.synthesis import Assemblies, Assembly, Template, synthesise
 
 ANYWHERE = "0.0.0.0/0"
+SUBNET_OWNER = re.compile(r"arn:aws:ec2:[a-z0-9-]+:(\w+):subnet/")
 NEW = [name for name in available() if load(name).network.existing is None]
 
 
@@ -142,6 +145,17 @@ def test_everything_is_placed_into_the_existing_subnets(assembly: Assemblies) ->
     assert eks.only("AWS::EKS::Nodegroup")["Subnets"] == nodes
     cluster = synthesised.templates["hyperpod"].only("Custom::HyperPodCluster")
     assert nodes[0] in json.dumps(cluster)
+
+
+def test_every_arn_of_a_shared_subnet_names_the_account_that_owns_it(tmp_path: Path) -> None:
+    """IAM compares whole ARNs: a statement about a subnet of this account allows nothing in another's."""
+    own = load("existing-vpc")
+    assert own.network.existing
+    vpc = own.network.existing.model_copy(update={"owner": "444455556666"})
+    shared = own.model_copy(update={"network": own.network.model_copy(update={"existing": vpc})})
+    templates = synthesise(shared, tmp_path).templates.values()
+    found = [owner for each in templates for owner in SUBNET_OWNER.findall(json.dumps(each.body))]
+    assert set(found) == {"444455556666"}
 
 
 def test_a_closed_network_has_no_way_to_the_internet(closed: Assembly) -> None:

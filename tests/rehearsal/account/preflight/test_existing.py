@@ -115,6 +115,24 @@ def test_a_vpc_that_does_not_exist_or_has_another_block_fails(
     assert said(rows[f"{VPC} block"]) == (FAIL, "10.216.0.0/16", "correct network.existing.cidr")
 
 
+def test_the_owner_of_shared_subnets_must_be_said_and_is_a_risk(
+    ec2: Any, environment: Environment, preflight: Preflight
+) -> None:
+    row = f"{VPC} owner"
+    assert row not in preflight("VPC"), "a VPC of this account"
+    found = preflight("VPC", vpc_with(environment, owner="444455556666"))[row]
+    text = "account 111122223333; the environment says 444455556666"
+    assert said(found) == (FAIL, text, "remove network.existing.owner")
+
+    theirs = environment.model_copy(update={"account": "444455556666"})
+    found = preflight("VPC", theirs)[row]
+    assert found.fix == 'write owner: "111122223333" in network.existing'
+    assert (found.verdict, found.found) == (FAIL, "account 111122223333; the environment says 444455556666")
+    found = preflight("VPC", vpc_with(theirs, owner="111122223333"))[row]
+    assert found.verdict is WARN
+    assert found.found.startswith("account 111122223333 shares its subnets: AWS lists EKS for them, not SageMaker")
+
+
 def test_dns_that_is_off_fails_with_the_command_that_turns_it_on(ec2: Any, preflight: Preflight) -> None:
     ec2.modify_vpc_attribute(VpcId=VPC, EnableDnsHostnames={"Value": False})
     rows = preflight("VPC")
