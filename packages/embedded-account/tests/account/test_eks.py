@@ -59,6 +59,7 @@ def test_cluster_creates_and_deletes_its_network_and_leaves_its_log_group(eks: E
     ("changes", "reason"),
     [
         ({"version": "1.29"}, "unsupported Kubernetes version 1.29"),
+        ({"version": "1.31"}, "unsupported Kubernetes version 1.31; EKS supports 1.32, "),
         ({"accessConfig": {"authenticationMode": "API_AND_CONFIG_MAP"}}, "only access entries. Allowed: API"),
         ({"accessConfig": {}}, "authenticationMode CONFIG_MAP"),
         ({"roleArn": "arn:aws:iam::111122223333:role/nobody"}, "could not be assumed"),
