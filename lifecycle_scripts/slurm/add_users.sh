@@ -6,7 +6,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 add_account() {
-  local name=$1 uid=$2 home=$3 entry owner
+  local name=$1 uid=$2 home=$3 entry owner code=0
   owner=$(getent passwd "$uid" | cut -d: -f1 || true)
   [[ -z $owner || $owner == "$name" ]] || fail "users.txt: uid $uid of $name belongs to account $owner of this node." \
     "Fix: choose another uid"
@@ -19,8 +19,15 @@ add_account() {
   [[ $(cut -d: -f3 <<<"$entry") == "$uid" ]] || fail "users.txt: account $name of this node has uid" \
     "$(cut -d: -f3 <<<"$entry"), not $uid. Fix: write the account's own uid"
   if [[ $(cut -d: -f6 <<<"$entry") != "$home" ]]; then
-    usermod --home "$home" "$name"
-    say "moved the home directory of $name to $home"
+    usermod --home "$home" "$name" || code=$?
+    case $code in
+      0) say "moved the home directory of $name to $home" ;;
+      # HyperPod's own processes can run as ubuntu when a node starts; AWS's scripts go on, too.
+      8) say "warning: $name has a process, so that its home directory stays $(cut -d: -f6 <<<"$entry")." \
+        "Fix: end its processes, then run usermod --home $home $name" ;;
+      *) fail "the home directory of $name cannot be changed to $home: usermod ended with $code." \
+        "Fix: see the line above" ;;
+    esac
   fi
 }
 

@@ -5,7 +5,6 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 wait_for_mount=${SECONDS_FOR_MOUNT:-300}
-attempts=5
 
 # With the API's way of configuring Slurm, HyperPod mounts the file system of FsxLustreConfig itself.
 wait_until_mounted() {
@@ -34,23 +33,32 @@ write_fstab() {
   systemctl daemon-reload
 }
 
+# Nothing loads the modules of an image before its first mount.
+load_lustre() {
+  local command
+  for command in "modprobe lnet" "modprobe lustre" "lctl network up"; do
+    $command || fail "$command failed. Fix: use HyperPod's image for Slurm, whose kernel has a Lustre client"
+  done
+}
+
 mount_it() {
-  local dns name attempt
+  local dns name began=$SECONDS waited=0
   dns=$(node fsx_dns_name)
   name=$(node fsx_mountname)
   [[ -n $dns ]] || fail "provisioning_parameters.json has no fsx_dns_name and no fsx_mountname." \
     "Fix: deploy the storage stack first, then the hyperpod stack"
   mkdir -p "$root$mount_point"
   write_fstab "$dns" "$name"
-  for ((attempt = 1; attempt <= attempts; attempt++)); do
-    if mountpoint -q "$root$mount_point" || mount "$mount_point"; then
-      return
-    fi
-    say "attempt $attempt of $attempts to mount $dns failed"
+  load_lustre
+  until mountpoint -q "$root$mount_point" || mount "$mount_point"; do
+    # An attempt can take minutes itself.
+    ((waited < wait_for_mount && SECONDS - began < wait_for_mount)) \
+      || fail "$dns cannot be mounted at $mount_point within ${wait_for_mount}s. Fix: open TCP 988 and 1018-1023" \
+        "between the nodes and the file system, and keep both in one zone"
+    say "$dns is not mounted yet, trying again"
     sleep 5
+    waited=$((waited + 5))
   done
-  fail "$dns cannot be mounted at $mount_point. Fix: open TCP 988 and 1018-1023 between the nodes and the file" \
-    "system, and keep both in one zone"
 }
 
 # A file of this node's own: many nodes do this at the same time.

@@ -3,8 +3,9 @@
 # node is replaced and after a software update. HyperPod copies what this prints to CloudWatch. Safe to run again.
 set -euo pipefail
 
-# A fake root directory and a shorter wait, for tests.
+# A fake root directory and shorter waits, for tests.
 root=${ROOT:-}
+wait_for_dns=${SECONDS_FOR_DNS:-30}
 wait_for_logs=${SECONDS_FOR_LOGS:-60}
 
 log=$root/var/log/provision/provisioning.log
@@ -36,7 +37,9 @@ step() {
   say "step $name: done after $((SECONDS - began))s"
 }
 
-say "start"
+say "start: the first step follows after ${wait_for_dns}s"
+# HyperPod restarts the name service of a new node, as AWS's own on_create.sh says: an answer before that proves nothing.
+sleep "$wait_for_dns"
 step "$here/mount_fsx.sh"
 step "$here/add_users.sh"
 step "$here/share_ssh_keys.sh"

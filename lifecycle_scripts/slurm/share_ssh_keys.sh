@@ -39,9 +39,14 @@ while read -r name uid key; do
   [[ -n $name ]] || continue
   share "$name" "$uid" "$key" "$root$homes/$name/.ssh"
 done <<<"$table"
-# A replaced node keeps its name and gets new host keys: a recorded key would end each connection to it.
+# A replaced node keeps its name and gets new host keys: a recorded key would end each connection to it. Names are
+# ip-ADDRESS or of another form without a dot, such as gpu-compute-1: Slurm knows them, if its controller answers.
 if write_if_changed "$root/etc/ssh/ssh_config.d/10-cluster.conf" <<'CONF'; then
 Host ip-*
+  StrictHostKeyChecking no
+  UserKnownHostsFile /dev/null
+  LogLevel ERROR
+Match host !ip-*,!*.*,!*:*,* exec "PATH=/opt/slurm/bin:$PATH timeout 5 scontrol show node %h >/dev/null 2>&1"
   StrictHostKeyChecking no
   UserKnownHostsFile /dev/null
   LogLevel ERROR

@@ -5,6 +5,8 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 wait_for_slurm=${SECONDS_FOR_SLURM:-120}
+wait_for_configuration=60
+slurm_conf=${SLURM_CONF:-$root/opt/slurm/etc/slurm.conf}
 
 start_unit() {
   local unit=$1
@@ -19,12 +21,27 @@ check_munge() {
   say "munge answers"
 }
 
-# slurmd asks the controllers for slurm.conf; login nodes need it for the same reason.
+# HyperPod's agent writes slurm.conf while this script runs. After a minute the unit itself says what it lacks.
+wait_for_slurm_conf() {
+  local waited=0
+  local addresses=${1//./\\.}
+  until grep -Eqs "(^|[^0-9.])(${addresses//,/|})([^0-9.]|$)" "$slurm_conf"; do
+    if ((waited >= wait_for_configuration)); then
+      say "warning: $slurm_conf names no controller after ${waited}s; slurmctld is started"
+      return
+    fi
+    sleep 5
+    waited=$((waited + 5))
+  done
+}
+
+# slurmd asks the controllers for slurm.conf; login nodes need it for the same reason. One word, without a space: a unit
+# may pass "\${SLURMD_OPTIONS}", which systemd does not split.
 point_slurmd_at() {
   local controllers=$1
   if write_if_changed "$root/etc/systemd/system/slurmd.service.d/10-controllers.conf" <<UNIT; then
 [Service]
-Environment="SLURMD_OPTIONS=--conf-server $controllers"
+Environment="SLURMD_OPTIONS=--conf-server=$controllers"
 UNIT
     systemctl daemon-reload
   fi
@@ -54,12 +71,13 @@ if [[ $way == api ]]; then
   exit 0
 fi
 role=$(node role)
+controllers=$(node controllers)
 case $role in
   controller)
+    wait_for_slurm_conf "$controllers"
     start_unit slurmctld
     ;;
   *)
-    controllers=$(node controllers)
     point_slurmd_at "$controllers"
     start_unit slurmd
     ;;

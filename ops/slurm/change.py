@@ -1,5 +1,6 @@
 """Let HyperPod replace or reboot a compute node: Slurm's own state asks for it, so that running jobs may end first."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
@@ -14,6 +15,8 @@ class Action(StrEnum):
     REBOOT = "reboot"
 
 
+NAMES: Final = "sinfo --noheader --Node --format=%N=%o"
+"""The controller's command that prints each node's name and address, which HyperPod's API does not relate."""
 _API: Final = {Action.REPLACE: "batch-replace-cluster-nodes", Action.REBOOT: "batch-reboot-cluster-nodes"}
 _LOST: Final = {
     Action.REPLACE: "its disks are lost, another instance takes its name",
@@ -34,13 +37,26 @@ def require_compute(action: Action, node: SlurmNode, cluster: str) -> None:
         raise RefusedError(f"{node.instance} is {node.status} and has no name yet. Fix: `ops wait`, then try again")
 
 
-def words(action: Action, node: SlurmNode, *, now: bool) -> str:
+def name_in_slurm(node: SlurmNode, said: Iterable[str]) -> str:
+    """Return the node's name from the lines of NAMES. Raises RefusedError if Slurm has no node at its address.
+
+    A name is `ip-ADDRESS` (observed), or GROUP-NUMBER, such as `gpu-compute-1` (AWS docs,
+    sagemaker-hyperpod-slurm-api-config-migration, "Verify the migration").
+    """
+    names = {address: name for name, _, address in (line.partition("=") for line in said)}
+    if found := names.get(node.address) or names.get(node.name):
+        return found
+    where = f"{node.address or node.name} ({node.instance})"
+    raise RefusedError(f"Slurm has no node at {where}. Fix: wait until `sinfo --Node` lists it, then try again")
+
+
+def words(action: Action, name: str, *, now: bool) -> str:
     """Return Slurm's command. `now` ends the node's jobs; otherwise they may end by themselves.
 
     Source: AWS docs, sagemaker-hyperpod-resiliency-slurm, "Manually replace a faulty node".
     """
     state = "down" if now else "fail"
-    return f"scontrol update nodename={node.name} state={state} reason=Action:{action.capitalize()}"
+    return f"scontrol update nodename={name} state={state} reason=Action:{action.capitalize()}"
 
 
 def describe(action: Action, node: SlurmNode, *, now: bool) -> list[str]:
@@ -48,5 +64,5 @@ def describe(action: Action, node: SlurmNode, *, now: bool) -> list[str]:
     jobs = "its jobs are killed at once" if now else "its running jobs end first, new ones start elsewhere"
     return [
         f"node {node.name} ({node.instance}, {node.group}, {node.type}, {node.status}): {_LOST[action]}",
-        f"{jobs}: {words(action, node, now=now)}",
+        f"{jobs}: {words(action, node.name, now=now)}",
     ]

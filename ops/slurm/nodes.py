@@ -18,7 +18,7 @@ class SlurmNode:
     """One instance of the cluster.
 
     Attributes:
-        name: Its name in Slurm: the first part of its private DNS name; "" while it has none.
+        name: The first part of its private DNS name, by default its name in Slurm; "" while it has none.
         address: Its private address, which its name contains.
         role: controller, login or compute; "" for a group that the environment no longer lists.
         message: What HyperPod says of it, such as a failure of its lifecycle scripts.
@@ -55,7 +55,10 @@ def find(environment: Environment, sagemaker: Any, wanted: str) -> SlurmNode:
         names = [node.name or node.instance for node in listed]
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         allowed = ", ".join(names[:_SHOWN]) + more or "no node yet"
-        raise RefusedError(f"cluster {environment.hyperpod.cluster_name} has no node {wanted}. Allowed: {allowed}")
+        raise RefusedError(
+            f"cluster {environment.hyperpod.cluster_name} has no node {wanted}. Allowed: {allowed}. "
+            "Fix: for another name in Slurm, give the node's address, `NodeAddr` of `scontrol show node`"
+        )
     return found
 
 

@@ -17,8 +17,11 @@ if [ -z "$rank" ]; then
   exit 1
 fi
 
+# Slurm itself reaches the node there; its name, such as gpu-compute-1, may be known to Slurm only.
+address=$(scontrol show node "${hosts[0]}" | sed -n 's/^ *NodeAddr=\([^ ]*\).*/\1/p')
+
 gpus=$( (nvidia-smi --list-gpus 2>/dev/null || true) | wc -l)
 workers=$((gpus > 0 ? gpus : 1))
 echo "torchrun.sh: start ${SLURM_RESTART_COUNT:-0}: node $rank of ${#hosts[@]} is $SLURMD_NODENAME, with $workers workers"
 exec torchrun --nnodes="${#hosts[@]}" --node-rank="$rank" --nproc-per-node="$workers" \
-  --master-addr="${hosts[0]}" --master-port="$((20000 + SLURM_JOB_ID % 10000))" "$@"
+  --master-addr="$address" --master-port="$((20000 + SLURM_JOB_ID % 10000))" "$@"

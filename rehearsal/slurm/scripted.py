@@ -15,10 +15,10 @@ _UNITS: Final = {
     # As with a forking service of systemd, the command returns once munge listens.
     "munge": '"$MUNGED" @MUNGE@ >>"$LOGS/munged.log" 2>&1',
     "slurmctld": 'setsid "$SLURMCTLD" -D >>"$LOGS/slurmctld.log" 2>&1 &',
-    # The image's unit passes $SLURMD_OPTIONS, which the scripts' drop-in sets: slurmd fetches slurm.conf from there.
+    # The image's unit passes the scripts' drop-in, as one word or split: slurmd fetches slurm.conf from there.
     "slurmd": """options=$(sed -n 's/^Environment="SLURMD_OPTIONS=\\(.*\\)"$/\\1/p' "$ROOT/@DROP_IN@")
 unset SLURM_CONF
-setsid "$SLURMD" -D -N "$(hostname)" $options -d "$SLURMSTEPD" >>"$LOGS/slurmd.log" 2>&1 &""",
+setsid "$SLURMD" -D -N "$(hostname)" "$options" -d "$SLURMSTEPD" >>"$LOGS/slurmd.log" 2>&1 &""",
 }
 """What starts a unit on a node."""
 

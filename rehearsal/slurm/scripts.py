@@ -104,6 +104,10 @@ class NodeFolder:
             path = self.scripts / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
+        if self._inputs.daemon == "slurmctld":
+            conf = self.root / "opt/slurm/etc/slurm.conf"
+            conf.parent.mkdir(parents=True)
+            conf.write_text(f"SlurmctldHost={self._inputs.group}({self._inputs.address})\n")
         stand_ins.write(self.directory / "programs", self._bodies)
         (self.root / "mounted").touch()
         for point, source in self._inputs.mounted.items():
@@ -125,6 +129,7 @@ class NodeFolder:
             "ROOT": str(self.root),
             "ADDRESS": self._inputs.address,
             "FILE_SYSTEMS": str(self._file_systems),
+            "SECONDS_FOR_DNS": "0",
             "SECONDS_FOR_LOGS": "0",
             "SECONDS_FOR_MOUNT": "5",
         }
@@ -176,6 +181,7 @@ class NodeFolder:
         """Return what the scripts must ask on this node, in any order."""
         wanted = ["systemctl enable --now munge"]
         if daemon := self._inputs.daemon:
+            wanted += ["modprobe lnet", "modprobe lustre", "lctl network up"]
             wanted += [f"systemctl enable --now {daemon}", f"mount {_option(self._inputs.files, 'MOUNT_POINT')}"]
         return wanted
 

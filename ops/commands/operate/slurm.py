@@ -102,11 +102,10 @@ def change(name: str, node: str, environment: Environment, *, yes: bool, dry_run
             raise RefusedError(f"no session can be opened: {', '.join(missing)} is not installed. Fix: install it")
         if not yes and not typer.confirm("Continue?"):
             raise RefusedError("not confirmed: nothing was changed. Fix: answer y, or give --yes")
-        for line in run(remote(target, environment.region, changes.words(action, found, now=force))):
+        name = changes.name_in_slurm(found, run(remote(target, environment.region, changes.NAMES)))
+        for line in run(remote(target, environment.region, changes.words(action, name, now=force))):
             say(f"  {line}")
-    say(
-        f"requested: {action} {found.name}; until it is idle in `sinfo`, change nothing and keep the controller running"
-    )
+    say(f"requested: {action} {name}; until it is idle in `sinfo`, change nothing and keep the controller running")
 
 
 @contextmanager

@@ -45,7 +45,7 @@ class Node:
 
     def run(self, script: str = "on_create.sh") -> "subprocess.CompletedProcess[str]":
         """Run a script as HyperPod does; both outputs are in `stdout`."""
-        waits = {"SECONDS_FOR_LOGS": "0", "SECONDS_FOR_MOUNT": "5", "SECONDS_FOR_SLURM": "5"}
+        waits = {"SECONDS_FOR_DNS": "0", "SECONDS_FOR_LOGS": "0", "SECONDS_FOR_MOUNT": "10", "SECONDS_FOR_SLURM": "5"}
         return run_script(
             self.scripts / script,
             programs=self.programs,
@@ -123,6 +123,7 @@ def make_node(where: Path) -> Node:
     node.write("etc/passwd", "root:x:0:0::/root:/bin/bash\nubuntu:x:1000:1000::/home/ubuntu:/bin/bash\n")
     node.write("etc/group", "root:x:0:\nubuntu:x:1000:\n")
     node.write("etc/skel/.profile", "skeleton")
+    node.write("opt/slurm/etc/slurm.conf", f"SlurmctldHost=ip-{CONTROLLER.replace('.', '-')}({CONTROLLER})\n")
     groups = [
         {"Name": name, "InstanceType": "ml.c5.xlarge", "Instances": [{"CustomerIpAddress": address}]}
         for name, address in GROUPS.items()

@@ -1,6 +1,8 @@
 """Accounts, home directories and SSH keys."""
 
+import os
 import stat
+import subprocess
 
 import pytest
 
@@ -24,6 +26,24 @@ def test_account_has_the_id_of_the_table_for_user_and_group(node: Node) -> None:
 def test_account_of_the_image_keeps_its_id_and_moves_to_the_shared_home(node: Node) -> None:
     prepared(node).succeed("add_users.sh")
     assert "usermod --home /fsx/home/ubuntu ubuntu" in node.asked
+
+
+BUSY = 'echo "usermod: user ubuntu is currently used by process 1234" >&2; exit 8'
+"""shadow's usermod.c, E_USER_BUSY: the home directory of a user with a process is not changed."""
+
+
+def test_account_with_a_process_keeps_its_home_and_stops_nothing(node: Node) -> None:
+    """base-config's utils/fsx_ubuntu.sh expects that `usermod` fails for `ubuntu`, and goes on."""
+    node.program("usermod", BUSY)
+    said = prepared(node).succeed("add_users.sh")
+    assert "warning: ubuntu has a process, so that its home directory stays /home/ubuntu" in said
+    assert "Fix: end its processes, then run usermod --home /fsx/home/ubuntu ubuntu" in said
+    assert (node.root / "fsx/home/ubuntu").is_dir()
+
+
+def test_home_that_cannot_be_moved_for_another_reason_is_an_error(node: Node) -> None:
+    node.program("usermod", "echo 'usermod: cannot lock /etc/passwd' >&2; exit 1")
+    assert "the home directory of ubuntu cannot be changed" in prepared(node).refuse("add_users.sh")
 
 
 def test_home_lies_on_the_shared_file_system_and_is_private(node: Node) -> None:
@@ -108,4 +128,29 @@ def test_key_is_appended_on_a_line_of_its_own(node: Node) -> None:
 def test_replaced_node_with_a_known_name_can_be_reached(node: Node) -> None:
     prepared(node).succeed("add_users.sh")
     node.succeed("share_ssh_keys.sh")
-    assert node.read("etc/ssh/ssh_config.d/10-cluster.conf").startswith("Host ip-*\n  StrictHostKeyChecking no\n")
+    assert "StrictHostKeyChecking no" in node.read("etc/ssh/ssh_config.d/10-cluster.conf")
+
+
+@pytest.mark.parametrize(
+    ("name", "trusted"),
+    [("ip-10-1-38-128", "false"), ("gpu-compute-4", "false"), ("bastion", "ask"), ("github.com", "ask")],
+)
+def test_nodes_are_trusted_by_either_form_of_name_and_no_other_host_is(node: Node, name: str, trusted: str) -> None:
+    """`ip-…` is the observed form; AWS's page on the configuration by the API shows `gpu-compute-[1-4]`.
+
+    slurm.conf names the nodes (base-config's utils/ssh-to-compute.sh), and Slurm answers with its names.
+    """
+    prepared(node).succeed("add_users.sh")
+    node.succeed("share_ssh_keys.sh")
+    node.program("scontrol", '[[ "$*" =~ ^show\\ node\\ (ip-10-1-38-128|gpu-compute-[1-4])$ ]]')
+    conf = node.root / "etc/ssh/ssh_config.d/10-cluster.conf"
+    said = subprocess.run(
+        ["/usr/bin/env", "ssh", "-G", "-F", conf, name],
+        env={"PATH": f"{node.programs}:{os.environ['PATH']}", "ROOT": str(node.root), "SHELL": "/bin/bash"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert f"stricthostkeychecking {trusted}" in said.stdout.splitlines()
+    asked = name in {"gpu-compute-4", "bastion"}
+    assert (f"scontrol show node {name}" in node.read("asked")) == asked, "a controller that is away delays ssh"

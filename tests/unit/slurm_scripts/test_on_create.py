@@ -38,6 +38,13 @@ def test_steps_run_in_order_and_slurm_starts_last(node: Node) -> None:
     assert begun == [f"{step}: start" for step in STEPS]
 
 
+def test_first_step_waits_for_the_name_service(node: Node) -> None:
+    """base-config's on_create.sh: `sleep 30`, as HyperPod restarts systemd-resolved when the node starts."""
+    node.environment["SECONDS_FOR_DNS"] = ""
+    node.succeed()
+    assert node.read("asked").splitlines()[0] == "sleep 30"
+
+
 def test_each_step_says_how_long_it_took(node: Node) -> None:
     printed = node.succeed()
     for step in STEPS:

@@ -30,8 +30,63 @@ def test_controller_starts_slurmctld(guide_node: Node) -> None:
 def test_other_nodes_ask_the_controller_for_their_configuration(guide_node: Node, address: str, role: str) -> None:
     guide_node.environment["ADDRESS"] = address
     assert f"this node is a {role} node" in guide_node.succeed("start_slurm.sh")
-    assert f'Environment="SLURMD_OPTIONS=--conf-server {CONTROLLER}"' in guide_node.read(DROP_IN)
+    assert f'Environment="SLURMD_OPTIONS=--conf-server={CONTROLLER}"' in guide_node.read(DROP_IN)
     assert guide_node.asked.index("systemctl daemon-reload") < guide_node.asked.index("systemctl enable --now slurmd")
+
+
+def test_options_of_slurmd_are_one_word(guide_node: Node) -> None:
+    """base-config's start_slurm.sh fills the unit with envsubst, so that `$X` and `${X}` are alike there.
+
+    systemd splits `$SLURMD_OPTIONS` at spaces, and passes `${SLURMD_OPTIONS}` as one word (systemd.service(5)).
+    """
+    guide_node.succeed("start_slurm.sh")
+    [line] = [line for line in guide_node.read(DROP_IN).splitlines() if "SLURMD_OPTIONS" in line]
+    value = line.removeprefix('Environment="SLURMD_OPTIONS=').removesuffix('"')
+    assert value.split() == [value]
+
+
+SLURM_CONF = "opt/slurm/etc/slurm.conf"
+NAMES_NO_CONTROLLER = "ClusterName=hyperpod\n"
+
+
+@pytest.mark.parametrize("text", [None, NAMES_NO_CONTROLLER])
+def test_slurmctld_starts_once_slurm_conf_names_the_controller(guide_node: Node, text: str | None) -> None:
+    """base-config's lifecycle_script.py, wait_for_slurm_conf: HyperPod's agent writes the file meanwhile."""
+    guide_node.environment["ADDRESS"] = CONTROLLER
+    path = guide_node.root / SLURM_CONF
+    path.unlink() if text is None else path.write_text(text)
+    writes = f'echo "SlurmctldHost=controller({CONTROLLER})" >"$ROOT/{SLURM_CONF}"'
+    guide_node.program("sleep", f'(($(grep -c "^sleep 5" "$ROOT/asked") < 4)) || {writes}')
+    guide_node.succeed("start_slurm.sh")
+    began = [line for line in guide_node.read("asked").splitlines() if line.startswith(("sleep", "systemctl enable"))]
+    assert began[-5:] == ["sleep 5"] * 4 + ["systemctl enable --now slurmctld"]
+
+
+@pytest.mark.parametrize("text", [None, NAMES_NO_CONTROLLER])
+def test_slurmctld_is_started_after_a_minute_without_slurm_conf(guide_node: Node, text: str | None) -> None:
+    """As base-config does: the unit then says what it lacks."""
+    guide_node.environment["ADDRESS"] = CONTROLLER
+    path = guide_node.root / SLURM_CONF
+    path.unlink() if text is None else path.write_text(text)
+    said = guide_node.succeed("start_slurm.sh")
+    assert "names no controller after 60s" in said
+    assert guide_node.read("asked").splitlines().count("sleep 5") == 12
+    assert "systemctl enable --now slurmctld" in guide_node.asked
+
+
+def test_address_that_only_begins_like_the_controllers_is_not_taken_for_it(guide_node: Node) -> None:
+    guide_node.environment["ADDRESS"] = CONTROLLER
+    guide_node.write(SLURM_CONF, f"SlurmctldHost=other({CONTROLLER}9)\n")
+    assert "names no controller" in guide_node.succeed("start_slurm.sh")
+
+
+@pytest.mark.parametrize("address", [COMPUTE, LOGIN])
+def test_nodes_without_slurmctld_do_not_wait_for_slurm_conf(guide_node: Node, address: str) -> None:
+    """slurmd fetches it from the controller."""
+    guide_node.environment["ADDRESS"] = address
+    (guide_node.root / SLURM_CONF).unlink()
+    guide_node.succeed("start_slurm.sh")
+    assert "sleep 5" not in guide_node.read("asked").splitlines()
 
 
 def test_login_group_that_is_listed_as_workers_too_stays_a_login_group(guide_node: Node) -> None:

@@ -15,14 +15,34 @@ def test_api_way_waits_for_the_mount_that_hyperpod_makes(node: Node) -> None:
 
 def test_file_system_that_hyperpod_does_not_mount_fails_with_advice(node: Node) -> None:
     (node.root / "mounted").unlink()
-    assert "/fsx is not mounted after 5s. Allowed: a group with FsxLustreConfig" in node.refuse("mount_fsx.sh")
+    assert "/fsx is not mounted after 10s. Allowed: a group with FsxLustreConfig" in node.refuse("mount_fsx.sh")
 
 
 def test_guides_way_mounts_the_file_system_of_the_parameters_and_keeps_it_in_fstab(guide_node: Node) -> None:
     guide_node.succeed("mount_fsx.sh")
     [entry] = guide_node.read("etc/fstab").splitlines()
     assert entry.startswith(f"{DNS}@tcp:/abcdefgh /fsx lustre noatime,flock,_netdev,")
-    assert guide_node.asked == ["systemctl daemon-reload", "mount /fsx"]
+    modules = ["modprobe lnet", "modprobe lustre", "lctl network up"]
+    assert guide_node.asked == ["systemctl daemon-reload", *modules, "mount /fsx"]
+
+
+@pytest.mark.parametrize(
+    ("program", "body", "message"),
+    [
+        ("modprobe", "[[ $1 != lnet ]]", "modprobe lnet failed"),
+        ("modprobe", "[[ $1 != lustre ]]", "modprobe lustre failed"),
+        ("lctl", "exit 1", "lctl network up failed"),
+    ],
+)
+def test_kernel_without_lustre_is_refused_before_the_mount(
+    guide_node: Node, program: str, body: str, message: str
+) -> None:
+    """base-config's mount_fsx.sh loads both modules and starts LNet first, and ends if it cannot."""
+    guide_node.program(program, body)
+    said = guide_node.refuse("mount_fsx.sh")
+    assert message in said
+    assert "Fix: " in said
+    assert "mount /fsx" not in guide_node.asked
 
 
 def test_fstab_gets_the_new_file_system_in_place_of_the_old(guide_node: Node) -> None:
@@ -32,10 +52,26 @@ def test_fstab_gets_the_new_file_system_in_place_of_the_old(guide_node: Node) ->
     assert (root, fsx.split("@")[0]) == ("LABEL=root / ext4", DNS)
 
 
-def test_mount_is_tried_five_times_and_then_says_which_ports_to_open(guide_node: Node) -> None:
+def test_mount_is_tried_until_the_wait_is_over_and_then_says_which_ports_to_open(guide_node: Node) -> None:
     guide_node.program("mount", "exit 32")
-    assert "Fix: open TCP 988 and 1018-1023" in guide_node.refuse("mount_fsx.sh")
-    assert guide_node.asked.count("mount /fsx") == 5
+    said = guide_node.refuse("mount_fsx.sh")
+    assert f"{DNS} cannot be mounted at /fsx within 10s. Fix: open TCP 988 and 1018-1023" in said
+    assert guide_node.asked.count("mount /fsx") == 3
+
+
+def test_attempts_that_take_long_count_for_the_wait(guide_node: Node) -> None:
+    """A mount of a file system whose ports are closed takes minutes to fail."""
+    guide_node.environment["SECONDS_FOR_MOUNT"] = "1"
+    guide_node.program("mount", "/bin/sleep 2; exit 32")
+    guide_node.refuse("mount_fsx.sh")
+    assert guide_node.asked.count("mount /fsx") == 1
+
+
+def test_file_system_that_answers_after_four_minutes_is_mounted(guide_node: Node) -> None:
+    """base-config ends with an error after 25 s: five attempts, and 5 s after each."""
+    guide_node.environment["SECONDS_FOR_MOUNT"] = ""
+    guide_node.program("mount", '(($(grep -c "^mount" "$ROOT/asked") > 48)) || exit 32; echo mounted >"$ROOT/mounted"')
+    guide_node.succeed("mount_fsx.sh")
 
 
 @pytest.mark.parametrize("key", ["fsx_dns_name", "fsx_mountname"])

@@ -15,6 +15,7 @@ from tests.unit.support.running_environment import group
 GROUPS = {"controller-machine": "10", "login-group": "11", "worker-group-1": "20"}
 CLUSTER = "sagemaker-cluster:abcdefghijkl"
 COMPUTE = "i-00000000000000020"
+DONE = "ops-done\n\nExiting session with sessionId: me-1.\n"
 SETTLED = {"controller-machine": 1, "login-group": 1, "worker-group-1": 2}
 
 
@@ -55,10 +56,12 @@ def sessions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         program = tmp_path / name
         program.write_text(
             '#!/bin/bash\nprintf "%s\\n" "$@" >>"$(dirname "$0")/asked"\n'
-            'echo "Starting session with SessionId: me-1"\ncat "$(dirname "$0")/answer"\n'
+            'answer=answer; [[ $* != *"sinfo "* ]] || answer=names\n'
+            'echo "Starting session with SessionId: me-1"\ncat "$(dirname "$0")/$answer"\n'
         )
         program.chmod(0o755)
-    (tmp_path / "answer").write_text("ops-done\n\nExiting session with sessionId: me-1.\n")
+    (tmp_path / "answer").write_text(DONE)
+    (tmp_path / "names").write_text(f"ip-10-209-64-20=10.209.64.20\nip-10-209-64-21=10.209.64.21\n{DONE}")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     return tmp_path / "asked"
 
@@ -113,6 +116,42 @@ def test_change_is_requested_on_the_controller_by_slurms_state(
     assert "AWS-StartNonInteractiveCommand" in asked
     assert f"requested: {action} ip-10-209-64-20" in result.output
     assert "ops-done" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        ("ip-10-209-64-20", "10.209.64.20"),
+        ("gpu-compute-1", "10.209.64.20"),
+        ("gpu-compute-1", "ip-10-209-64-20"),
+    ],
+)
+def test_change_names_the_node_as_slurm_does(cluster: Apis, sessions: Path, name: str, address: str) -> None:
+    """`ip-…` is the observed form.
+
+    AWS's page on the migration to the API's configuration shows `gpu-compute-[1-4]`
+    (sagemaker-hyperpod-slurm-api-config-migration).
+    """
+    others = "cpu-compute-1=10.209.64.120\ngpu-compute-2=10.209.64.2\n"
+    (sessions.parent / "names").write_text(f"{others}{name}={address}\n{DONE}")
+    result = ops("node", "replace", "10.209.64.20", "--yes")
+    assert result.exit_code == 0, result.output
+    assert f"scontrol update nodename={name} state=fail reason=Action:Replace && echo" in sessions.read_text()
+    assert f"requested: replace {name};" in result.output
+
+
+def test_node_that_slurm_does_not_know_is_refused_and_nothing_changes(cluster: Apis, sessions: Path) -> None:
+    (sessions.parent / "names").write_text(f"ip-10-209-64-2=10.209.64.2\n{DONE}")
+    result = ops("node", "replace", COMPUTE, "--yes")
+    assert result.exit_code == 1
+    assert f"Slurm has no node at 10.209.64.20 ({COMPUTE}). Fix: wait until `sinfo --Node` lists it" in result.stderr
+    assert "scontrol update" not in sessions.read_text()
+
+
+def test_unknown_name_is_refused_with_the_way_to_the_address(cluster: Apis) -> None:
+    result = ops("node", "replace", "gpu-compute-1", "--dry-run")
+    assert result.exit_code == 1
+    assert "give the node's address, `NodeAddr` of `scontrol show node`" in result.stderr
 
 
 def test_force_ends_the_nodes_jobs_at_once(cluster: Apis, sessions: Path) -> None:
