@@ -1,7 +1,7 @@
 """The objects of Grafana: its data source, its dashboards, its pod and its Service.
 
 Whoever reaches it may look, and nobody may change anything: the dashboards come from this repository. It holds no
-secret, and only heads reach it (`ops dashboard` and a port-forward come from the node).
+secret, and only heads reach it (`ops dashboard` comes from the node).
 """
 
 import json
@@ -53,7 +53,7 @@ def grafana(settings: Settings) -> Iterator[Part]:
 
 
 def _port_forward(settings: Settings) -> Iterator[Part]:
-    """Yield the right of submitters to open Grafana by a port-forward, as they open Ray's dashboard."""
+    """Yield the right of submitters to open the pages of this namespace, as they open Ray's dashboard."""
     name = f"{_NAME}-port-forward"
     rules = [
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]},
