@@ -75,6 +75,25 @@ def test_deferred_update_writes_nothing_once_the_rollback_has_begun(
     assert live(bench) == before
 
 
+def test_deferred_update_writes_nothing_once_a_newer_request_has_come_and_names_it(
+    cloudformation: CloudFormation, created: Properties, bench: HyperPodBench, sagemaker: Any
+) -> None:
+    """The update was cancelled and rolled back, and its stack is updated again."""
+    before = live(bench)
+    sagemaker.update_cluster_software(ClusterName="ml-cluster")
+
+    def follow() -> None:
+        [cluster] = bench.hyperpod.world.clusters.values()
+        cluster.tag_values[REQUESTS_TAG] += " newer"
+
+    cloudformation.framework.at_pause(4, follow)
+    response = cloudformation.update("ml-cluster", grown(created, 3), created)
+    assert response.reason == (
+        "Update of HyperPod cluster ml-cluster was superseded: request newer came after it. Nothing is changed"
+    )
+    assert live(bench) == before
+
+
 def test_deferred_update_reads_each_fact_once_in_the_invocation_that_sends_it(
     running: Deployments, bench: HyperPodBench, sagemaker: Any
 ) -> None:

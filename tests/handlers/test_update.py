@@ -492,6 +492,20 @@ def test_count_that_was_raised_by_hand_is_taken_over_by_the_template(
     assert groups_of(sagemaker)["worker-group-1"]["TargetCount"] == count
 
 
+def test_group_without_nodes_that_somebody_deleted_is_made_again(
+    cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench, sagemaker: Any
+) -> None:
+    properties["InstanceGroups"][1]["InstanceCount"] = 0
+    assert cloudformation.create(properties).succeeded
+    bench.advance(minutes=120)
+    sagemaker.update_cluster(ClusterName="ml-cluster", InstanceGroupsToDelete=["worker-group-1"])
+    bench.advance(60)
+    assert groups_of(sagemaker).keys() == {"head-group"}
+    response = cloudformation.update("ml-cluster", properties | {"NodeRecovery": "None"}, properties)
+    assert response.succeeded, response.reason
+    assert groups_of(sagemaker)["worker-group-1"]["TargetCount"] == 0
+
+
 def test_rollback_keeps_a_count_that_was_raised_by_hand_whatever_else_it_changes(
     cloudformation: CloudFormation, raised: Properties, sagemaker: Any
 ) -> None:

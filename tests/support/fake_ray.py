@@ -53,6 +53,8 @@ class FakeRay:
     away: bool = False
     refuse: tuple[int, str] | None = None
     """Status and text of the answer to every submission."""
+    refusals: int = 0
+    """How many submissions got that answer."""
 
     def lose(self) -> None:
         """Replace the head by a new one, which has lost all state."""
@@ -85,6 +87,7 @@ class FakeRay:
 
     def _submit(self, request: dict[str, Any]) -> tuple[int, Any]:
         if self.refuse:
+            self.refusals += 1
             return self.refuse
         if unknown := request.keys() - _FIELDS:
             return 400, f"Traceback\nTypeError: got an unexpected keyword argument {unknown}"

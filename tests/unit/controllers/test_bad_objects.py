@@ -7,7 +7,8 @@ import copy
 import json
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -16,16 +17,20 @@ import pytest
 
 from controllers import kubernetes_api
 from controllers import reaper as reaper_module
+from controllers.job_decision import Limits
+from controllers.job_run import Run
 from controllers.kubernetes_api import Mirror
 from controllers.lease import STATE
 from controllers.observability.exporter import Exporter
 from controllers.reaper import Reaper
+from controllers.supervision import Supervisor, TerminatedError
 from controllers.telemetry import Metrics
 from tests.support.fake_kubernetes import BUILDS, JOBS, LEASES, NODES, PODS, FakeKubernetes, Object
 from tests.support.fake_ray import FakeRay, serve
 from tests.support.supervised_run import Supervised
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE, wait_until
 from tests.unit.controllers.test_exporter import a_lease
+from tests.unit.controllers.test_replaced_supervisor import leave
 from tests.unit.support.nodes_and_pods import NOW, REPLACE, TOLERATED, a_node, a_pod
 
 ABSURD: Final[tuple[Any, ...]] = (
@@ -266,6 +271,58 @@ def test_object_that_cannot_be_read_any_more_keeps_its_last_copy_and_is_reported
     del kubernetes.collections[PODS]["one"]
     wait_until(lambda: "one" not in mirror.snapshot(), "its end")
     mirror.stop()
+
+
+@pytest.fixture
+def ends_at_once(kubernetes: FakeKubernetes, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Return a function that lets the watches of a collection end as soon as they begin."""
+    run = Mirror.run
+
+    def end(path: str) -> None:
+        monkeypatch.setattr(Mirror, "run", lambda mirror: None if mirror.name == f"watch {path}" else run(mirror))
+
+    kubernetes.live |= {PODS, NODES, LEASES, JOBS, BUILDS}
+    return end
+
+
+@pytest.mark.parametrize("path", [PODS, NODES])
+def test_reaper_is_not_live_once_a_watch_has_ended(
+    reaper: Reaper, ends_at_once: Callable[[str], None], path: str
+) -> None:
+    ends_at_once(path)
+    reaper.start()
+    wait_until(reaper.stall, "its word")
+    assert reaper.stall() == f"ended: watch {path}"
+    reaper.stop()
+    assert reaper.stall() == "", "it is stopped in order"
+
+
+@pytest.mark.parametrize("path", [LEASES, NODES, BUILDS])
+def test_exporter_is_not_live_once_a_watch_has_ended(
+    kubernetes: FakeKubernetes, ends_at_once: Callable[[str], None], path: str
+) -> None:
+    ends_at_once(path)
+    exporter = Exporter(kubernetes.cluster, namespace="ray", builds="image-build")
+    exporter.start()
+    wait_until(lambda: exporter.deafness() == f"ended: watch {path}", "its word")
+    exporter.stop()
+
+
+@pytest.mark.parametrize(("path", "watch"), [(PODS, "pods"), (JOBS, "the Job"), (LEASES, "the queue")])
+def test_supervisor_is_not_live_once_a_watch_has_ended(
+    run: Supervised, ends_at_once: Callable[[str], None], path: str, watch: str
+) -> None:
+    ends_at_once(path)
+    made = Run("train", "ray", "rayml", "python train.py", "/fsx/runs", package=None, first_attempt=1)
+    limits = Limits(attempts=1, stalled=1, seconds=0)
+    supervisor = Supervisor(run.kubernetes.cluster, Metrics(), made, limits, "train-a")
+    with ThreadPoolExecutor(1) as pool:
+        code = pool.submit(supervisor.run)
+        wait_until(supervisor.stall, "its word")
+        assert supervisor.stall() == f"ended: the watch of {watch}"
+        supervisor.ending.set()
+        assert isinstance(code.exception(PATIENCE), TerminatedError)
+    leave()
 
 
 @pytest.fixture

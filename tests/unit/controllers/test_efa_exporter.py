@@ -61,7 +61,8 @@ def test_a_counter_that_cannot_be_read_is_counted_and_the_others_stay(tmp_path: 
 def test_a_device_without_any_counter_counts_as_unreadable(tmp_path: Path) -> None:
     """A container's own /sys shows the device in this way: Linux gives counters only to the node's namespace."""
     add_device(tmp_path, "rdmap79s0", {})
-    assert exported(tmp_path) == {"efa_devices": 1, "efa_unreadable": 1}
+    add_device(tmp_path, "rdmap80s0", {}, pci="0000:50:00.0")
+    assert exported(tmp_path) == {"efa_devices": 2, "efa_unreadable": 2}
 
 
 def test_a_device_whose_driver_cannot_be_read_counts_as_unreadable(tmp_path: Path) -> None:

@@ -169,6 +169,19 @@ def test_attempt_that_was_lost_without_a_supervisor_is_followed_by_the_next_atte
     assert ray.submissions == ["train-1", "train-2"]
 
 
+def test_attempt_that_failed_without_a_supervisor_is_judged_by_its_output(run: Supervised, ray: FakeRay) -> None:
+    run.start()
+    job = submitted(ray, "train-1")
+    run.kill()
+    run.free_lease()
+    job.output = "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n"
+    job.end("FAILED", 1, "Job entrypoint command failed with exit code 1")
+    run.start(name="train-fghij")
+    submitted(ray, "train-2").end("SUCCEEDED", 0)
+    assert run.exit_code() == 0
+    assert job.output in run.log.read_text()
+
+
 def test_two_supervisors_submit_once(run: Supervised, ray: FakeRay) -> None:
     run.start(name="train-a")
     run.start(name="train-b")
@@ -369,15 +382,28 @@ def test_request_that_ray_refuses_ends_the_run_with_its_words(run: Supervised, r
     run.start()
     assert run.exit_code() == 1
     assert "no such thing" in run.state["reason"]
+    assert ray.refusals == 2, "one refusal may mean that Ray knows the job already"
 
 
 def test_head_that_is_too_young_to_take_a_job_is_waited_for(run: Supervised, ray: FakeRay) -> None:
     ray.refuse = (500, "No available agent to submit job, please try again later.")
     run.start()
-    wait_until(lambda: run.state.get("phase") == "waiting for Ray", "its phase")
+    wait_until(lambda: ray.refusals > 3, "several refusals")
+    assert run.state["phase"] == "waiting for Ray"
     ray.refuse = None
     submitted(ray, "train-1").end("SUCCEEDED", 0)
     assert run.exit_code() == 0
+
+
+def test_attempt_that_only_repeats_a_checkpoint_has_made_no_progress(run: Supervised, ray: FakeRay) -> None:
+    """Code that fails twice at the same step would fail there forever."""
+    run.start()
+    for number in (1, 2):
+        job = submitted(ray, f"train-{number}")
+        job.output = "checkpoint of step 30 written in 0.1 s\n"
+        job.end("FAILED", 3, "Job entrypoint command failed with exit code 3")
+    assert run.exit_code() == 3
+    assert ray.submissions == ["train-1", "train-2"]
 
 
 def test_finished_run_is_not_started_again(run: Supervised, ray: FakeRay) -> None:

@@ -121,7 +121,8 @@ def test_second_submitter_attaches_and_submits_nothing(ray: FakeRay, capsys: pyt
 def test_head_without_an_agent_is_waited_for_and_a_refusal_is_not(ray: FakeRay) -> None:
     ray.refuse = 500, "No available agent to submit job"
     with running(ray) as run:
-        wait_until(lambda: run.submitter.waits_for.startswith("waiting for Ray"), "a first answer")
+        wait_until(lambda: ray.refusals > 3, "several refusals")
+        assert run.submitter.waits_for == "waiting for Ray"
         ray.refuse = None
         submitted(ray)
         ray.lose()
