@@ -16,10 +16,12 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -27,11 +29,15 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Suite:
-    """Packages, the tests that try their mutants, and the Python environment of these tests."""
+    """Packages, the tests that try their mutants, and the Python environment of these tests.
+
+    A run of tests with a mutant that takes longer than `seconds` hangs.
+    """
 
     packages: tuple[str, ...]
     tiers: tuple[str, ...]
     environment: str
+    seconds: float
 
 
 SUITES: Final = (
@@ -39,8 +45,9 @@ SUITES: Final = (
         ("handlers", "controllers", "lifecycle_scripts", "config", "k8s_charts", "stacks", "ops"),
         ("tests/unit", "tests/charts", "tests/handlers", "tests/synth"),
         ".venv",
+        seconds=900,
     ),
-    Suite(("ray_jobs", "packages/ray-resume"), ("tests/jobs",), ".venv-jobs"),
+    Suite(("ray_jobs", "packages/ray-resume"), ("tests/jobs",), ".venv-jobs", seconds=7200),
 )
 PACKAGES: Final = tuple(package for suite in SUITES for package in suite.packages)
 # Without plugins that change the order, and without a cache beside the copy.
@@ -56,8 +63,8 @@ NOT_COPIED: Final = (
     "__pycache__",
 )
 LINKED: Final = (".venv", ".venv-jobs", ".venv-policies", "node_modules")
-LIMIT_SECONDS: Final = 900
-"""Limit for one run of tests with a mutant, so that a hanging mutant is noticed, too."""
+LAST_SECONDS: Final = 60
+"""How long the tests of a hanging mutant may take to end the processes that they started."""
 
 _COMPARISONS: Final[dict[type[ast.cmpop], tuple[type[ast.cmpop], str]]] = {
     ast.Eq: (ast.NotEq, "== to !="),
@@ -302,7 +309,7 @@ def is_killed(repository: Path, mutant: Mutant, *runs: Sequence[str]) -> bool:
     file.write_text("".join(lines))
     try:
         suite = suite_of(mutant)
-        return any(_pytest(repository, suite, "-x", *run, seconds=LIMIT_SECONDS) != 0 for run in runs)
+        return any(_pytest(repository, suite, "-x", *run, seconds=suite.seconds) != 0 for run in runs)
     except subprocess.TimeoutExpired:
         return True
     finally:
@@ -320,9 +327,15 @@ def _pytest(
     own = {"PYTHONPATH": os.pathsep.join([path, str(repository)]).lstrip(os.pathsep), "PYTHONDONTWRITEBYTECODE": "1"}
     argv = [str(repository / suite.environment / "bin" / "python"), *PYTEST, *arguments]
     env = os.environ | own | (extra or {})
-    return subprocess.run(
-        argv, cwd=repository, env=env, check=False, timeout=seconds, stdout=subprocess.DEVNULL
-    ).returncode
+    with subprocess.Popen(argv, cwd=repository, env=env, stdout=subprocess.DEVNULL) as run:
+        try:
+            return run.wait(seconds)
+        except subprocess.TimeoutExpired:
+            run.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                run.wait(LAST_SECONDS)
+            run.kill()
+            raise
 
 
 def main(words: Sequence[str]) -> int:

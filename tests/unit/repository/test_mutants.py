@@ -3,6 +3,7 @@
 import ast
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,7 @@ Write = Callable[[str], None]
 @pytest.fixture
 def tests(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     """Return a function that writes all the tests of the only suite."""
-    monkeypatch.setattr(module, "SUITES", (Suite(PACKAGES, ("tests/unit",), ".venv"),))
+    monkeypatch.setattr(module, "SUITES", (Suite(PACKAGES, ("tests/unit",), ".venv", seconds=900),))
     (repository / ".venv").symlink_to(REPOSITORY / ".venv")
     file = repository / "tests" / "unit" / "test_code.py"
     file.parent.mkdir(parents=True)
@@ -131,3 +132,18 @@ def test_a_mutant_that_the_recorded_tests_let_live_is_tried_with_the_others(repo
     mutant = next(each for each in mutants(repository, "ops") if each.operator == "None returned")
     assert not is_killed(repository, mutant, ["test_code.py::test_first"])
     assert is_killed(repository, mutant, ["test_code.py::test_first"], ["test_code.py"])
+
+
+def test_a_mutant_that_hangs_is_killed_and_its_tests_end_what_they_started(
+    repository: Path, tests: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = module.SUITES[0]
+    monkeypatch.setattr(module, "SUITES", (replace(suite, seconds=8),))
+    tests(
+        "import pathlib\nimport time\nimport pytest\nfrom ops.code import larger\n\n"
+        "@pytest.fixture\ndef server():\n    yield\n    pathlib.Path('ended').touch()\n\n"
+        "def test_first(server):\n    while not larger(2, 1):\n        time.sleep(0.1)\n"
+    )
+    mutant = next(each for each in mutants(repository, "ops") if each.operator == "None returned")
+    assert is_killed(repository, mutant, ["tests/unit"])
+    assert (repository / "ended").exists()
