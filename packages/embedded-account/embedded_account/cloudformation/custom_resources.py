@@ -110,10 +110,12 @@ class CustomResources:
         """Send one request and wait for its answer. Raises LeftBehindError if the creation failed."""
         token, request_id = uuid.uuid4().hex, str(uuid.uuid4())
         function = properties["ServiceToken"]
+        # AWS's address is a presigned URL of S3, which carries the time at which it was signed.
+        signed = f"X-Amz-Date={self._account.clock.now():%Y%m%dT%H%M%SZ}&X-Amz-Expires=7200"
         event = {
             "RequestType": request_type,
             "ServiceToken": function,
-            "ResponseURL": f"{self._response_base(function)}/{token}",
+            "ResponseURL": f"{self._response_base(function)}/{token}?{signed}",
             "StackId": target.stack_id,
             "RequestId": request_id,
             "LogicalResourceId": target.logical_id,

@@ -1,6 +1,7 @@
 """Test the protocol between CloudFormation and the functions of custom resources."""
 
 import json
+import re
 import threading
 from typing import Any
 
@@ -30,7 +31,9 @@ def test_requests_carry_everything_as_text(stacks: Stacks, functions: FakeFuncti
     token = functions.function("f", always("thing-1"))
     assert stacks.deploy("s", of(token, Count=4, On=True, List=[1, {"A": False}])) == "CREATE_COMPLETE"
     (create,) = functions.requests
-    assert create.pop("ResponseURL").startswith("http://127.0.0.1:")
+    address = create.pop("ResponseURL")
+    assert address.startswith("http://127.0.0.1:")
+    assert re.search(r"[?&]X-Amz-Date=\d{8}T\d{6}Z&", address), "AWS's address is presigned, and says when"
     assert len(create.pop("RequestId")) == 36
     assert create == {
         "RequestType": "Create",
