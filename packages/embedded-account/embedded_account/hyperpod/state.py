@@ -106,7 +106,9 @@ class HyperPodService:
         rules.check_update(self.world, cluster, request)
         request = deepcopy(request)
         original = {name: (cluster.current_count(name), group.target) for name, group in cluster.groups.items()}
-        cluster.previous = {name: deepcopy(group.specification) for name, group in cluster.groups.items()}
+        cluster.previous = {
+            name: deepcopy(group.specification) for name, group in cluster.groups.items() if not group.deleting
+        }
         cluster.previous_request = dict(cluster.request)
         cluster.request |= {key: request[key] for key in UPDATABLE if key in request}
         for specification in request.get("InstanceGroups", []):

@@ -320,6 +320,17 @@ def test_rolled_back_update_keeps_what_it_would_have_removed(bench: HyperPodBenc
     assert len(nodes(running, "worker-group-1")) == 2
 
 
+def test_rolled_back_update_restores_no_group_that_an_earlier_one_removes(bench: HyperPodBench, running: Any) -> None:
+    [head] = [each for each in bench.request()["InstanceGroups"] if each["InstanceGroupName"] == "head-group"]
+    running.update_cluster(**NAME, InstanceGroups=[head], InstanceGroupsToDelete=["worker-group-1"])
+    bench.advance(minutes=2)
+    assert groups(running)["worker-group-1"]["Status"] == "Deleting"
+    bench.fault(fail_update="No capacity.")
+    running.update_cluster(**NAME, InstanceGroups=[head], NodeRecovery="None")
+    bench.advance(minutes=60)
+    assert groups(running).keys() == {"head-group"}
+
+
 def test_failed_deletion_shows_its_reason_and_can_be_retried(bench: HyperPodBench, running: Any) -> None:
     bench.fault(fail_deletion="Network interfaces are in use.")
     running.delete_cluster(**NAME)
