@@ -79,16 +79,25 @@ def surplus_groups(desired: Fields, live: Fields) -> set[str]:
 def raised_counts(desired: Fields, live: Fields, previous: Fields) -> dict[str, int]:
     """Return the live counts, by group, that are above both the desired and the previously deployed count.
 
-    Somebody raised these counts outside the stack: no change of the template asks for fewer nodes.
+    Somebody raised these counts outside the stack, or made these groups: no change of the template asks for fewer
+    nodes. Nothing is known without previous counts.
     """
-    groups, before = _staying(live), _named(previous.get("InstanceGroups"))
-    found = {}
-    for name, wanted in _named(desired.get("InstanceGroups")).items():
-        deployed = str(before.get(name, {}).get("InstanceCount", ""))
-        count = groups.get(name, {}).get("TargetCount", 0)
-        if deployed.isdecimal() and count > max(int(deployed), wanted["InstanceCount"]):
-            found[name] = count
-    return found
+    wanted, found, deployed = counts(desired), counts(live), counts(previous)
+    known = wanted.keys() & found.keys() if deployed else set()
+    return {name: found[name] for name in known if found[name] > max(wanted[name], deployed.get(name, 0))}
+
+
+def counts(fields: Fields) -> dict[str, int]:
+    """Return the counts of the groups, by name: of a request, of a template of any version, or of a live cluster."""
+    groups = _staying(fields).items()
+    found = {name: str(group.get("TargetCount", group.get("InstanceCount"))) for name, group in groups}
+    return {name: int(count) for name, count in found.items() if count.isdecimal()}
+
+
+def autoscaled(desired: Fields, live: Fields, previous: Fields) -> bool:
+    """Return whether HyperPod's autoscaling decides about the groups' counts, now and after the update."""
+    becomes = desired.get("AutoScaling", {} if "AutoScaling" in previous else live.get("AutoScaling"))
+    return all((each or {}).get("Mode") == "Enable" for each in (live.get("AutoScaling"), becomes))
 
 
 def with_counts(desired: Fields, counts: Mapping[str, int]) -> dict[str, Any]:

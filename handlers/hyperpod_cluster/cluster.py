@@ -4,7 +4,8 @@ Create makes one CreateCluster call, and nothing after that call may raise: when
 framework forgets the physical id and never sends the Delete (aws/aws-cdk#5525). ClusterTeardown removes a cluster that
 is lost this way. "Created" means that the service accepted the cluster and that it is InService. The handler does not
 wait for nodes, deep health checks or capacity: under continuous provisioning nodes come and go without a request, and a
-wait longer than CloudFormation's hour would delete a good cluster.
+wait longer than CloudFormation's hour would delete a good cluster. Without continuous provisioning, a cluster is
+Creating until all its nodes run: if that takes longer than PATIENCE_SECONDS, it is left to `ops wait`.
 
 An answer that is not complete gives its reason in `Waiting`, which only `index` reads.
 """
@@ -20,15 +21,17 @@ from .failure import state_of, why
 from .ownership import Owner
 from .precedence import Precedence, created_by, requests_tag
 from .properties import create_request
+from .record import Record
 from .request import Request
-from .service import HyperPod
+from .service import CONSISTENCY_SECONDS, LOOK_AGAIN_SECONDS, HyperPod
 from .update import ClusterUpdate, gone, no_owner, replaced, wanted_tags
 
-CONSISTENCY_SECONDS = 300
-"""How long DescribeCluster may fail to find a cluster after CreateCluster was accepted."""
+PATIENCE_SECONDS = 3000
+"""How long a request may take after `on_event`.
 
-LOOK_AGAIN_SECONDS = 30
-"""How long to wait before looking again for a cluster or an update that may be too new to be visible."""
+CloudFormation's 3,600 seconds begin before `on_event`, and the last poll can take its function's whole time limit. The
+framework's own time-out gives no reason but "Operation timed out".
+"""
 
 # CreateCluster, ClusterName.
 _NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
@@ -44,15 +47,17 @@ class ClusterHandler:
     def __init__(self, request: Request, hyperpod: HyperPod) -> None:
         self._request = request
         self._hyperpod = hyperpod
+        self._deleted_arn = ""
         self._precedence = Precedence(request, hyperpod)
         if request.type != "Delete":
-            # No later request can follow a Delete, so a Delete needs no guard.
+            # A Delete is verified against the cluster that it finds.
             hyperpod.before_change = self._precedence.verify
 
     def create(self) -> Answer:
         """Create the cluster, or adopt the one that an earlier delivery created for the same resource."""
         wanted = create_request(self._request.properties, self._hyperpod.model)
         tags = wanted_tags(wanted, self._request) | requests_tag(self._request.id)
+        tags |= Record().after_creation(self._request)
         wanted["Tags"] = [{"Key": key, "Value": value} for key, value in tags.items()]
         name = str(wanted["ClusterName"])
         differs = False
@@ -80,6 +85,9 @@ class ClusterHandler:
         if cluster["ClusterStatus"] == "Deleting":
             raise RefusedRequestError(f"HyperPod cluster {name} is being deleted by somebody else")
         answer = self._settled(cluster)
+        if self._takes_longer(cluster):
+            _log.warning("%s: the cluster is still being created; `ops wait` shows the rest", name)
+            return _complete(cluster)
         if not (self._request.deferred and answer["IsComplete"]):
             return answer
         change = self._begun(cluster)
@@ -117,9 +125,9 @@ class ClusterHandler:
         missing = change.missing()
         age = self._hyperpod.now() - self._request.accepted_at
         if missing is None:
-            if self._request.goes_back and self._request.deferred and age < LOOK_AGAIN_SECONDS:
+            if self._request.goes_back and self._request.deferred and not change.taken_back(age):
                 return _waiting("the update that is rolled back may not be visible yet")
-            change.forget_added()
+            change.forget()
             return answer
         if self._request.deferred:
             return self._sent(missing, change)
@@ -134,13 +142,16 @@ class ClusterHandler:
 
         The properties are not read: they can be of an older version of the template.
         """
-        self._remove(twice=True)
-        return {"PhysicalResourceId": self._request.physical_id}
+        self._remove()
+        return {"PhysicalResourceId": self._request.physical_id, "UpdatedArn": self._deleted_arn}
 
     def is_deleted(self) -> Answer:
-        """Return whether the cluster is gone; delete it now if it was busy before."""
-        status = self._remove(twice=False)
-        return _waiting(f"it is {status}") if status else {"IsComplete": True}
+        """Return whether the cluster is gone; delete it now if it was busy, or not visible, before."""
+        state = self._remove()
+        age = self._hyperpod.now() - self._request.accepted_at
+        if state is None and not self._request.updated_arn and age < LOOK_AGAIN_SECONDS:
+            return _waiting("a cluster that was just created may not be visible yet")
+        return _waiting(f"it is {state}") if state else {"IsComplete": True}
 
     def _adopted(self, name: str) -> dict[str, str] | None:
         """Adopt this resource's own cluster; return the tags it had, or None if no cluster has that name.
@@ -154,8 +165,9 @@ class ClusterHandler:
         owner = Owner.named_by(tags)
         if owner == Owner.of(self._request):
             _log.info("adopting cluster %s, which an earlier request of this resource created", name)
-            self._precedence.register(existing["ClusterArn"], tags, {})
-            self._change(existing).apply_tags(tags)
+            change = self._change(existing)
+            change.register(tags)
+            change.apply_tags(tags)
             return tags
         whose = f"belongs to {owner.logical_id} of stack {owner.stack_id}" if owner else "was not made by this stack"
         raise RefusedRequestError(
@@ -192,35 +204,37 @@ class ClusterHandler:
         self._precedence.verify(change.own_tags())
         return _waiting(change.send(missing) or "the update was sent")
 
-    def _remove(self, *, twice: bool) -> str:
-        """Delete this resource's cluster; return the state it was in, or "" if nothing is left to delete.
+    def _takes_longer(self, cluster: dict[str, Any]) -> bool:
+        """Return whether the service still creates nodes, without which the cluster is not InService, at the limit."""
+        all_at_once = cluster["ClusterStatus"] == "Creating" and cluster.get("NodeProvisioningMode") != "Continuous"
+        return all_at_once and self._hyperpod.now() - self._request.accepted_at > PATIENCE_SECONDS
 
-        Nothing is left either when another owner's cluster has the name now. With `twice`, look again for a cluster
-        that is not found: a creation that failed a moment ago may not be visible yet.
+    def _remove(self) -> str | None:
+        """Delete this resource's cluster; return the state it was in, "" if it is not ours, None if it is not found.
+
+        Once it was found, only a cluster with its ARN is deleted: the stack may have another one of its name.
         """
         name = self._request.physical_id
         if not _NAME.fullmatch(name):
             # CloudFormation or the framework generated this id for a Create that never reached the API.
             return ""
-        cluster = self._hyperpod.find(name)
-        if cluster is None and twice:
-            self._hyperpod.sleep(LOOK_AGAIN_SECONDS)
-            cluster = self._hyperpod.find(name)
+        cluster = self._hyperpod.find(self._request.updated_arn or name)
         if cluster is None:
-            return ""
+            return None
+        self._deleted_arn = cluster["ClusterArn"]
         state = state_of(cluster)
-        if cluster["ClusterStatus"] == "Deleting":
-            return state
-        tags = self._hyperpod.tags(cluster["ClusterArn"])
+        goes = cluster["ClusterStatus"] == "Deleting"
+        tags = None if goes else self._hyperpod.tags(cluster["ClusterArn"])
         owner = Owner.named_by(tags or {})
         if tags is None or (owner is None and self._is_new(cluster)):
-            # It was deleted between the two calls, or is too new for ListTags: decide at the next poll.
+            # It is being deleted, was deleted between the two calls, or is too new for ListTags.
             return state
         if owner is None:
             raise no_owner(self._request)
         if owner != Owner.of(self._request):
             _log.warning("cluster %s belongs to %s; not deleting it", name, owner)
             return ""
+        self._precedence.verify_deletion(tags)
         self._hyperpod.delete(cluster["ClusterArn"])
         return state
 
@@ -236,8 +250,12 @@ class ClusterHandler:
             raise RefusedRequestError(why(self._hyperpod, cluster, f"is {status}"))
         if status != "InService":
             return _waiting(f"it is {status}")
-        data = {"ClusterArn": cluster["ClusterArn"], "ClusterName": cluster["ClusterName"]}
-        return {"IsComplete": True, "Data": data}
+        return _complete(cluster)
+
+
+def _complete(cluster: dict[str, Any]) -> Answer:
+    data = {"ClusterArn": cluster["ClusterArn"], "ClusterName": cluster["ClusterName"]}
+    return {"IsComplete": True, "Data": data}
 
 
 def _waiting(why: str) -> Answer:

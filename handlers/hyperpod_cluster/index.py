@@ -4,6 +4,7 @@ CloudFormation shows the text of an exception. Its first line is short and says 
 the 4,096 bytes that a response may have, because the framework appends the location of the logs.
 """
 
+import json
 import logging
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -11,7 +12,7 @@ from typing import Any, Protocol
 
 from botocore.exceptions import ClientError
 
-from .cluster import ClusterHandler
+from .cluster import PATIENCE_SECONDS, ClusterHandler
 from .errors import RefusedRequestError, TransientError, in_words
 from .request import Request
 from .service import HyperPod, make_client
@@ -22,12 +23,6 @@ TEARDOWN = "Custom::HyperPodClusterTeardown"
 MESSAGE_BYTES = 2000
 FIRST_LINE = 240
 """Most characters of a message's first line: what fits beside a resource's name in CloudFormation's events."""
-PATIENCE_SECONDS = 3000
-"""How long a request may take after `on_event`.
-
-CloudFormation's 3,600 seconds begin before `on_event`, and the last poll can take its function's whole time limit. The
-framework's own time-out gives no reason but "Operation timed out".
-"""
 
 Answer = dict[str, Any]
 Verb = Callable[[], Answer]
@@ -102,16 +97,22 @@ def _run(verb: Verb, request: Request) -> Answer:
 
 
 def _shortened(text: str) -> str:
-    """Return the text in at most MESSAGE_BYTES, its first line in at most FIRST_LINE; the rest moves to line two."""
+    """Return the text in at most MESSAGE_BYTES, its first line in at most FIRST_LINE; the rest moves to line two.
+
+    A character that cannot be printed becomes a space: JSON writes some of them in six bytes.
+    """
+    text = "".join(each if each.isprintable() or each == "\n" else " " for each in text)
     first, _, rest = text.partition("\n")
     if len(first) > FIRST_LINE:
         cut = first.rfind(" ", 0, FIRST_LINE - 2)
         cut = cut if cut > 0 else FIRST_LINE - 2
         text = f"{first[:cut]} …\n… {first[cut:].lstrip()}\n{rest}".rstrip("\n")
-    encoded = text.encode()
-    if len(encoded) <= MESSAGE_BYTES:
-        return text
-    return encoded[:MESSAGE_BYTES].decode(errors="ignore") + " …"
+    room = MESSAGE_BYTES
+    for position, each in enumerate(text):
+        room -= len(json.dumps(each, ensure_ascii=False).encode()) - 2
+        if room < 0:
+            return text[:position] + " …"
+    return text
 
 
 def _hyperpod(context: LambdaContext) -> HyperPod:

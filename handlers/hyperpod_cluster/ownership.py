@@ -1,12 +1,14 @@
 """Read and write the tags by which a stack knows its cluster.
 
 Two tags name the stack and the resource in it; CreateCluster itself writes them. A third tag names the groups that
-updates added since the stack was last stable. A rollback may remove these groups without confirmation, and no others.
-If this tag is lost, a rollback keeps the groups.
+updates added since the stack was last stable, with the highest count that these updates gave. A rollback may remove
+these groups without confirmation, and no others. It keeps a group that has grown since, and all groups if the tag is
+lost.
 """
 
+import re
 import textwrap
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -45,20 +47,12 @@ class Owner:
         return {STACK_TAG: self.stack_id, RESOURCE_TAG: self.logical_id}
 
 
-def note(request: Request, added: Collection[str]) -> dict[str, str]:
-    """Return the tag that names the groups a request adds; whole names are left out if the tag has no room for them."""
-    return {ADDED_TAG: textwrap.shorten(" ".join([request.id, *sorted(added)]), _LONGEST_VALUE, placeholder="")}
+def note(request: Request, added: Mapping[str, int]) -> dict[str, str]:
+    """Return the tag with the groups and counts that a request adds; groups are left out if the tag has no room."""
+    groups = [f"{name}={count}" for name, count in sorted(added.items())]
+    return {ADDED_TAG: textwrap.shorten(" ".join([request.id, *groups]), _LONGEST_VALUE, placeholder="")}
 
 
-def added_groups(tags: Mapping[str, str]) -> set[str]:
-    """Return the groups that a rollback may remove, as noted in the tags."""
-    return set(_noted(tags)[1:])
-
-
-def noted_by(tags: Mapping[str, str]) -> str:
-    """Return the id of the request that noted the added groups; "" without a note."""
-    return next(iter(_noted(tags)), "")
-
-
-def _noted(tags: Mapping[str, str]) -> list[str]:
-    return tags.get(ADDED_TAG, "").split()
+def added_groups(tags: Mapping[str, str]) -> dict[str, int]:
+    """Return the groups that a rollback may remove, with the counts up to which it may, as noted in the tags."""
+    return {name: int(count) for name, count in re.findall(r" (\S+)=(\d+)", tags.get(ADDED_TAG, ""))}

@@ -1,7 +1,8 @@
 """Call the AWS APIs: every call of these resources is in this module."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,10 @@ RETRY_SECONDS = 5.0
 RESERVE_SECONDS = CONNECT_SECONDS + READ_SECONDS + 5.0
 """Seconds that must be left of the invocation before a call: a call can last as long as the SDK's time-outs, and a
 function that Lambda ends during a call gives no reason."""
+CONSISTENCY_SECONDS = 300
+"""How long DescribeCluster may fail to find a cluster after CreateCluster was accepted."""
+LOOK_AGAIN_SECONDS = 30
+"""How long to look again for a cluster or an update that may be too new to be visible."""
 
 _CHANGES = frozenset({"CreateCluster", "UpdateCluster", "DeleteCluster", "AddTags", "DeleteTags"})
 
@@ -160,6 +165,13 @@ class HyperPod:
         answer = self._call("DescribeStacks", client=self._cloudformation(), StackName=stack_id)
         status: str = answer["Stacks"][0]["StackStatus"]
         return status
+
+    def began(self, stack_id: str, statuses: Collection[str]) -> str:
+        """Return when the stack last entered one of these statuses, in the form of `Request.issued`; "" if never."""
+        events = self._pages("DescribeStackEvents", "StackEvents", client=self._cloudformation(), StackName=stack_id)
+        own = (each for each in events if each.get("PhysicalResourceId") == stack_id)
+        newest = next((each["Timestamp"] for each in own if each["ResourceStatus"] in statuses), None)
+        return f"{newest.astimezone(UTC):%Y%m%dT%H%M%SZ}" if newest else ""
 
     def _pages(self, operation: str, items: str, **request: Any) -> Iterator[Shape]:
         # An older botocore has no paginator for the newer lists.

@@ -11,13 +11,12 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-from .cluster import LOOK_AGAIN_SECONDS
 from .failure import state_of
 from .ownership import Owner
+from .precedence import STACK_GOES
 from .request import Request
-from .service import HyperPod
+from .service import LOOK_AGAIN_SECONDS, HyperPod
 
-_THE_STACK_GOES = frozenset({"DELETE_IN_PROGRESS", "ROLLBACK_IN_PROGRESS"})
 _log = logging.getLogger(__name__)
 
 Answer = dict[str, Any]
@@ -45,22 +44,25 @@ class TeardownHandler:
         """Delete every cluster that carries this stack's tag, if the stack is being deleted."""
         answer = {"PhysicalResourceId": self._request.physical_id}
         status = self._hyperpod.stack_status(self._request.stack_id)
-        if status not in _THE_STACK_GOES:
+        if status not in STACK_GOES:
             _log.info("the stack is %s: not deleting its cluster", status)
             return answer
-        left = self._delete_leftovers()
-        if not left and status == "ROLLBACK_IN_PROGRESS":
-            # CreateCluster may have been accepted seconds ago: ListClusters lags.
-            self._hyperpod.sleep(LOOK_AGAIN_SECONDS)
-            self._delete_leftovers()
+        self._delete_leftovers()
         return answer
 
     def is_deleted(self) -> Answer:
         """Return whether no cluster is left, or the stack stays; delete a cluster that was busy before."""
-        if self._hyperpod.stack_status(self._request.stack_id) not in _THE_STACK_GOES:
+        status = self._hyperpod.stack_status(self._request.stack_id)
+        if status not in STACK_GOES:
             return {"IsComplete": True}
         left = self._delete_leftovers()
-        return {"IsComplete": False, "Waiting": f"{', '.join(left)} is left"} if left else {"IsComplete": True}
+        if left:
+            return {"IsComplete": False, "Waiting": f"{', '.join(left)} is left"}
+        age = self._hyperpod.now() - self._request.accepted_at
+        if status == "ROLLBACK_IN_PROGRESS" and age < LOOK_AGAIN_SECONDS:
+            # CreateCluster may have been accepted seconds ago: ListClusters lags.
+            return {"IsComplete": False, "Waiting": "a cluster that was just created may not be listed yet"}
+        return {"IsComplete": True}
 
     def _delete_leftovers(self) -> list[str]:
         """Delete the clusters that are left; return them with their status, including those already being deleted."""

@@ -1,19 +1,33 @@
 """Update a live cluster: find what is missing, decide whether it may be sent now, and keep the tags."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from botocore.exceptions import ClientError
 
-from .changes import group_names, live_groups, raised_counts, surplus_groups, update_request, with_counts
+from .changes import (
+    autoscaled,
+    counts,
+    group_names,
+    live_groups,
+    raised_counts,
+    surplus_groups,
+    update_request,
+    with_counts,
+)
 from .errors import RefusedRequestError, code
-from .ownership import ADDED_TAG, Owner, added_groups, note, noted_by
+from .ownership import ADDED_TAG, Owner, added_groups, note
 from .precedence import Precedence
 from .properties import create_request
+from .record import BEFORE_TAG, Entry, Record
 from .request import Request
-from .service import HyperPod
+from .service import LOOK_AGAIN_SECONDS, HyperPod
 
 Fields = dict[str, Any]
+_CONFIRM = "list it under hyperpod.confirm_group_removal in the environment's file"
+_SPENT = "its confirmation was for an earlier deployment, so remove the group by hand"
+_log = logging.getLogger(__name__)
 
 
 class ClusterUpdate:
@@ -26,6 +40,7 @@ class ClusterUpdate:
         self._precedence = precedence
         self._name: str = cluster["ClusterName"]
         self._arn: str = cluster["ClusterArn"]
+        self._tags: dict[str, str] | None = None
 
     @property
     def in_service(self) -> bool:
@@ -48,34 +63,53 @@ class ClusterUpdate:
         return tags
 
     def register(self, tags: dict[str, str]) -> None:
-        """Make this request the newest one, before anything can fail, and note which groups it adds."""
-        goes_back = self._precedence.goes_back()
-        if goes_back and noted_by(tags) == self._request.id:
-            # This is a repeated delivery of a forward update: only forward updates write the note, and the rollback
-            # that will read it has not begun yet.
-            raise self._precedence.superseded("its stack is rolled back")
-        noted = {} if goes_back else self._note(added_groups(tags))
-        self._precedence.register(self._arn, tags, noted)
+        """Make this request the newest one, before anything can fail, and record what it found."""
+        record = self._precedence.record(tags)
+        if self._request.type == "Create":
+            written = record.after_creation(self._request)
+        elif self._precedence.goes_back():
+            written = record.after_rollback(self._request)
+        else:
+            live, old = counts(self._cluster), counts(self._request.old_properties)
+            written = record.after_update(self._request, live, old, changes=self._has_changes())
+            written |= self._note(added_groups(tags))
+        self._tags = tags | self._precedence.register(self._arn, tags, written)
 
-    def _note(self, noted: set[str]) -> dict[str, str]:
+    def _has_changes(self) -> bool:
+        """Return whether this update will change the cluster, unless it is superseded or refused."""
+        try:
+            return not self.in_service or self.missing() is not None
+        except RefusedRequestError:
+            return False
+
+    def _note(self, noted: Mapping[str, int]) -> dict[str, str]:
         """Return the tag for the groups that a rollback may remove: those that this and earlier updates added.
 
         An update can follow a failed one that was not rolled back. A group that is gone is dropped from the note: a
         later group of that name is somebody else's. A group whose removal this update confirms stays in the note:
         this update may be refused.
         """
-        wanted, present = group_names(self._request.properties), live_groups(self._cluster)
-        added = (noted & present) | (wanted - present)
-        return note(self._request, added) if added or noted else {}
+        wanted, present = counts(self._request.properties), live_groups(self._cluster)
+        added = (noted.keys() & present) | (wanted.keys() - present)
+        given = {name: max(noted.get(name, 0), wanted.get(name, 0)) for name in added}
+        return note(self._request, given) if added or noted else {}
 
-    def forget_added(self) -> None:
-        """Remove the note of added groups after a rollback: a later group of that name is not the update's."""
+    def taken_back(self, age: float) -> bool:
+        """Return whether a rollback that sees nothing to take back, `age` seconds after its start, has taken it back.
+
+        Reads can lag behind the update that it takes back, and behind the record of that update.
+        """
+        found = self._found()
+        return age > LOOK_AGAIN_SECONDS or (found is not None and not found.changes)
+
+    def forget(self) -> None:
+        """Remove what a completed rollback has read: a later group of a noted name is not the update's."""
         if not self._precedence.goes_back():
             return
         tags = self._hyperpod.tags(self._arn) or {}
-        if ADDED_TAG in tags:
+        if left := sorted({ADDED_TAG, BEFORE_TAG} & tags.keys()):
             self._precedence.verify(tags)
-            self._hyperpod.remove_tags(self._arn, [ADDED_TAG])
+            self._hyperpod.remove_tags(self._arn, left)
 
     def missing(self) -> Fields | None:
         """Return the UpdateCluster request that the cluster still needs; None if it is as desired."""
@@ -125,35 +159,74 @@ class ClusterUpdate:
         """Return the live, undesired groups that may be removed with their nodes.
 
         A forward update may remove the groups that the template confirms; it raises RefusedRequestError if there are
-        others. A rollback may also remove the groups that the failed updates added. It keeps all others, because
-        nobody can confirm a removal during a rollback.
+        others. A confirmation counts once: one that the previous template gave, too, was for a group that is gone.
+        A rollback may remove the groups that the failed updates added, if their record shows that it takes them back
+        and nobody has raised their counts since. It keeps all others, because nobody can confirm a removal during a
+        rollback.
         """
         surplus = surplus_groups(desired, self._cluster)
-        unconfirmed = surplus - self._request.confirmed
-        if not unconfirmed:
-            return surplus
         if self._precedence.goes_back():
-            return surplus & (self._request.confirmed | added_groups(self._hyperpod.tags(self._arn) or {}))
-        names = ", ".join(sorted(unconfirmed))
-        raise RefusedRequestError(
-            f"Instance group {names} of HyperPod cluster {self._name} would be removed with its nodes: "
-            "list it under hyperpod.confirm_group_removal in the environment's file, or keep it in instance_groups"
-        )
+            live = counts(self._cluster)
+            added = added_groups(self._read_tags()) if surplus and self._found() else {}
+            removable = {name for name in surplus & added.keys() if live.get(name, 0) <= added[name]}
+            self._tell_kept(surplus - removable)
+            return removable
+        spent = self._request.confirmed_before - group_names(self._request.old_properties)
+        unconfirmed, advice = surplus - self._request.confirmed, _CONFIRM
+        if not unconfirmed:
+            unconfirmed, advice = surplus & spent, _SPENT
+        if unconfirmed:
+            raise RefusedRequestError(
+                f"Instance group {', '.join(sorted(unconfirmed))} of HyperPod cluster {self._name} would be removed "
+                f"with its nodes: {advice}, or keep it in instance_groups"
+            )
+        return surplus
 
     def _kept_counts(self, desired: Fields) -> dict[str, int]:
-        """Return the counts that were raised outside the stack, by group: a rollback keeps them (ADR 34).
+        """Return the live counts, by group, that take the place of the desired ones.
 
-        Raises RefusedRequestError in a forward update if there are any.
+        A rollback keeps the counts that were raised outside the stack (ADR 34). It lowers a count only if it is the one
+        that its update gave, and only to what that update found (ADR 85). Where Karpenter scales the groups, it decides
+        about all counts except those that the template changes. Raises RefusedRequestError in a forward update that
+        would lower a raised count.
         """
-        raised = raised_counts(desired, self._cluster, self._request.old_properties)
-        if raised and not self._precedence.goes_back():
-            name, count = min(raised.items())
-            raise RefusedRequestError(
-                f"Instance group {name} of HyperPod cluster {self._name} has {count} instances, raised outside this "
-                f"stack, and the update would remove nodes: write count: {count} into the environment's file, or lower "
-                "the group with `ops scale`; then deploy again"
-            )
-        return raised
+        previous = self._request.old_properties
+        wanted, live, deployed = counts(desired), counts(self._cluster), counts(previous)
+        more = {name: live[name] for name in wanted.keys() & live.keys() if live[name] > wanted[name]}
+        raised = raised_counts(desired, self._cluster, previous)
+        forward = not self._precedence.goes_back()
+        if autoscaled(desired, self._cluster, previous):
+            same = {name for name in wanted.keys() & live.keys() if wanted[name] == deployed.get(name)}
+            return {name: live[name] for name in same | (raised if forward else more).keys()}
+        if forward:
+            if raised:
+                name, count = min(raised.items())
+                raise RefusedRequestError(
+                    f"Instance group {name} of HyperPod cluster {self._name} has {count} instances, raised outside "
+                    f"this stack, and the update would remove nodes: write count: {count} into the environment's file, "
+                    "or lower the group with `ops scale`; then deploy again"
+                )
+            return {}
+        found = self._found() if more else None
+        if found and found.changes:
+            given = {name for name, count in more.items() if count == deployed.get(name)}
+            more |= {name: min(more[name], found.count(name)) for name in given}
+        kept = {name: count for name, count in more.items() if count > wanted[name]}
+        self._tell_kept(kept)
+        return kept
+
+    def _found(self) -> Entry | None:
+        return Record.read(self._read_tags()).found(self._request)
+
+    def _read_tags(self) -> dict[str, str]:
+        if self._tags is None:
+            self._tags = self._hyperpod.tags(self._arn) or {}
+        return self._tags
+
+    def _tell_kept(self, groups: Collection[str]) -> None:
+        if groups:
+            why = "they were made or raised outside this stack" if self._found() else "the record is missing"
+            _log.warning("this rollback removes no node of %s: %s", ", ".join(sorted(groups)), why)
 
     def _in_deep_checks(self) -> str:
         """Describe how many nodes of which groups are in deep health checks; return "" if none are."""

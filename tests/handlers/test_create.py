@@ -1,6 +1,7 @@
 """Custom::HyperPodCluster, Create."""
 
 from copy import deepcopy
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ from embedded_account.hyperpod.model import Outdated
 from embedded_account.hyperpod.views import cluster_view
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG
 from handlers.hyperpod_cluster.precedence import REQUESTS_TAG
+from handlers.hyperpod_cluster.record import DEPLOYED_TAG
 from tests.handlers.support.clients import NO_RETRIES
 from tests.handlers.support.cloudformation import OTHER_STACK, STACK_ID, CloudFormation
 from tests.handlers.support.framework import MARKER, Properties
@@ -73,6 +75,7 @@ def test_cluster_carries_its_owner_and_the_given_tags(
 ) -> None:
     arn = cloudformation.create(properties, RequestId="first").data["ClusterArn"]
     tags = {tag["Key"]: tag["Value"] for tag in sagemaker.list_tags(ResourceArn=arn)["Tags"]}
+    assert tags.pop(DEPLOYED_TAG).startswith("first ")
     assert tags == {"project": "rayhp", STACK_TAG: STACK_ID, RESOURCE_TAG: "Cluster", REQUESTS_TAG: "first"}
 
 
@@ -253,3 +256,32 @@ def test_cluster_of_somebody_else_that_is_not_new_is_refused_at_once(
     bench.advance(10)
     assert not cloudformation.create(properties).succeeded
     assert cloudformation.calls.count("DescribeCluster") == 1
+
+
+@pytest.mark.parametrize("minutes", [55, 170])
+def test_cluster_whose_nodes_take_longer_than_cloudformation_waits_is_left_to_its_creation(
+    cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench, minutes: int
+) -> None:
+    """Without continuous provisioning, as with Slurm by file, the cluster is Creating until all nodes run."""
+    by_file = deepcopy(properties)
+    del by_file["NodeProvisioningMode"]
+    bench.hyperpod.world.minutes = replace(bench.hyperpod.world.minutes, provision=minutes)
+    response = cloudformation.create(by_file)
+    assert response.succeeded, response.reason
+    assert response.data["ClusterName"] == "ml-cluster"
+    bench.advance(minutes)
+    [cluster] = bench.hyperpod.world.clusters.values()
+    assert cluster.status == "InService"
+
+
+def test_creation_that_fails_after_cloudformation_waited_is_told_by_the_next_update(
+    cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench
+) -> None:
+    by_file = deepcopy(properties)
+    del by_file["NodeProvisioningMode"]
+    bench.hyperpod.world.minutes = replace(bench.hyperpod.world.minutes, provision=90)
+    assert cloudformation.create(by_file).succeeded
+    bench.fault(fail_lifecycle={"group": "head-group"})
+    bench.advance(60)
+    response = cloudformation.update("ml-cluster", by_file | {"NodeRecovery": "None"}, by_file)
+    assert response.reason.startswith("HyperPod cluster ml-cluster is Failed")

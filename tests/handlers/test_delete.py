@@ -10,8 +10,9 @@ from embedded_account.hyperpod.bench import HyperPodBench
 from embedded_account.hyperpod.model import Outdated
 from embedded_account.hyperpod.views import cluster_view
 from handlers.hyperpod_cluster import index
-from handlers.hyperpod_cluster.cluster import CONSISTENCY_SECONDS
-from tests.handlers.support.cloudformation import OTHER_STACK, CloudFormation
+from handlers.hyperpod_cluster.ownership import Owner
+from handlers.hyperpod_cluster.service import CONSISTENCY_SECONDS
+from tests.handlers.support.cloudformation import OTHER_STACK, STACK_ID, CloudFormation
 from tests.handlers.support.framework import MARKER, POLL_SECONDS, Properties
 
 TEARDOWN: dict[str, Any] = {"ResourceType": index.TEARDOWN, "LogicalResourceId": "Teardown"}
@@ -253,3 +254,88 @@ def test_tags_that_cannot_be_read_of_a_cluster_that_is_there_are_told(
     cloudformation.create(properties)
     bench.fault(errors={"ListTags": {"error": "ValidationException", "message": "No."}})
     assert cloudformation.delete("ml-cluster").reason == "ListTags failed (ValidationException): No."
+
+
+@pytest.mark.parametrize("seconds", [10, 24])
+@pytest.mark.parametrize("resource", [{}, TEARDOWN], ids=["the cluster's own deletion", "the guard's"])
+def test_cluster_that_becomes_visible_late_is_deleted_with_its_failed_creation(
+    cloudformation: CloudFormation,
+    properties: Properties,
+    bench: HyperPodBench,
+    resource: dict[str, Any],
+    seconds: int,
+) -> None:
+    bench.fault(lag_minutes=seconds / 60)
+    cloudformation.kill("CreateCluster")
+    cloudformation.create(properties)
+    assert cloudformation.delete("ml-cluster", during="ROLLBACK_IN_PROGRESS", **resource).succeeded
+    bench.advance(60)
+    assert not bench.hyperpod.world.clusters
+
+
+IN_PLACE = ("UPDATE_IN_PROGRESS", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "CREATE_COMPLETE")
+CLEANUPS = (
+    "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS",
+    "UPDATE_ROLLBACK_IN_PROGRESS",
+    "UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS",
+)
+
+
+@pytest.mark.parametrize("change", [{}, {"NodeRecovery": "None"}], ids=["the same properties", "others"])
+@pytest.mark.parametrize("status", [*IN_PLACE, *CLEANUPS])
+def test_deletion_that_is_delivered_again_leaves_the_clusters_successor_alone(
+    cloudformation: CloudFormation, properties: Properties, sagemaker: Any, status: str, change: Properties
+) -> None:
+    """The template lost the cluster, and later got it back."""
+    cloudformation.create(properties)
+    deletion = cloudformation.event("Delete", properties, "ml-cluster")
+    cloudformation.stack_status = "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS"
+    assert cloudformation.framework.handle(deletion).succeeded
+    assert cloudformation.create(properties | change, during="UPDATE_IN_PROGRESS").succeeded
+    cloudformation.stack_status = status
+    response = cloudformation.framework.handle(deletion)
+    assert response.reason.startswith("Delete of HyperPod cluster ml-cluster was superseded: ")
+    assert clusters(sagemaker) == ["ml-cluster"]
+
+
+def test_deletion_that_comes_too_late_leaves_a_cluster_alone_that_its_stack_has_adopted(
+    cloudformation: CloudFormation, properties: Properties, sagemaker: Any
+) -> None:
+    """CloudFormation gave up on the deletion; a later update created the resource again."""
+    cloudformation.create(properties)
+    deletion = cloudformation.event("Delete", properties, "ml-cluster")
+    assert cloudformation.create(properties, during="UPDATE_IN_PROGRESS").succeeded
+    cloudformation.stack_status = "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS"
+    assert "came after it" in cloudformation.framework.handle(deletion).reason
+    assert clusters(sagemaker) == ["ml-cluster"]
+
+
+def test_deletion_never_turns_to_another_cluster_of_the_same_name(
+    cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench
+) -> None:
+    cloudformation.create(properties)
+    bench.advance(60)
+    world = bench.hyperpod.world
+
+    def replace() -> None:
+        if not world.clusters:
+            cloudformation.framework.pauses.clear()
+            bench.client("sagemaker").create_cluster(**properties)
+            [cluster] = world.clusters.values()
+            cluster.tag_values |= Owner(STACK_ID, "Cluster").tags
+
+    cloudformation.framework.pauses.append(replace)
+    assert cloudformation.delete("ml-cluster").succeeded
+    bench.advance(60)
+    assert not world.clusters or [each.status for each in world.clusters.values()] == ["InService"]
+
+
+@pytest.mark.parametrize("url", [{}, {"ResponseURL": "https://localhost/response"}], ids=["", "of unknown age"])
+@pytest.mark.parametrize("status", ["UPDATE_IN_PROGRESS", *CLEANUPS])
+def test_cluster_that_left_the_template_is_deleted(
+    cloudformation: CloudFormation, properties: Properties, sagemaker: Any, status: str, url: dict[str, str]
+) -> None:
+    """During an update CloudFormation deletes what a failed creation left behind."""
+    cloudformation.create(properties)
+    assert cloudformation.delete("ml-cluster", properties, during=status, **url).succeeded
+    assert clusters(sagemaker) == []

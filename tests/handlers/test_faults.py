@@ -1,5 +1,6 @@
 """Every verb, when an API call fails once, loses its answer, or always fails."""
 
+import json
 from copy import deepcopy
 from typing import Any, cast
 
@@ -10,7 +11,7 @@ from embedded_account.hyperpod.bench import HyperPodBench
 from handlers.hyperpod_cluster import index
 from handlers.hyperpod_cluster.errors import is_transient
 from tests.handlers.support.cloudformation import CloudFormation
-from tests.handlers.support.framework import Interruption, Properties
+from tests.handlers.support.framework import RESPONSE_BYTES, Interruption, Properties
 
 CALLS = {
     "Create": ["CreateCluster", "DescribeCluster"],
@@ -163,3 +164,14 @@ def test_execution_role_that_iam_does_not_know_yet_is_waited_for(
 def test_conflict_on_delete_is_tried_again(cloudformation: CloudFormation, properties: Properties) -> None:
     fault = {"error": "ConflictException", "times": 3}
     assert carry_out("Delete", cloudformation, properties, DeleteCluster=fault).succeeded
+
+
+@pytest.mark.parametrize("filler", ["\x00", "\x1b", "\u2028", "\ud800", '"', "\\", "\n", "ü", "🙂"], ids=ascii)
+def test_message_of_any_characters_leaves_room_in_the_response(
+    cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench, filler: str
+) -> None:
+    """CloudFormation refuses a response above 4,096 bytes; JSON writes a control character in six."""
+    bench.fault(errors={"CreateCluster": {"error": "ValidationException", "message": "No. " + filler * 3000}})
+    response = cloudformation.create(properties)
+    assert response.reason.startswith("CreateCluster failed (ValidationException): No.")
+    assert len(json.dumps(response.reason).encode()) < RESPONSE_BYTES or filler in "ü🙂"

@@ -3,11 +3,14 @@
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from typing import Any
 
+import aws_cdk
 import botocore
 import pytest
 
@@ -121,3 +124,33 @@ def test_package_has_the_entry_points_and_no_bytecode(package: Path) -> None:
     assert (package / "hyperpod_cluster" / "index.py").is_file()
     assert (package / "hyperpod_cluster" / "models" / Path(SERVICE_MODEL).relative_to("data")).is_file()
     assert not [path for path in package.rglob("*") if "pyc" in path.name]
+
+
+# CDK's framework around the handlers, with stubs for the two clients that it calls.
+CLIENTS = {
+    "client-lambda": "invoke(call) { console.error(call.Payload); return { Payload: '{}' }; }",
+    "client-sfn": "startExecution(call) { console.error(call.input); }",
+}
+FRAMEWORK = "package/custom-resources/lib/provider-framework/runtime/"
+
+
+def test_cdks_framework_gives_both_functions_the_address_of_the_answer(tmp_path: Path) -> None:
+    """The address says when CloudFormation issued the request."""
+    [cdk] = (Path(aws_cdk.__file__).parent / "_jsii").glob("aws-cdk-lib@*.tgz")
+    with tarfile.open(cdk, "r|gz") as archive:
+        for member in archive:
+            if member.name.startswith(FRAMEWORK) and (source := archive.extractfile(member)):
+                (tmp_path / Path(member.name).name).write_bytes(source.read())
+    for name, methods in CLIENTS.items():
+        module = tmp_path / "node_modules" / "@aws-sdk" / name / "index.js"
+        module.parent.mkdir(parents=True)
+        module.write_text(f"exports.Lambda = exports.SFN = class {{ {methods} }};")
+    event = {"RequestType": "Create", "RequestId": "1", "ResponseURL": "https://bucket/key?X-Amz-Date=20261127T094500Z"}
+    names = ("USER_ON_EVENT_FUNCTION_ARN", "USER_IS_COMPLETE_FUNCTION_ARN", "WAITER_STATE_MACHINE_ARN")
+    program = f"require('./framework').onEvent({json.dumps(event)})"
+    env = os.environ | dict.fromkeys(names, "arn:of:it")
+    ended = subprocess.run(
+        [str(shutil.which("node")), "-e", program], cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+    )
+    given = [json.loads(line) for line in ended.stderr.splitlines()]
+    assert [each["ResponseURL"] for each in given] == [event["ResponseURL"]] * 2

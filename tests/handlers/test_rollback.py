@@ -3,7 +3,7 @@
 import pytest
 
 from embedded_account.hyperpod.bench import HyperPodBench
-from tests.handlers.support.clients import REGISTRATION
+from tests.handlers.support.clients import FORGETTING, REGISTRATION
 from tests.handlers.support.cloudformation import strings
 from tests.handlers.support.edits import edited
 from tests.handlers.support.engine import Deployments
@@ -12,7 +12,7 @@ from tests.handlers.support.judging import Deeds, clusters, live
 CHANGING = {"UpdateCluster", "AddTags", "DeleteTags"}
 UPDATE = ("more workers", "new group", "other tags")
 # Numbers of calls; `test_every_call_is_covered` compares them with the calls that are made.
-CREATE_CALLS, UPDATE_CALLS, ROLLBACK_CALLS, DELETE_CALLS = 3, 9, 17, 3
+CREATE_CALLS, UPDATE_CALLS, ROLLBACK_CALLS, DELETE_CALLS = 3, 9, 17, 4
 
 
 def test_every_call_of_a_creation_is_covered(stacks: Deployments, bench: HyperPodBench) -> None:
@@ -30,7 +30,7 @@ def test_every_call_is_covered(running: Deployments, bench: HyperPodBench) -> No
     ]
     calls.clear()
     running.delete()
-    assert calls[:DELETE_CALLS] == ["DescribeCluster", "ListTags", "DeleteCluster"]
+    assert calls[:DELETE_CALLS] == ["DescribeCluster", "ListTags", "DescribeStacks", "DeleteCluster"]
 
 
 def test_every_call_of_a_rollback_is_covered(running: Deployments, bench: HyperPodBench) -> None:
@@ -39,7 +39,7 @@ def test_every_call_of_a_rollback_is_covered(running: Deployments, bench: HyperP
     running.continue_rollback()
     assert len(running.framework.calls) == ROLLBACK_CALLS
     assert running.framework.calls[-4:] == [
-        *("DescribeCluster", "ListTags", "DescribeStacks", "DeleteTags")  # the note of what the update added
+        *("DescribeCluster", "ListTags", "DescribeStacks", FORGETTING)  # what the update found and added
     ]
 
 

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from embedded_account.hyperpod import views
 from embedded_account.hyperpod.bench import HyperPodBench
+from embedded_account.hyperpod.model import HyperPodCluster
 from handlers.hyperpod_cluster.changes import update_request
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG, added_groups
 from handlers.hyperpod_cluster.precedence import REQUESTS_TAG
+from handlers.hyperpod_cluster.record import BEFORE_TAG, DEPLOYED_TAG
 from tests.handlers.support.cloudformation import CloudFormation
 from tests.handlers.support.framework import Properties, Response
 
@@ -449,7 +452,7 @@ def test_removal_of_a_group_is_refused_until_it_is_confirmed(
     assert changing(cloudformation.calls) == []
     # The note names the renamed group: a rollback would remove it.
     [cluster] = cloudformation.bench.hyperpod.world.clusters.values()
-    assert added_groups(cluster.tag_values) == ({"workers-2"} if edit == "renamed" else set())
+    assert added_groups(cluster.tag_values) == ({"workers-2": 2} if edit == "renamed" else {})
 
 
 RAISED = (
@@ -517,6 +520,46 @@ def test_rollback_keeps_a_count_that_was_raised_by_hand_whatever_else_it_changes
     assert sagemaker.describe_cluster(ClusterName="ml-cluster")["NodeRecovery"] == "Automatic"
 
 
+@pytest.fixture
+def autoscaled(created: Properties, bench: HyperPodBench, monkeypatch: pytest.MonkeyPatch) -> HyperPodCluster:
+    """Return the cluster with Karpenter enabled outside the stack; the simulator has no Karpenter of its own."""
+    monkeypatch.setattr(views, "ECHOED", (*views.ECHOED, "AutoScaling"))
+    [cluster] = bench.hyperpod.world.clusters.values()
+    cluster.request["AutoScaling"] = {"Mode": "Enable", "AutoScalerType": "Karpenter", "Status": "InService"}
+    return cluster
+
+
+@pytest.mark.parametrize("live", [0, 1, 4])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_counts_of_an_autoscaled_cluster_are_karpenters(
+    cloudformation: CloudFormation,
+    created: Properties,
+    autoscaled: HyperPodCluster,
+    live: int,
+    count: int,
+) -> None:
+    """The template's count counts where the template changes it, and never below what Karpenter has added."""
+    autoscaled.groups["worker-group-1"].target = live
+    new = deepcopy(created) | {"NodeRecovery": "None"}
+    new["InstanceGroups"][1]["InstanceCount"] = count
+    assert cloudformation.update("ml-cluster", new, created).succeeded
+    expected = live if count == 2 or live > max(2, count) else count
+    assert autoscaled.groups["worker-group-1"].target == expected
+    assert autoscaled.request["NodeRecovery"] == "None"
+    autoscaled.groups["worker-group-1"].target = live + 4
+    assert cloudformation.roll_back("ml-cluster", created, new).succeeded
+    assert autoscaled.groups["worker-group-1"].target == live + 4
+
+
+def test_update_that_switches_autoscaling_off_needs_the_counts_that_it_leaves(
+    cloudformation: CloudFormation, created: Properties, autoscaled: HyperPodCluster
+) -> None:
+    autoscaled.groups["worker-group-1"].target = 4
+    old = created | {"AutoScaling": {"Mode": "Enable", "AutoScalerType": "Karpenter"}}
+    response = cloudformation.update("ml-cluster", created, old)
+    assert " ".join(response.reason.replace("…", "").split()).startswith(RAISED)
+
+
 def test_count_that_the_template_lowers_is_lowered(change: Callable[[Change], Response], sagemaker: Any) -> None:
     assert change(lambda new: new["InstanceGroups"][1].update(InstanceCount=1)).succeeded
     assert groups_of(sagemaker)["worker-group-1"]["TargetCount"] == 1
@@ -549,7 +592,7 @@ def test_tags_are_changed_by_the_calls_for_tags(
     response = change(lambda new: new.update(Tags=[{"Key": "team", "Value": "vision"}]))
     tags = {tag["Key"] for tag in sagemaker.list_tags(ResourceArn=response.data["ClusterArn"])["Tags"]}
     assert changing(cloudformation.calls) == ["AddTags", "DeleteTags"]
-    assert tags == {"team", STACK_TAG, RESOURCE_TAG, REQUESTS_TAG}
+    assert tags == {"team", STACK_TAG, RESOURCE_TAG, REQUESTS_TAG, DEPLOYED_TAG, BEFORE_TAG}
 
 
 def test_update_is_refused_while_nodes_are_in_deep_health_checks(

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from tests.handlers.support.cloudformation import strings
 from tests.handlers.support.framework import Event, Properties
 
 if TYPE_CHECKING:
@@ -37,13 +38,32 @@ def _all_or_nothing(event: Event) -> bool:
     return "NodeProvisioningMode" not in event["ResourceProperties"]
 
 
+def _before(judge: "Judge", event: Event) -> Properties:
+    """Return the properties before the request: for a Create, those of the cluster that an earlier one left behind."""
+    left = judge.clusters.get(_cluster(event))
+    if event["RequestType"] != "Create" or left is None:
+        return dict(event.get("OldResourceProperties", {}))
+    groups = [group.specification for group in left.groups.values()]
+    return dict(strings(left.request | {"InstanceGroups": groups}))
+
+
 def _differs(properties: Properties, old: Properties, key: str) -> bool:
     groups: list[dict[str, Any]] = [*properties.get("InstanceGroups", []), *old.get("InstanceGroups", [])]
     return properties.get(key) != old.get(key) or len({str(group.get(key)) for group in groups}) > 1
 
 
+def _karpenter_decides(judge: "Judge", event: Event) -> bool:
+    """Return whether Karpenter decides about counts now."""
+    cluster = judge.clusters.get(_cluster(event))
+    return cluster is not None and cluster.request.get("AutoScaling", {}).get("Mode") == "Enable"
+
+
 def _surplus(judge: "Judge", event: Event, names: str) -> bool:
-    confirmed = event["ResourceProperties"].get("ConfirmGroupRemoval", [])
+    # A confirmation counts once, unless it came before the removal.
+    old = event.get("OldResourceProperties", {})
+    before = {group["InstanceGroupName"] for group in old.get("InstanceGroups", [])}
+    spent = {*old.get("ConfirmGroupRemoval", [])} - before
+    confirmed = {*event["ResourceProperties"].get("ConfirmGroupRemoval", [])} - spent
     cluster = judge.clusters.get(_cluster(event))
     if cluster is None:
         return judge.deeds.removed_by_hand
@@ -60,6 +80,11 @@ _CAUSES: list[tuple[str, _HOLDS]] = [
     (r"(\w+) got no answer: ", lambda judge, _, found: judge.deeds.explains(found[1], "time-out")),
     (r"(\w+) was not tried: no time is left", lambda judge, _, __: bool(judge.deeds.errors)),
     (r"Task timed out after ", lambda judge, _, __: judge.deeds.killed),
+    # The record went with a cluster that somebody deleted, and another delivery of its Create made the cluster again.
+    (
+        r"Update of HyperPod cluster \S+ was superseded: it was cancelled before",
+        lambda judge, _, __: judge.deeds.removed_by_hand,
+    ),
     # Lagging reads: ListTags showed an older request as the newest.
     (
         r"Update of HyperPod cluster \S+ was superseded: request \S+ came after",
@@ -96,7 +121,7 @@ _CAUSES: list[tuple[str, _HOLDS]] = [
             not judge.rolls_back()
             and (
                 found[1] in judge.deeds.unknown_fields
-                or _differs(event["ResourceProperties"], event.get("OldResourceProperties", {}), found[1])
+                or _differs(event["ResourceProperties"], _before(judge, event), found[1])
             )
         ),
     ),
@@ -111,12 +136,19 @@ _CAUSES: list[tuple[str, _HOLDS]] = [
     ),
     (
         r"Instance group \S+ of HyperPod cluster \S+ has (\d+) instances, raised outside this stack",
-        lambda judge, _, found: judge.deeds.explains_count(found[1]) and not judge.rolls_back(),
+        lambda judge, event, found: (
+            judge.deeds.explains_count(found[1]) and not judge.rolls_back() and not _karpenter_decides(judge, event)
+        ),
     ),
     (
         r"\w+ of \S+ has not ended after \d+ minutes, and CloudFormation's one-hour limit is near: "
         r"(it is \w+|it takes no update|\d+ of its nodes|HyperPod cluster \S+ \([^)]+\)|"
         r"(\w+) (failed|got|was))",
-        lambda judge, _, found: bool(judge.deeds.errors) if found[2] else judge.in_its_words(found.string),
+        lambda judge, event, found: (
+            bool(judge.deeds.errors)
+            if found[2]
+            # A creation whose nodes take hours must not fail: its rollback would delete the cluster.
+            else (event["RequestType"], found[1]) != ("Create", "it is Creating") and judge.in_its_words(found.string)
+        ),
     ),
 ]

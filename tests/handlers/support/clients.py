@@ -1,6 +1,7 @@
 """The API clients that the handlers get in tests: in front of the simulator, and watched."""
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, Protocol
 
 from botocore.config import Config
@@ -12,10 +13,14 @@ from embedded_account.hyperpod.errors import ApiError
 from embedded_account.machine import isolation
 from handlers.hyperpod_cluster.ownership import ADDED_TAG
 from handlers.hyperpod_cluster.precedence import REQUESTS_TAG
+from handlers.hyperpod_cluster.record import BEFORE_TAG, DEPLOYED_TAG
 
 REGISTRATION = "AddTags (its own)"
 """How `Framework.calls` lists an AddTags that writes only the handlers' own tags."""
-HANDLERS_TAGS = {ADDED_TAG, REQUESTS_TAG}
+FORGETTING = "DeleteTags (its own)"
+"""How it lists a DeleteTags that removes only those."""
+_OF_TAGS = {"AddTags": REGISTRATION, "DeleteTags": FORGETTING}
+HANDLERS_TAGS = {ADDED_TAG, BEFORE_TAG, DEPLOYED_TAG, REQUESTS_TAG}
 """The tags in which the handlers keep what they need to know later."""
 # The SDK's own retries sleep for real; the handlers' are what is tested.
 NO_RETRIES = Config(retries={"mode": "standard", "total_max_attempts": 1})
@@ -61,8 +66,9 @@ class Client:
         operation: str = self._client.meta.method_to_api_mapping[name]
 
         def call(**request: Any) -> Any:
-            own = operation == "AddTags" and {tag["Key"] for tag in request["Tags"]} <= HANDLERS_TAGS
-            self._watch(operation, after=False, listed=REGISTRATION if own else operation)
+            keys: set[str] = {tag["Key"] for tag in request.get("Tags", [])} | {*request.get("TagKeys", [])}
+            own = operation in _OF_TAGS and HANDLERS_TAGS.issuperset(keys)
+            self._watch(operation, after=False, listed=_OF_TAGS[operation] if own else operation)
             answer = method(**request)
             self._watch(operation, after=True)
             return answer
@@ -71,13 +77,22 @@ class Client:
 
 
 class Stacks:
-    """CloudFormation's client in front of one stack: its status."""
+    """CloudFormation's client in front of one stack: its status, and when its rollback began."""
 
     class meta:
-        method_to_api_mapping = {"describe_stacks": "DescribeStacks"}
+        method_to_api_mapping = {
+            "describe_stacks": "DescribeStacks",
+            "describe_stack_events": "DescribeStackEvents",
+        }
 
-    def __init__(self, status: Callable[[str], str]) -> None:
+    def __init__(self, status: Callable[[str], str], began: Callable[[], datetime | None]) -> None:
         self._status = status
+        self._began = began
 
     def describe_stacks(self, **request: str) -> dict[str, Any]:
         return {"Stacks": [{"StackStatus": self._status(request["StackName"])}]}
+
+    def describe_stack_events(self, **request: str) -> dict[str, Any]:
+        stack_id, began = request["StackName"], self._began()
+        event = {"PhysicalResourceId": stack_id, "ResourceStatus": self._status(stack_id), "Timestamp": began}
+        return {"StackEvents": [event | {"PhysicalResourceId": "another"}, event] if began else []}

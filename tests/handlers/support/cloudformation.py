@@ -1,6 +1,6 @@
 """Send the handlers single requests of CloudFormation, for the resources of one stack."""
 
-import itertools
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -20,10 +20,20 @@ class CloudFormation:
 
     def __init__(self, bench: HyperPodBench, monkeypatch: pytest.MonkeyPatch) -> None:
         self.bench = bench
-        self.stack_status = "REVIEW_IN_PROGRESS"
-        self.framework = Framework(bench, self.status, monkeypatch)
+        self._stack_status, self._began = "REVIEW_IN_PROGRESS", bench.clock.present
+        self.framework = Framework(bench, self.status, monkeypatch, lambda: self._began)
         self.calls = self.framework.calls
-        self._requests = itertools.count(1)
+        self._requests = 0
+
+    @property
+    def stack_status(self) -> str:
+        return self._stack_status
+
+    @stack_status.setter
+    def stack_status(self, status: str) -> None:
+        """Let the stack enter this status, after the last request and before the next one."""
+        if status != self._stack_status:
+            self._stack_status, self._began = status, self._second(self._requests + 1)
 
     def status(self, stack_id: str) -> str:
         """Return the status that DescribeStacks shows."""
@@ -62,17 +72,23 @@ class CloudFormation:
 
     def event(self, request_type: str, properties: Properties, physical_id: str, **changes: Any) -> Event:
         """Return the request as CloudFormation sends it."""
+        self._requests += 1
+        issued = self._second(self._requests)
         event: Event = {
             "RequestType": request_type,
             "ResourceType": index.CLUSTER,
             "StackId": STACK_ID,
             "LogicalResourceId": "Cluster",
-            "RequestId": f"00000000-0000-0000-0000-{next(self._requests):012}",
-            "ResponseURL": "https://localhost/response",
+            "RequestId": f"00000000-0000-0000-0000-{self._requests:012}",
+            "ResponseURL": f"https://localhost/response?X-Amz-Date={issued:%Y%m%dT%H%M%SZ}&X-Amz-Expires=7200",
             "ResourceProperties": strings(properties | {"ServiceToken": "arn:aws:lambda:us-west-2:1:function:f"}),
             **changes,
         }
         return event | ({"PhysicalResourceId": physical_id} if physical_id else {})
+
+    def _second(self, number: int) -> datetime:
+        """Return a time for the `number`-th request: seconds pass between two requests."""
+        return self.bench.clock.present + timedelta(seconds=number)
 
 
 def strings(value: Any) -> Any:

@@ -46,6 +46,8 @@ def _confirmed(properties: Properties, _: HyperPodBench) -> None:
 # Edits apply in this order: those that rename or remove the workers come after those that change them.
 EDITS: dict[str, Callable[[Properties, HyperPodBench], object]] = {
     "more workers": _workers(InstanceCount=3),
+    "four workers": _workers(InstanceCount=4),
+    "five workers": _workers(InstanceCount=5),
     "fewer workers": _workers(InstanceCount=1),
     "deep checks": _workers(OnStartDeepHealthChecks=["InstanceStress"]),
     "labels": _labels,

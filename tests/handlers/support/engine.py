@@ -60,7 +60,8 @@ Judge = Callable[[Event, Response], None]
 class Deployments:
     """One stack with a guard and a cluster in it, deployed by the engine.
 
-    `judge` is called with every answer that CloudFormation accepts, `before_request` before each request. While
+    `judge` is called with every answer that CloudFormation accepts, `before_request` before each request, and
+    `on_lost` with a request on which CloudFormation gives up before it is delivered. While
     `crashes` is positive, the framework's own function fails at its end instead of answering, and Lambda retries it.
     `errors` keeps what a judge or the framework double raises: the engine would take it for the function's failure.
 
@@ -85,7 +86,11 @@ class Deployments:
         # The engine asks resources that do not depend on each other at the same time; the functions share a clock.
         self._turn = threading.Lock()
         self.given_up = 0
-        self.framework = Framework(bench, self._status, monkeypatch)
+        self.on_lost: Callable[[Event], None] = lambda _: None
+        self._lose_next = False
+        self._status_at: dict[str, str] = {}
+        self._rollback_began: datetime | None = None
+        self.framework = Framework(bench, self._status, monkeypatch, lambda: self._rollback_began)
         self.stack: Stack | None = None
         self.requests: list[Event] = []
         self.judge: Judge = lambda *_: None
@@ -105,13 +110,17 @@ class Deployments:
         fails_later: bool = False,
         on_failure: Any = "ROLLBACK",
         guard: str = "Teardown",
+        without_cluster: bool = False,
     ) -> str:
         """Create the stack, or update it.
 
         With `fails_later` a resource that comes after the cluster fails; `guard` is the teardown resource's logical id.
         """
         stack = self._living() if self.living else self._new_stack()
-        body = {"TemplateBody": json.dumps(template(properties, fails_later=fails_later, guard=guard))}
+        wanted = template(properties, fails_later=fails_later, guard=guard)
+        if without_cluster:
+            del wanted["Resources"]["Cluster"]
+        body = {"TemplateBody": json.dumps(wanted)}
         desired = desired_state(self._account, body, stack, self._engine.lookups)
         self._engine.deploy(stack, desired, Options(on_failure=on_failure))
         return self._settled()
@@ -132,6 +141,19 @@ class Deployments:
     def give_up_at(self, pause: int) -> None:
         """Let CloudFormation give up on a request, and roll back, at the `pause`-th moment at which time passes."""
         self.framework.at_pause(pause, self._give_up)
+
+    def lose_next(self, lose: bool) -> None:
+        """Let CloudFormation give up on the cluster's next forward request before Lambda delivers it."""
+        self._lose_next = lose
+
+    def status_at(self, request: Event) -> str:
+        """Return the stack's status when CloudFormation sent the request."""
+        return self._status_at[request["RequestId"]]
+
+    @property
+    def has_cluster(self) -> bool:
+        """Return whether the stack's record has the cluster."""
+        return self.living and "Cluster" in self._living().resources
 
     @property
     def living(self) -> bool:
@@ -160,7 +182,17 @@ class Deployments:
         self._running += 1
         self._turn.acquire()
         self._wait_for_functions()
+        # A rollback begins with its first request: the times of the engine's own events are real ones.
+        if "ROLLBACK" not in self.status:
+            self._rollback_began = None
+        elif self._rollback_began is None:
+            self._rollback_began = self._account.clock.now()
+        # CloudFormation needs seconds between two requests of a resource.
+        self._account.clock.sleep(1)
         try:
+            self._status_at[request["RequestId"]] = self.status
+            if self._lost(request):
+                return Result(b"null", error=False)
             self.before_request()
             self.requests.append(request)
             response = self.framework.handle(request)
@@ -194,6 +226,17 @@ class Deployments:
         self.judge(request, response)
 
     # --- inside ------------------------------------------------------------------------------------------
+
+    def _lost(self, request: Event) -> bool:
+        """Return whether CloudFormation gives up on this request before it is delivered; keep it."""
+        forward = self.status.endswith(("UPDATE_IN_PROGRESS", "CREATE_IN_PROGRESS")) and "ROLLBACK" not in self.status
+        if not (self._lose_next and forward and request["ResourceType"] == index.CLUSTER):
+            return False
+        self._lose_next = False
+        self.on_lost(request)
+        physical_id = request.get("PhysicalResourceId", f"{STACK}-Cluster-1A2B3C4D5E6F")
+        self.answer(request, Response(False, physical_id, reason=CANCELLED))
+        return True
 
     def _give_up(self) -> None:
         """Fail the running request, let CloudFormation complete its rollback, and return to the function."""

@@ -11,6 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -65,7 +66,13 @@ class Framework:
     whenever time passes. `running` is the entry point that runs now.
     """
 
-    def __init__(self, bench: HyperPodBench, status: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self,
+        bench: HyperPodBench,
+        status: Callable[[str], str],
+        monkeypatch: pytest.MonkeyPatch,
+        began: Callable[[], datetime | None],
+    ) -> None:
         self.bench = bench
         self.calls: list[str] = []
         self.invocation_seconds: float | None = None
@@ -75,7 +82,7 @@ class Framework:
         self._request_id = ""
         self._seconds_left = 0.0
         self.running = ""
-        self._stacks: Any = Stacks(status)
+        self._stacks: Any = Stacks(status, began)
         self._clients: dict[str, Any] = {}
         self.use(DirectClient(bench))
         monkeypatch.setattr(index, "_hyperpod", self._hyperpod)

@@ -23,6 +23,7 @@ class Invariants:
         self._deeds = deeds
         self._seen_requests = 0
         self._consented: set[str] = set()
+        self._protected = ""
         self.foreign: dict[str, str] = {}
         self.made_by_hand: dict[str, Group] = {}
         self.raised_by_hand: dict[str, int] = {}
@@ -56,7 +57,7 @@ class Invariants:
 
     def protect(self, made: str = "", raised_to: int = 0) -> None:
         """Protect a group made by hand, or counts raised by hand: from now on only consent may undo them."""
-        groups = self.groups()
+        groups, self._protected = self.groups(), self._judge.clusters[NAME].arn
         if made in groups:
             self.made_by_hand[made] = groups[made]
         raised = {name for name, each in groups.items() if each.target == raised_to}
@@ -80,17 +81,28 @@ class Invariants:
         new = requests[self._seen_requests :] if self._seen_requests <= len(requests) else requests
         self._seen_requests = len(requests)
         for request in new:
-            self._consented |= {*request.get("ResourceProperties", {}).get("ConfirmGroupRemoval", [])}
-            if request["ResourceType"] == index.CLUSTER and request["RequestType"] != "Delete":
-                # If the old properties lack a group, the request does not know its previously deployed count.
-                old = request.get("OldResourceProperties", {}).get("InstanceGroups", [])
-                self._consented |= self.raised_by_hand.keys() - {group["InstanceGroupName"] for group in old}
+            if request["ResourceType"] != index.CLUSTER or "ROLLBACK" in self._stacks.status_at(request):
+                continue
+            old = request.get("OldResourceProperties", {})
+            before = {
+                group["InstanceGroupName"]: int(group["InstanceCount"]) for group in old.get("InstanceGroups", [])
+            }
+            # A confirmation counts once, unless it came before the removal.
+            confirmed = {*request.get("ResourceProperties", {}).get("ConfirmGroupRemoval", [])}
+            self._consented |= confirmed - ({*old.get("ConfirmGroupRemoval", [])} - before.keys())
+            if request["RequestType"] == "Create":
+                # It adopts a cluster that an earlier one left behind, and has no OldResourceProperties to compare with.
+                self._consented |= self.raised_by_hand.keys()
+            # The template has taken the count over: it may lower it now.
+            taken_over = {name for name, count in self.raised_by_hand.items() if before.get(name, 0) >= count}
+            self._consented |= taken_over
         if self._deeds.adopted:
-            # A repeated Create that adopted an earlier Create's cluster knows no previous count either.
             self._consented |= self.raised_by_hand.keys()
             self._deeds.adopted = False
         cluster = self._judge.clusters.get(NAME)
-        if cluster is None or cluster.status is ClusterStatus.DELETING or NAME in self.foreign:
+        # An update begins by deleting what a failed creation left behind, and can have created another cluster since.
+        goes = cluster is None or cluster.status is ClusterStatus.DELETING or cluster.arn != self._protected
+        if goes or NAME in self.foreign:
             self.made_by_hand.clear()
             self.raised_by_hand.clear()
             return
@@ -105,6 +117,8 @@ class Invariants:
         """Check that an InService cluster has the groups and counts in the stack's record."""
         if self._stacks.status not in UPDATABLE or self._deeds.removed_by_hand:
             return
+        if not self._stacks.has_cluster:
+            return
         assert self._stacks.stack is not None
         resource = self._stacks.stack.resources["Cluster"]
         # The engine does not send a failed update again when the template stays as it is.
@@ -114,7 +128,7 @@ class Invariants:
         cluster = self._judge.clusters.get(properties["ClusterName"])
         assert cluster is not None, "the stack's cluster is gone"
         assert cluster.status is not ClusterStatus.DELETING, "the stack's cluster is being deleted"
-        if self._deeds.drift or "InstanceCount" in self._deeds.unknown_fields:
+        if self._deeds.drift or self._deeds.autoscaled or "InstanceCount" in self._deeds.unknown_fields:
             return
         groups = properties["InstanceGroups"]
         if cluster.status is ClusterStatus.IN_SERVICE:

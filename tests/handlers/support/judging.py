@@ -11,6 +11,7 @@ from typing import Any
 from embedded_account.hyperpod.bench import HyperPodBench
 from embedded_account.hyperpod.model import ClusterStatus, HyperPodCluster, NodeStatus
 from handlers.hyperpod_cluster import index
+from handlers.hyperpod_cluster.cluster import PATIENCE_SECONDS
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG, Owner
 from tests.handlers.support.causes import justified, others
 from tests.handlers.support.clients import HANDLERS_TAGS
@@ -51,7 +52,8 @@ class Deeds:
     `errors` are the (call, code) pairs that were made to fail, "*" for any call or code. `drift` says that somebody
     changed more than groups and counts. `raised` are the counts that somebody gave groups, `by_hand` the names of
     groups that somebody created, `went` the clusters that disappeared between two calls. `taken_back` says that the
-    service reverted an update that it had accepted. `adopted` says that a Create was delivered again.
+    service reverted an update that it had accepted. `adopted` says that a Create was delivered again,
+    `autoscaled` that Karpenter decides about counts.
 
     `unknown_fields` are the fields that only earlier templates of a chain of updates without rollback gave, or the
     template before the chain: a request carries its own template and the one before it, and no others.
@@ -65,6 +67,7 @@ class Deeds:
     lagging: bool = False
     taken_back: bool = False
     adopted: bool = False
+    autoscaled: bool = False
     raised: set[str] = field(default_factory=set)
     by_hand: set[str] = field(default_factory=set)
     went: set[str] = field(default_factory=set)
@@ -76,7 +79,7 @@ class Deeds:
 
     def explains_count(self, count: str) -> bool:
         """Return whether a group may have so many instances although no request asks for them."""
-        return count in self.raised or "InstanceCount" in self.unknown_fields
+        return self.autoscaled or count in self.raised or "InstanceCount" in self.unknown_fields
 
 
 class Judge:
@@ -148,7 +151,10 @@ class Judge:
         if any(each.until > self._bench.clock.present for each in cluster.outdated):
             # Reads still lag; `Invariants` check the cluster later.
             return
-        assert cluster.status is ClusterStatus.IN_SERVICE, "the cluster is not InService"
+        age = (self._bench.clock.present - cluster.created).total_seconds()
+        takes_longer = event["RequestType"] == "Create" and not cluster.continuous and age > PATIENCE_SECONDS
+        in_service = cluster.status is ClusterStatus.IN_SERVICE
+        assert in_service or (takes_longer and cluster.status is ClusterStatus.CREATING), "the cluster is not InService"
         owner = Owner(event["StackId"], event["LogicalResourceId"])
         tags = {tag["Key"]: tag["Value"] for tag in desired.get("Tags", [])} | owner.tags
         gone = {tag["Key"] for tag in old.get("Tags", [])} - tags.keys()
@@ -159,16 +165,19 @@ class Judge:
         }
         for group in desired["InstanceGroups"]:
             found = live.pop(group["InstanceGroupName"])
-            kept = self.rolls_back() and self._deeds.explains_count(found["InstanceCount"])
+            kept = (self.rolls_back() or self._deeds.autoscaled) and self._deeds.explains_count(found["InstanceCount"])
             wanted = group | ({"InstanceCount": found["InstanceCount"]} if kept else {})
             assert wanted.items() <= found.items(), "a group is not as desired"
             left = found.keys() - group.keys() - self._deeds.unknown_fields
             assert self._deeds.drift or not left, "a field that is no longer given is there"
         # The note of the groups that a rollback may remove is a tag of the cluster: it went with the cluster (ADR 22).
         noteless = self._deeds.removed_by_hand and self.rolls_back()
-        surplus = live.keys() - self._deeds.by_hand
+        # A rollback keeps a group that has grown since the failed update added it.
+        grown = {name for name, group in live.items() if group["InstanceCount"] in self._deeds.raised}
+        surplus = live.keys() - self._deeds.by_hand - (grown if self.rolls_back() else set())
         assert self._deeds.drift or noteless or not surplus, "there are groups that nobody wants"
-        assert not live.keys() & {*desired.get("ConfirmGroupRemoval", [])}, "a confirmed removal did not happen"
+        confirmed = set() if self.rolls_back() else {*desired.get("ConfirmGroupRemoval", [])}
+        assert not live.keys() & confirmed, "a confirmed removal did not happen"
         recovery = desired.get("NodeRecovery", "Automatic")
         known = not self._deeds.drift and "NodeRecovery" not in self._deeds.unknown_fields
         assert not known or cluster.request.get("NodeRecovery", "Automatic") == recovery

@@ -38,14 +38,14 @@ class Mend:
 
 _NEWEST = (
     Edit("precedence.py", "if not set(newest) <= {self._request.id, self._newest_before}:", "if False:"),
-    Edit("precedence.py", "if self._request.id in known[:-1]:", "if False:"),
+    Edit("precedence.py", "if self._request.id in known[:-1] or record.is_later_than(self._request):", "if False:"),
 )
 _OPERATION = (
     Edit("precedence.py", "if self._direction() is not self.goes_back():", "if False:"),
     Edit("precedence.py", "if status not in _FORWARD | _BACK:", "if False:"),
 )
 _LEFT = "return bool(live) and _holds(_as_text(before), _as_text(live))"
-_ADDED = "added = (noted & present) | (wanted - present)"
+_ADDED = "added = (noted.keys() & present) | (wanted.keys() - present)"
 _UNSETTLED = "unsettled = not change.in_service or self._precedence.goes_back()"
 
 MENDS: Final = (
@@ -54,7 +54,7 @@ MENDS: Final = (
     Mend("a superseded request writes nothing", _NEWEST + _OPERATION),
     Mend(
         "an update that is delivered again is no rollback",
-        (Edit("update.py", "if goes_back and noted_by(tags) == self._request.id:", "if False:"),),
+        (Edit("precedence.py", "if goes_back and record.updated_by == self._request.id:", "if False:"),),
     ),
     Mend("a field that is still there was not taken away", (Edit("changes.py", _LEFT, "return False"),)),
     Mend("a field with another value by now is gone", (Edit("changes.py", _LEFT, "return bool(live)"),)),
@@ -65,12 +65,8 @@ MENDS: Final = (
     Mend(
         "the guard acts only while its stack goes",
         (
-            Edit("teardown.py", "if status not in _THE_STACK_GOES:", "if False:"),
-            Edit(
-                "teardown.py",
-                "if self._hyperpod.stack_status(self._request.stack_id) not in _THE_STACK_GOES:",
-                "if False:",
-            ),
+            Edit("teardown.py", "if status not in STACK_GOES:\n            _log", "if False:\n            _log"),
+            Edit("teardown.py", "if status not in STACK_GOES:\n            return", "if False:\n            return"),
         ),
     ),
     Mend(
@@ -92,16 +88,19 @@ MENDS: Final = (
         (Edit("cluster.py", "differs = not created_by(self._request, tags_before)", "differs = True"),),
     ),
     Mend(
-        "the guard looks twice",
+        "the guard waits until a new cluster is listed",
+        (Edit("teardown.py", 'if status == "ROLLBACK_IN_PROGRESS" and age < LOOK_AGAIN_SECONDS:', "if False:"),),
+    ),
+    Mend(
+        "a Delete waits until a new cluster is visible",
         (
             Edit(
-                "teardown.py",
-                "            self._hyperpod.sleep(LOOK_AGAIN_SECONDS)\n            self._delete_leftovers()\n",
-                "            pass\n",
+                "cluster.py",
+                "if state is None and not self._request.updated_arn and age < LOOK_AGAIN_SECONDS:",
+                "if False:",
             ),
         ),
     ),
-    Mend("a Delete looks twice", (Edit("cluster.py", "if cluster is None and twice:", "if False:"),)),
     Mend(
         "a rollback looks again for what it takes back",
         (Edit("cluster.py", _UNSETTLED, "unsettled = not change.in_service"),),
@@ -122,7 +121,7 @@ MENDS: Final = (
     ),
     Mend(
         "a chain of updates notes what each of them added",
-        (Edit("update.py", _ADDED, "added = wanted - present"),),
+        (Edit("update.py", _ADDED, "added = wanted.keys() - present"),),
     ),
     Mend(
         "what is to go with consent is noted until it is gone",
@@ -130,8 +129,8 @@ MENDS: Final = (
             Edit(
                 "update.py",
                 _ADDED,
-                "added = {name for name in noted & present if name in wanted or name not in self._request.confirmed} "
-                "| (wanted - present)",
+                "added = {each for each in noted.keys() & present if each in wanted or each not in "
+                "self._request.confirmed} | (wanted.keys() - present)",
             ),
         ),
     ),
@@ -141,7 +140,7 @@ MENDS: Final = (
     ),
     Mend(
         "the note of added groups goes with the rollback",
-        (Edit("cluster.py", "            change.forget_added()\n", ""),),
+        (Edit("cluster.py", "            change.forget()\n", ""),),
     ),
     Mend(
         "a cluster that just went has no tags",
@@ -149,14 +148,69 @@ MENDS: Final = (
     ),
     Mend(
         "a count that was raised by hand is not lowered",
-        (Edit("changes.py", "            found[name] = count\n", "            pass\n"),),
+        (Edit("changes.py", "known = wanted.keys() & found.keys() if deployed else set()", "known = set()"),),
     ),
     Mend(
         "an update is done when the removed groups are gone",
         (Edit("changes.py", "if not (request or removed or changed):", "if not (request or changed):"),),
     ),
     Mend(
-        "a rollback removes what its template confirms",
-        (Edit("update.py", "surplus & (self._request.confirmed | added_groups", "surplus & (added_groups"),),
+        "a rollback does not go below what its update found",
+        (Edit("update.py", "min(more[name], found.count(name))", "0"),),
+    ),
+    Mend(
+        "a rollback goes back to what its update found",
+        (Edit("update.py", "min(more[name], found.count(name))", "more[name]"),),
+    ),
+    Mend(
+        "an update that arrives with its rollback is superseded",
+        (Edit("precedence.py", "not (record.can_go_back(self._request) and self._is_back()):", "False:"),),
+    ),
+    Mend(
+        "an update back to the template before is no rollback of the last one",
+        (Edit("precedence.py", " and self._is_back()):", "):"),),
+    ),
+    Mend(
+        "an update that arrives with the next one is superseded",
+        (Edit("precedence.py", " or record.is_later_than(self._request):", ":"),),
+    ),
+    Mend(
+        "a rollback keeps a count that its update did not give",
+        (Edit("update.py", "if count == deployed.get(name)}", "}"),),
+    ),
+    Mend(
+        "a rollback of a refused update keeps a count that was raised since",
+        (Edit("update.py", "if found and found.changes:", "if found:"),),
+    ),
+    Mend(
+        "a rollback keeps an added group that has grown",
+        (Edit("update.py", "if live.get(name, 0) <= added[name]", "if name"),),
+    ),
+    Mend(
+        "an update between two others that never arrived is recorded",
+        (Edit("record.py", 'if self.deployed not in ("", own.template):', "if False:"),),
+    ),
+    Mend(
+        "a confirmation counts once",
+        (Edit("update.py", "unconfirmed, advice = surplus & spent, _SPENT", "unconfirmed = set()"),),
+    ),
+    Mend(
+        "a rollback takes no confirmation of its template",
+        (Edit("update.py", "            return removable\n", "            return surplus\n"),),
+    ),
+    Mend(
+        "a deletion that is delivered again leaves the successor alone",
+        (
+            Edit("precedence.py", "if status not in _CLEANUP:", "if False:"),
+            Edit("precedence.py", "if Record.read(tags).is_later_than(self._request):", "if False:"),
+        ),
+    ),
+    Mend(
+        "a creation that takes longer is left alone",
+        (Edit("cluster.py", "if self._takes_longer(cluster):", "if False:"),),
+    ),
+    Mend(
+        "Karpenter decides about counts",
+        (Edit("update.py", "if autoscaled(desired, self._cluster, previous):", "if False:"),),
     ),
 )

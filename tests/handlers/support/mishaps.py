@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -52,6 +53,8 @@ class Mishaps:
         self._deeds.lagging |= trouble == steps.LAG
         self._deeds.taken_back |= trouble == steps.TAKEN_BACK
         self._never_deleted |= trouble == steps.NEVER_DELETED
+        if trouble == steps.SLOW:
+            self._set_provision_minutes(70)
         if trouble == "no dependencies":
             self._bench.eks.missing = ["health-monitoring-agent"]
         self._bench.fault(**_FAULTS.get(trouble, {}))
@@ -61,6 +64,11 @@ class Mishaps:
         self._never_deleted = False
         self._bench.eks.missing = []
         self._bench.fault(clear=True)
+        self._set_provision_minutes(15)
+
+    def _set_provision_minutes(self, minutes: float) -> None:
+        world = self._bench.hyperpod.world
+        world.minutes = replace(world.minutes, provision=minutes)
 
     def is_known(self, request: Event) -> bool:
         """Return whether a request of the cluster left a trace in the service: without one, its age is unknown."""
@@ -69,8 +77,8 @@ class Mishaps:
             self._stacks.framework.carried_out[each] for each in calls
         )
 
-    def deliver(self, request: Event) -> None:
-        """Deliver a request again."""
+    def deliver(self, request: Event, _: str = "") -> None:
+        """Deliver a request again, or late."""
         clusters = self._bench.hyperpod.world.clusters.values()
         made = any(created_by(Request.from_event(request), cluster.tag_values) for cluster in clusters)
         self._deeds.adopted |= request["RequestType"] == "Create" and not made
@@ -88,6 +96,7 @@ class Mishaps:
         for mishap in mishaps:
             framework.interrupt(mishap.position, partial(self._happen, mishap), after=mishap.after, since=mishap.since)
         yield
+        self._stacks.lose_next(False)
         framework.interruptions.clear()
         framework.pauses.clear()
         self._seen["given up"] += self._stacks.given_up

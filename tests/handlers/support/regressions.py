@@ -203,6 +203,137 @@ def tags_taken_back_while_reads_lag(state: Sequences) -> None:
     state.update_in_a_chain(chain=[deploying(), deploying("other tags"), deploying("labels")], mishaps=[])
 
 
+def group_left_out_after_its_count_was_raised(state: Sequences) -> None:
+    state.start(state="running")
+    state.refuse_an_update_after_a_change_by_hand(deed="raise", how=deploying("no workers"), refused="typing error")
+    state.update_stack(how=deploying("no workers"))
+
+
+def count_raised_by_hand_and_raised_by_a_refused_update(state: Sequences) -> None:
+    state.start(state="running")
+    state.refuse_an_update_after_a_change_by_hand(deed="raise", how=deploying("five workers"), refused="typing error")
+
+
+def count_raised_by_hand_and_taken_over_by_an_update_that_fails_later(state: Sequences) -> None:
+    state.start(state="running")
+    state.change_it_by_hand(deed="raise workers")
+    state.update_stack(how=deploying("four workers", "labels", fails_later=True))
+
+
+def count_raised_by_hand_and_raised_further_by_an_update_that_fails_later(state: Sequences) -> None:
+    state.start(state="running")
+    state.change_it_by_hand(deed="raise workers")
+    state.update_stack(how=deploying("five workers", fails_later=True))
+
+
+def update_that_raises_a_count_and_fails_later(state: Sequences) -> None:
+    state.start(state="running")
+    state.update_stack(how=deploying("five workers", fails_later=True))
+
+
+def update_that_arrives_before_its_rollback(state: Sequences) -> None:
+    state.start(state="running")
+    state.update_stack(how=deploying("more workers", "new group", late=(0, None)))
+
+
+def update_that_arrives_during_its_rollback(state: Sequences) -> None:
+    state.start(state="running")
+    state.update_stack(how=deploying("no workers", "removal confirmed", late=(0, 5)))
+
+
+def update_that_arrives_before_the_next_update(state: Sequences) -> None:
+    state.start(state="running")
+    state.update_stack(how=deploying("more workers", late=(1, None)))
+    state.update_stack(how=deploying("labels"))
+
+
+def update_that_arrives_during_the_next_update(state: Sequences) -> None:
+    state.start(state="running")
+    state.update_stack(how=deploying("more workers", late=(1, 6)))
+    state.update_stack(how=deploying("labels"))
+
+
+def updates_of_a_chain_that_arrive_with_its_rollback(state: Sequences) -> None:
+    state.start(state="running")
+    chain = [deploying("new group", late=(0, None)), deploying("no workers", late=(0, None))]
+    state.update_in_a_chain(chain=chain, mishaps=[])
+
+
+def update_after_one_that_never_arrived_is_rolled_back(state: Sequences) -> None:
+    state.start(state="running")
+    chain = [deploying("more workers", late=(9, None)), deploying("new group", "more workers")]
+    state.update_in_a_chain(chain=chain, mishaps=[])
+
+
+def confirmation_that_is_left_in_the_file(state: Sequences) -> None:
+    state.start(state="running")
+    state.change_it_by_hand(deed="more")
+    state.update_stack(how=deploying("removal confirmed"))
+    state.wait(minutes=30, repaired=False)
+    state.change_it_by_hand(deed="more")
+    state.update_stack(how=deploying("removal confirmed", "other tags"))
+
+
+def deletion_delivered_again_while_the_cluster_returns(state: Sequences) -> None:
+    state.start(state="running")
+    again = deploying("labels", guard="OtherTeardown")
+    state.remove_the_cluster_and_return_it(how=deploying(), again=again, delivered=(0, 4))
+
+
+def creation_that_takes_hours(state: Sequences) -> None:
+    state.start(state="nothing")
+    state.create_stack(how=deploying("not continuous", trouble=steps.SLOW))
+    state.wait(minutes=240, repaired=True)
+
+
+def groups_that_karpenter_has_grown(state: Sequences) -> None:
+    state.start(state="running")
+    state.change_it_by_hand(deed="grow")
+    state.update_stack(how=deploying("labels"))
+    state.refuse_an_update_after_a_change_by_hand(deed="grow", how=deploying("five workers"), refused="typing error")
+
+
+def group_of_a_failed_update_that_karpenter_has_grown(state: Sequences) -> None:
+    state.start(state="running")
+    state.update_stack(how=deploying("new group", fails_later=True, on_failure="DO_NOTHING"))
+    state.change_it_by_hand(deed="grow")
+    state.go_back(mishaps=[])
+
+
+def counts_raised_by_hand_between_a_failed_update_and_its_rollback(state: Sequences) -> None:
+    state.start(state="running")
+    state.update_stack(how=deploying("new group", fails_later=True, on_failure="DO_NOTHING"))
+    state.change_it_by_hand(deed="raise")
+    state.go_back(mishaps=[])
+    state.update_stack(how=deploying("labels"))
+
+
+def count_raised_by_hand_to_the_one_that_a_refused_update_asked_for(state: Sequences) -> None:
+    state.start(state="running")
+    state.update_stack(how=deploying("four workers", "typing error", on_failure="DO_NOTHING"))
+    state.change_it_by_hand(deed="raise")
+    state.go_back(mishaps=[])
+
+
+def cluster_of_a_failed_creation_that_the_next_update_deletes(state: Sequences) -> None:
+    state.start(state="nothing")
+    mishaps = before("killed", "CreateCluster", position=1)
+    state.create_stack(how=deploying("not continuous", on_failure="DO_NOTHING", mishaps=mishaps))
+    state.update_without_rollback(how=deploying("labels"))
+
+
+def group_added_in_a_chain_that_comes_back_to_its_first_template(state: Sequences) -> None:
+    state.start(state="running")
+    chain = [deploying("new group"), deploying(), deploying("not continuous")]
+    state.update_in_a_chain(chain=chain, mishaps=[])
+
+
+def update_back_to_the_first_template_that_arrives_during_its_rollback(state: Sequences) -> None:
+    state.start(state="running")
+    state.update_stack(how=deploying("five workers"))
+    state.update_stack(how=deploying(late=(0, 1)))
+
+
 REGRESSIONS: Final[tuple[Sequence, ...]] = (
     older_update_during_a_newer_one,
     creation_given_up_while_its_role_is_unknown,
@@ -231,4 +362,25 @@ REGRESSIONS: Final[tuple[Sequence, ...]] = (
     cluster_that_goes_and_is_created_again_once_its_update_was_accepted,
     cluster_that_goes_and_is_created_again_while_its_update_is_looked_at,
     tags_taken_back_while_reads_lag,
+    group_left_out_after_its_count_was_raised,
+    count_raised_by_hand_and_raised_by_a_refused_update,
+    count_raised_by_hand_and_taken_over_by_an_update_that_fails_later,
+    count_raised_by_hand_and_raised_further_by_an_update_that_fails_later,
+    update_that_raises_a_count_and_fails_later,
+    update_that_arrives_before_its_rollback,
+    update_that_arrives_during_its_rollback,
+    update_that_arrives_before_the_next_update,
+    update_that_arrives_during_the_next_update,
+    updates_of_a_chain_that_arrive_with_its_rollback,
+    update_after_one_that_never_arrived_is_rolled_back,
+    confirmation_that_is_left_in_the_file,
+    deletion_delivered_again_while_the_cluster_returns,
+    creation_that_takes_hours,
+    groups_that_karpenter_has_grown,
+    group_of_a_failed_update_that_karpenter_has_grown,
+    counts_raised_by_hand_between_a_failed_update_and_its_rollback,
+    count_raised_by_hand_to_the_one_that_a_refused_update_asked_for,
+    cluster_of_a_failed_creation_that_the_next_update_deletes,
+    group_added_in_a_chain_that_comes_back_to_its_first_template,
+    update_back_to_the_first_template_that_arrives_during_its_rollback,
 )

@@ -15,6 +15,7 @@ At the end of every sequence all troubles are repaired; then the stack must be d
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from botocore.exceptions import ClientError
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from embedded_account.hyperpod import model
+from embedded_account.hyperpod import model, views
 from embedded_account.hyperpod.bench import HyperPodBench
 from embedded_account.hyperpod.faults import Faults
 from embedded_account.hyperpod.permissions.required import REQUIRED
@@ -30,7 +31,7 @@ from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG
 from tests.handlers.support import steps
 from tests.handlers.support.clients import NO_RETRIES
 from tests.handlers.support.cloudformation import OTHER_STACK
-from tests.handlers.support.edits import BY_HAND, edited
+from tests.handlers.support.edits import BY_HAND, WORKERS, edited
 from tests.handlers.support.engine import Deployments
 from tests.handlers.support.framework import Event
 from tests.handlers.support.invariants import UPDATABLE, Invariants
@@ -43,6 +44,7 @@ OMITTABLE = ("ImageId", "InstanceStorageConfigs", "KubernetesConfig", "MinInstan
 CALLS = sorted(
     {call for call in REQUIRED if call.startswith(("Create", "Describe", "Update", "Delete", "List", "AddT"))}
 )
+RAISING = ("raise", "raise workers", "grow")
 
 
 class Sequences(RuleBasedStateMachine):
@@ -62,12 +64,15 @@ class Sequences(RuleBasedStateMachine):
         self.bench.eks.missing = []
         self.bench.journal.clear()
         self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(views, "ECHOED", (*views.ECHOED, "AutoScaling"))
         self.deeds = Deeds()
         self.stacks = Deployments(self.bench, self.patch)
         self.judge = Judge(self.bench, self.deeds, lambda: self.stacks.status, self.stacks.framework.carried_out)
         self.stacks.judge = self.judge
         self.stacks.before_request = self.before_request
         self.late: list[Event] = []
+        # What is delivered for the first time after so many more requests, and at which call of that request.
+        self.arriving: list[tuple[int, int | None, Event]] = []
         self.must_hold = Invariants(self.stacks, self.judge, self.deeds)
         self.foreign = self.must_hold.foreign
         self.mishaps = Mishaps(self.bench, self.stacks, self.deeds, self.must_hold, self.seen)
@@ -82,6 +87,7 @@ class Sequences(RuleBasedStateMachine):
     def create_stack(self, how: Deploying) -> None:
         # Late requests of the stack before are lost: its functions are deleted.
         self.late.clear()
+        self.arriving.clear()
         self.stacks.requests.clear()
         self.deploy(replace(how, guard="Teardown"))
         self.look("create")
@@ -95,14 +101,40 @@ class Sequences(RuleBasedStateMachine):
     # Hypothesis draws rules evenly: the most important one is listed twice.
     update_stack_too = update_stack
 
+    @precondition(lambda self: self.stacks.status in UPDATABLE and self.must_hold.in_service())
+    @rule(
+        deed=st.sampled_from(["raise", "raise workers", "grow", *BY_HAND]), how=steps.deployments, refused=steps.refused
+    )
+    def refuse_an_update_after_a_change_by_hand(self, deed: str, how: Deploying, refused: str) -> None:
+        self.change_it_by_hand(deed=deed)
+        self.deploy(replace(how, edits=how.edits | {refused}))
+        self.look("update")
+
+    @precondition(lambda self: self.stacks.status in UPDATABLE and self.stacks.has_cluster)
+    @rule(how=steps.deployments, again=steps.deployments, delivered=steps.late)
+    def remove_the_cluster_and_return_it(
+        self, how: Deploying, again: Deploying, delivered: tuple[int, int | None] | None
+    ) -> None:
+        """Deploy a template without the cluster, and then one with it; the deletion can be delivered again."""
+        self.seen["cluster removed"] += 1
+        with self.mishaps.during([]):
+            self.stacks.deploy(edited(self.bench, how.edits), guard=how.guard, without_cluster=True)
+        self.look("remove")
+        if self.stacks.status in UPDATABLE and not self.stacks.has_cluster:
+            if delivered:
+                deletions = [each for each in self.stacks.requests if each["RequestType"] == "Delete"]
+                self.arriving += [(*delivered, each) for each in deletions[-1:]]
+            self.deploy(again)
+            self.look("return")
+
     @precondition(lambda self: self.stacks.status in {"UPDATE_FAILED", "CREATE_FAILED"})
-    @rule(how=steps.deployments)
+    @rule(how=steps.chained)
     def update_without_rollback(self, how: Deploying) -> None:
         self.deploy(replace(how, on_failure="DO_NOTHING", guard="Teardown"))
         self.look("update")
 
     @precondition(lambda self: self.stacks.status in UPDATABLE)
-    @rule(chain=st.lists(steps.deployments, min_size=2, max_size=3), mishaps=steps.mishaps)
+    @rule(chain=st.lists(steps.chained, min_size=2, max_size=3), mishaps=steps.mishaps)
     def update_in_a_chain(self, chain: list[Deploying], mishaps: list[Mishap]) -> None:
         """Deploy updates without rollback, each after a failed one; then roll back."""
         for how in chain:
@@ -173,16 +205,21 @@ class Sequences(RuleBasedStateMachine):
             self.let_others_be_there(state)
 
     @precondition(lambda self: self.must_hold.in_service())
-    @rule(deed=st.sampled_from(["software", "delete", "raise", "raise", *BY_HAND]))
+    @rule(deed=st.sampled_from(["software", "delete", *RAISING, *BY_HAND]))
     def change_it_by_hand(self, deed: str) -> None:
         if deed == "software":
             self.by_hand(self.operator.update_cluster_software)
+        elif deed == "grow":
+            self.let_karpenter_grow_a_group()
         elif deed == "delete":
             self.deeds.removed_by_hand = True
             self.by_hand(self.operator.delete_cluster)
-        elif deed == "raise":
+        elif deed in {"raise", "raise workers"}:
             self.deeds.raised.add("4")
-            self.change_groups_by_hand([group | {"InstanceCount": 4} for group in self.given()])
+            raised = {WORKERS} if deed == "raise workers" else self.must_hold.groups().keys()
+            self.change_groups_by_hand(
+                [each | ({"InstanceCount": 4} if each["InstanceGroupName"] in raised else {}) for each in self.given()]
+            )
             self.must_hold.protect(raised_to=4)
         else:
             self.make_a_group_by_hand(deed)
@@ -202,17 +239,33 @@ class Sequences(RuleBasedStateMachine):
             fields = [each for template in self.templates for each in (template, *template["InstanceGroups"])]
             self.deeds.unknown_fields |= {name for each in fields for name in each}
         else:
-            self.templates = [self.stacks.properties] if self.stacks.living else []
+            self.templates = [self.stacks.properties] if self.stacks.has_cluster else []
         self.templates.append(properties)
         if how.trouble:
             self.mishaps.trouble(how.trouble)
+        self.stacks.lose_next(how.late is not None)
         if how.by_hand_first and self.must_hold.in_service():
             self.deeds.drift = True
+            self.deeds.raised |= {str(group["InstanceCount"]) for group in properties["InstanceGroups"]}
             self.by_hand(self.operator.update_cluster, InstanceGroups=properties["InstanceGroups"])
             # That update also set all counts.
             self.must_hold.raised_by_hand.clear()
         with self.mishaps.during(how.mishaps, how.given_up):
+            late = how.late or (0, None)
+            self.stacks.on_lost = lambda request: self.arriving.append((*late, request))
             self.stacks.deploy(properties, fails_later=how.fails_later, on_failure=how.on_failure, guard=how.guard)
+
+    def let_karpenter_grow_a_group(self) -> None:
+        """Enable autoscaling outside the stack, as nothing in it does, and let Karpenter add nodes."""
+        [cluster] = [each for name, each in self.judge.clusters.items() if name == NAME]
+        self.deeds.autoscaled = True
+        cluster.request["AutoScaling"] = {"Mode": "Enable", "AutoScalerType": "Karpenter", "Status": "InService"}
+        for group in list(self.must_hold.groups().values())[-1:]:
+            group.target += 5
+            group.specification["InstanceCount"] = group.target
+            self.deeds.raised.add(str(group.target))
+            self.bench.hyperpod.nodes.fill(cluster, group)
+            self.must_hold.protect(raised_to=group.target)
 
     def go_back_with(self, mishaps: list[Mishap]) -> None:
         with self.mishaps.during(mishaps):
@@ -260,6 +313,14 @@ class Sequences(RuleBasedStateMachine):
         while self.late:
             self.seen["delivered late"] += 1
             self.mishaps.deliver(self.late.pop())
+        due = [each for each in self.arriving if each[0] <= 0]
+        self.arriving = [(left - 1, call, request) for left, call, request in self.arriving if left > 0]
+        for _, call, request in due:
+            self.seen["first delivered late"] += 1
+            if call is None:
+                self.mishaps.deliver(request)
+            else:
+                self.stacks.framework.interrupt(call, partial(self.mishaps.deliver, request), after=False)
 
     def look(self, step: str) -> None:
         self.seen[f"{step}: {self.stacks.status}"] += 1
@@ -271,6 +332,7 @@ class Sequences(RuleBasedStateMachine):
             self.seen["sequences"] += 1
             self.mishaps.repair()
             self.late.clear()
+            self.arriving.clear()
             self.stacks.crashes = 0
             self.bench.advance(240)
             if self.deeds.removed_by_hand and NAME in self.foreign:

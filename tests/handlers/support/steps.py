@@ -1,6 +1,6 @@
 """Strategies for sequences: deployments, what goes wrong in them, and when."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
@@ -17,8 +17,9 @@ ROLE_UNKNOWN = "role not known yet"
 NEVER_DELETED = "deletion always fails"
 TAKEN_BACK = "update taken back"
 LAG = "reads lag"
+SLOW = "nodes take hours"
 TROUBLES = ["shortage", "quota", "creation fails", "no dependencies", "deep check fails"]
-TROUBLES += [TAKEN_BACK, "deletion fails", NEVER_DELETED, LAG, ROLE_UNKNOWN]
+TROUBLES += [TAKEN_BACK, "deletion fails", NEVER_DELETED, LAG, ROLE_UNKNOWN, SLOW]
 CALL_FAILS = "a call always fails"
 CRASH = "the framework crashes"
 LATE = "an earlier request comes late"
@@ -44,6 +45,9 @@ class Mishap:
 class Deploying:
     """One deployment.
 
+    `late` is when the cluster's request is delivered of which CloudFormation had to give up: the number of later
+    requests before that, and the call of that request at which it arrives (None: just before it); None for a usual
+    delivery.
     `given_up` is the number of the pause at which CloudFormation gives up on the cluster's request, because a user
     cancels the update or another resource fails; None for never. `guard` is the guard's logical id. `trouble` begins
     just before the deployment. With `by_hand_first` somebody has just sent the same update by hand.
@@ -57,10 +61,12 @@ class Deploying:
     guard: str
     trouble: str
     by_hand_first: bool
+    late: tuple[int, int | None] | None = None
 
 
 _GROUPS = ["new group", "another group"]
 _CONFIRMED = "removal confirmed"
+refused = st.sampled_from(sorted(NEVER))
 edits = st.builds(
     frozenset.union,
     st.frozensets(st.sampled_from(sorted(EDITS.keys() - NEVER - {*_GROUPS, _CONFIRMED})), max_size=2),
@@ -83,6 +89,7 @@ mishaps = st.lists(
     ),
     max_size=2,
 )
+late = st.sampled_from([None] * 4 + [(0, None), (0, 1), (0, 3), (0, 4), (0, 6), (1, None), (1, 3), (2, 6), (3, None)])
 deployments = st.builds(
     Deploying,
     edits=edits,
@@ -93,4 +100,7 @@ deployments = st.builds(
     guard=st.sampled_from(["Teardown"] * 5 + ["OtherTeardown"]),
     trouble=st.sampled_from([""] * 6 + [ROLE_UNKNOWN, LAG, LAG, TAKEN_BACK]),
     by_hand_first=st.sampled_from([False] * 5 + [True]),
-)
+    late=late,
+).map(lambda how: how if how.on_failure == "ROLLBACK" else replace(how, late=None))
+# CloudFormation gives up on a request to roll back; without a rollback, it waits for what runs.
+chained = deployments.map(lambda how: replace(how, late=None))

@@ -32,15 +32,22 @@ class GuardedStacks(Stacks):
     """A CloudFormation that checks the running function's policy, because the simulator checks SageMaker only."""
 
     def __init__(self, cloudformation: CloudFormation, policies: Mapping[str, Policy]) -> None:
-        super().__init__(cloudformation.status)
+        super().__init__(cloudformation.status, lambda: None)
         self._framework, self._policies = cloudformation.framework, policies
 
     def describe_stacks(self, **request: str) -> dict[str, Any]:
-        policy, action = self._policies[self._framework.running], "cloudformation:DescribeStacks"
-        if evaluate([policy], action, request["StackName"], {}) is not Decision.ALLOW:
-            message = f"not authorized to perform: {action}"
-            raise ClientError({"Error": {"Code": "AccessDenied", "Message": message}}, "DescribeStacks")
+        self._check("DescribeStacks", request["StackName"])
         return super().describe_stacks(**request)
+
+    def describe_stack_events(self, **request: str) -> dict[str, Any]:
+        self._check("DescribeStackEvents", request["StackName"])
+        return super().describe_stack_events(**request)
+
+    def _check(self, call: str, stack_id: str) -> None:
+        policy, action = self._policies[self._framework.running], f"cloudformation:{call}"
+        if evaluate([policy], action, stack_id, {}) is not Decision.ALLOW:
+            message = f"not authorized to perform: {action}"
+            raise ClientError({"Error": {"Code": "AccessDenied", "Message": message}}, call)
 
 
 @pytest.fixture
@@ -109,12 +116,14 @@ def scenarios(cloudformation: CloudFormation, properties: Properties) -> Iterato
     cloudformation.create(properties)
     # The cluster is still being created: on_event's deletion is refused, is_complete deletes it.
     yield cloudformation.delete("teardown", **TEARDOWN)
+    yield cloudformation.create(properties)
+    bench.advance(minutes=60)
     checked = deepcopy(properties)
-    checked["InstanceGroups"][1]["OnStartDeepHealthChecks"] = ["InstanceStress"]
-    yield cloudformation.create(checked)
+    checked["InstanceGroups"][1] |= {"OnStartDeepHealthChecks": ["InstanceStress"], "InstanceCount": 4}
+    yield cloudformation.update("ml-cluster", checked, properties)
     bench.advance(minutes=30)
     # During a rollback the handlers wait for the checks, and both handlers must recognise the rollback.
-    yield cloudformation.roll_back("ml-cluster", tagged, checked)
+    yield cloudformation.roll_back("ml-cluster", properties, checked)
     yield cloudformation.delete("ml-cluster")
     bench.fault(fail_creation="No capacity.")
     failed = cloudformation.create(properties)

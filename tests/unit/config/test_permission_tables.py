@@ -4,7 +4,7 @@ from config.facts.hyperpod_permissions import CALLS, SERVICE_LINKED_ROLE, SERVIC
 from embedded_account.hyperpod.permissions import required as required_permissions
 from embedded_account.hyperpod.permissions.required import REQUIRED
 
-OF_OTHER_SERVICES = {"DescribeStacks"}
+OF_OTHER_SERVICES = {"DescribeStackEvents", "DescribeStacks"}
 
 
 def test_policies_are_written_from_what_the_service_asks_for() -> None:
