@@ -29,7 +29,10 @@ os.environ |= {
 }
 
 # The files with real Ray, longest first, so that both pytest workers finish at about the same time.
-_LONGEST = ("test_interruptions.py", "test_failures.py", "test_examples.py", "test_supervisor.py")
+_LONGEST = (
+    *("test_interruptions.py", "test_failures.py", "test_examples.py", "test_supervisor.py", "test_slurm_jobs.py"),
+    *("test_elastic.py", "test_complete.py", "test_waiting.py"),
+)
 
 
 @pytest.hookimpl(trylast=True)

@@ -33,7 +33,7 @@ def gauges(nodes: Nodes) -> dict[str, float]:
     return found
 
 
-@pytest.mark.sampled(1, of="the library on real Ray")
+@pytest.mark.sampled(2, of="runs on real Ray")
 def test_run_is_watched_ends_with_its_hook_and_is_extended(nodes: Nodes, runs: Runs) -> None:
     trace = runs.storage / "trace.txt"
     first = runs.start(script=SCRIPT)

@@ -50,7 +50,7 @@ def assert_same(runs: Runs, expected: Undisturbed) -> None:
         torch.testing.assert_close(weight, expected.weights[name], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.sampled(1, of="elastic runs")
+@pytest.mark.sampled(2, of="runs on real Ray")
 @pytest.mark.parametrize("saving", [(), ("--asynchronous",)], ids=["blocking", "asynchronous"])
 @pytest.mark.usefixtures("elastic")
 def test_run_continues_without_a_lost_node_and_grows_once_another_is_there(
@@ -76,7 +76,7 @@ def test_run_continues_without_a_lost_node_and_grows_once_another_is_there(
     assert (runs.storage / "job" / FOLDER).is_dir()
 
 
-@pytest.mark.sampled(1, of="elastic runs")
+@pytest.mark.sampled(2, of="runs on real Ray")
 @pytest.mark.usefixtures("elastic")
 def test_run_waits_as_long_as_there_is_room_for_fewer_than_its_minimum(
     nodes: Nodes, runs: Runs, expected: Undisturbed, monkeypatch: pytest.MonkeyPatch
@@ -96,7 +96,7 @@ def test_run_waits_as_long_as_there_is_room_for_fewer_than_its_minimum(
     assert_same(runs, expected)
 
 
-@pytest.mark.sampled(1, of="elastic runs")
+@pytest.mark.sampled(2, of="runs on real Ray")
 @pytest.mark.usefixtures("elastic")
 def test_run_begins_with_the_workers_that_there_is_room_for(nodes: Nodes, runs: Runs, expected: Undisturbed) -> None:
     nodes.be(workers=1)
@@ -107,7 +107,7 @@ def test_run_begins_with_the_workers_that_there_is_room_for(nodes: Nodes, runs: 
     assert_same(runs, expected)
 
 
-@pytest.mark.sampled(1, of="elastic runs")
+@pytest.mark.sampled(2, of="runs on real Ray")
 @pytest.mark.usefixtures("elastic")
 def test_next_attempt_continues_after_the_driver_was_killed_while_the_run_was_smaller(
     nodes: Nodes, runs: Runs, expected: Undisturbed, monkeypatch: pytest.MonkeyPatch
@@ -145,7 +145,7 @@ def other_job(nodes: Nodes) -> Iterator[Callable[[int], None]]:
     ray.shutdown()
 
 
-@pytest.mark.sampled(1, of="elastic runs")
+@pytest.mark.sampled(2, of="runs on real Ray")
 @pytest.mark.usefixtures("elastic")
 def test_run_does_not_grow_into_what_another_job_waits_for(
     nodes: Nodes, runs: Runs, expected: Undisturbed, other_job: Callable[[int], None]
@@ -169,7 +169,7 @@ def test_run_does_not_grow_into_what_another_job_waits_for(
     assert_same(runs, expected)
 
 
-@pytest.mark.sampled(1, of="elastic runs")
+@pytest.mark.sampled(2, of="runs on real Ray")
 @pytest.mark.usefixtures("elastic")
 def test_bug_ends_an_elastic_run_after_a_limited_number_of_failures(nodes: Nodes, runs: Runs) -> None:
     nodes.be(workers=1)
@@ -179,7 +179,7 @@ def test_bug_ends_an_elastic_run_after_a_limited_number_of_failures(nodes: Nodes
     assert "ValueError: a bug of the train function" in job.output
 
 
-@pytest.mark.sampled(1, of="elastic runs")
+@pytest.mark.sampled(2, of="runs on real Ray")
 def test_sharded_training_continues_on_one_node_and_on_two_again(nodes: Nodes, runs: Runs) -> None:
     arguments = ("--min-workers=1", "--wait-for-workers=1", "--epochs=4", "--every=4", "--batch=4")
     job = runs.start(*arguments, script=RAY_JOBS / "fsdp_finetune.py")

@@ -87,6 +87,7 @@ ray_resume.main(run, print, {}, ray_resume.workers(2), elastic=elastic)
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("words", "variables", "code"),
     [

@@ -16,7 +16,7 @@ from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
 ARGUMENTS = ("--steps=20", "--every=5")
 
 
-@pytest.mark.sampled(1, of="failures")
+@pytest.mark.sampled(2, of="runs on real Ray")
 @pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2)], ids=["fewer", "more"])
 def test_other_number_of_workers_takes_the_same_global_batches(
     nodes: Nodes, runs: Runs, undisturbed: Callable[..., Undisturbed], before: int, after: int
@@ -42,7 +42,7 @@ def test_other_number_of_workers_takes_the_same_global_batches(
         torch.testing.assert_close(weight, expected.weights[name], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.sampled(1, of="failures")
+@pytest.mark.sampled(2, of="runs on real Ray")
 @pytest.mark.parametrize("saving", [(), ("--asynchronous",)], ids=["blocking", "asynchronous"])
 def test_bug_of_the_train_function_is_retried_a_limited_number_of_times_and_named(
     nodes: Nodes, runs: Runs, saving: tuple[str, ...]
@@ -63,7 +63,7 @@ def recorded(runs: Runs) -> bool:
     return any("checkpoint_00000" in record.read_text() for record in records)
 
 
-@pytest.mark.sampled(1, of="failures")
+@pytest.mark.sampled(2, of="runs on real Ray")
 def test_ordinary_script_with_the_restore_recipe_resumes_in_its_next_attempt(
     nodes: Nodes, runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,7 +97,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["/usr/bin/umount", "--lazy", directory], check=True)
 
 
-@pytest.mark.sampled(1, of="failures")
+@pytest.mark.sampled(2, of="runs on real Ray")
 @pytest.mark.parametrize("saving", [(), ("--asynchronous",)], ids=["blocking", "asynchronous"])
 def test_full_file_system_is_named_and_leaves_the_last_checkpoint_whole(
     nodes: Nodes, runs: Runs, small_disk: Path, saving: tuple[str, ...]

@@ -93,7 +93,7 @@ def prometheus(address: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield started
 
 
-@pytest.mark.sampled(1, of="the library on real Ray")
+@pytest.mark.sampled(2, of="runs on real Ray")
 def test_every_chart_of_ray_and_of_the_library_has_data_of_a_real_ray(prometheus: Prometheus) -> None:
     panels: list[Panel] = [panel for panel in RAY.panels if panel.id not in _WITH_GPUS]
     panels += [panel for panel in JOBS.panels if {*_LIBRARY} & {*metrics(panel.queries[0].expression)}]

@@ -115,7 +115,7 @@ def test_promise_of_workers_that_were_lost_is_kept_by_their_successors(requests:
     assert answers == [Saved(8, successors)]
 
 
-@pytest.mark.sampled(1, of="the library on real Ray")
+@pytest.mark.sampled(2, of="runs on real Ray")
 def test_run_saves_on_request_and_on_sigterm_and_loses_no_step(
     runs: Runs, undisturbed: Callable[..., Undisturbed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
