@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from embedded_account.testing.processes import processes_below
-from ops.slurm.change import NAMES
 from rehearsal.paths import REPOSITORY
 from rehearsal.slurm.cluster import SlurmCluster
 from rehearsal.slurm.configuration import PORTS
@@ -45,12 +44,6 @@ def test_every_node_sees_the_partitions_of_the_environment(cluster: SlurmCluster
     for node in (cluster.controller, LOGIN, *COMPUTE):
         said = cluster.run("sinfo", "--noheader", "--format=%P %D %N", on=node)
         assert said == "dev* 2 ip-10-1-3-[10-11]\n"
-
-
-def test_slurm_tells_ops_the_address_of_each_compute_node(cluster: SlurmCluster) -> None:
-    """`ops node replace` finds the name by the address."""
-    said = cluster.run(*NAMES.split()).splitlines()
-    assert said == ["ip-10-1-3-10=10.1.3.10", "ip-10-1-3-11=10.1.3.11"]
 
 
 def test_each_task_runs_on_its_own_node_and_address(cluster: SlurmCluster) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ops.slurm.change import NAMES
 from rehearsal.slurm import jobs, programs
 from rehearsal.slurm.cluster import SlurmCluster
 from rehearsal.slurm.jobs import Jobs
@@ -22,6 +23,12 @@ NODES = ["ip-10-1-3-10", "ip-10-1-3-11"]
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
     with slurm_cluster(tmp_path_factory.mktemp("slurm") / "cluster") as started:
         yield started
+
+
+def test_slurm_tells_ops_the_address_of_each_compute_node(cluster: SlurmCluster) -> None:
+    """`ops node replace` finds the name by the address."""
+    said = cluster.run(*NAMES.split()).splitlines()
+    assert said == ["ip-10-1-3-10=10.1.3.10", "ip-10-1-3-11=10.1.3.11"]
 
 
 def test_failing_training_is_requeued_a_bounded_number_of_times(cluster: SlurmCluster) -> None:
