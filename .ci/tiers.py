@@ -34,6 +34,8 @@ _JOBS: Final = (
     *("requirements/jobs.txt", "config/*", "controllers/*", "packages/*", "rehearsal/*", "ray_jobs/*", "tests/jobs/*"),
     *("tests/__init__.py", "tests/conftest.py", "tests/skips.py"),
     *("tests/support/__init__.py", "tests/support/fake_kubernetes.py"),
+    # A test types its command.
+    "docs/operate/slurm-jobs.md",
     "tests/support/kept_lines.py",
     "tests/support/prometheus.py",
     "tests/support/slurm.py",

@@ -7,7 +7,8 @@ import pytest
 
 from rehearsal.slurm.cluster import SlurmCluster
 from tests.jobs.support.slurm_jobs import KINDS, STEPS, Job, assert_equal, slurm, submit, undisturbed
-from tests.support.slurm import wait_until_saved
+from tests.support.slurm import ALL_LOST, command_of_page, kill_like_a_late_end, lose_all_nodes, wait_until_saved
+from tests.support.waiting import wait_until
 
 KILLS = ("first node", "second node", "controller", "worker", "node and controller")
 
@@ -29,6 +30,31 @@ def test_job_of_a_lost_node_ends_like_an_undisturbed_one(tmp_path: Path, kind: s
         assert cluster.wait_for(number, "COMPLETED", "FAILED") == "COMPLETED", job.output
         assert process.wait() == 0, expected.output
     assert "attempt 0002.01: resumes from step 10 (000000010@0001.01" in job.output
+    assert_equal(job.weights, expected.weights)
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("way", ["scontrol", "sbatch"])
+def test_job_that_failed_after_the_loss_of_all_nodes_resumes_as_the_page_says(tmp_path: Path, way: str) -> None:
+    """Slurm before 24.11.1 may end the start after such a loss; the batch script is killed where it does not."""
+    job = Job(tmp_path / "jobs", "train_ddp")
+    job.hold(12)
+    with slurm(job) as cluster, undisturbed(tmp_path / "undisturbed", job.kind) as (expected, process):
+        number = submit(cluster, job)
+        job.wait_until_held(12)
+        lose_all_nodes(cluster, seconds=0)
+        wait_until(
+            lambda: cluster.state_of(number) != "RUNNING" or "start 1: node" in job.output, "Slurm sees the loss"
+        )
+        kill_like_a_late_end(cluster, number)
+        job.release()
+        if way == "scontrol":
+            cluster.run(*command_of_page(ALL_LOST, number))
+        else:
+            number = submit(cluster, job)
+        assert cluster.wait_for(number, "COMPLETED", "FAILED") == "COMPLETED", job.output
+        assert process.wait() == 0, expected.output
+    assert "resumes from step 10 (000000010@0001.01" in job.output
     assert_equal(job.weights, expected.weights)
 
 

@@ -4,6 +4,7 @@ tests/jobs/test_slurm_jobs.py runs the trainings.
 """
 
 import re
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -12,10 +13,20 @@ from ops.slurm.change import NAMES
 from rehearsal.slurm import jobs, programs
 from rehearsal.slurm.cluster import SlurmCluster
 from rehearsal.slurm.jobs import Jobs
-from tests.support.slurm import slurm_cluster, wait_until_saved
+from tests.support.slurm import (
+    ALL_LOST,
+    command_of_page,
+    kill_like_a_late_end,
+    lose_all_nodes,
+    slurm_cluster,
+    wait_until_saved,
+)
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.product
+WAITS = "until [ -e go ]; do sleep 0.1; done"
+KILL_SECONDS = 15
+"""The longest that slurmctld tries to reach a lost node: MessageTimeout, and the attempts to connect."""
 NODES = ["ip-10-1-3-10", "ip-10-1-3-11"]
 
 
@@ -38,6 +49,28 @@ def test_failing_training_is_requeued_a_bounded_number_of_times(cluster: SlurmCl
     assert sorted(set(re.findall(r"start (\d): node", failing.output))) == ["0", "1"]
     assert failing.output.count("is requeued") == 1
     assert "fix the cause" in failing.output
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("seconds", [0, 12, 40], ids=["at once", "after 12 s", "after 40 s"])
+def test_job_that_failed_after_the_loss_of_all_nodes_runs_by_the_pages_command(
+    cluster: SlurmCluster, seconds: float
+) -> None:
+    """Slurm before 24.11.1 may end the start after such a loss; the batch script is killed where it does not."""
+    waiting = Jobs(cluster, programs.ensure(), WAITS)
+    number = waiting.submit()
+    wait_until(lambda: waiting.output.count("torchrun --") == 2, "both nodes train")
+    lose_all_nodes(cluster, seconds)
+    shown = ("scontrol", "show", "job", str(number))
+    wait_until(lambda: "Restarts=0" not in cluster.run(*shown), "Slurm requeues the job")
+    # Else it could reach the start after the command, too.
+    time.sleep(KILL_SECONDS)
+    kill_like_a_late_end(cluster, number)
+    cluster.attempt("scontrol", "release", str(number))
+    assert cluster.state_of(number) == "FAILED", "the page says that a release does nothing"
+    (waiting.directory / "go").touch()
+    cluster.run(*command_of_page(ALL_LOST, number))
+    assert cluster.wait_for(number, "COMPLETED", "FAILED") == "COMPLETED", waiting.output
 
 
 def test_rehearsed_job_is_requeued_and_ends(cluster: SlurmCluster) -> None:
@@ -78,7 +111,7 @@ def test_job_that_printed_nothing_yet_has_an_empty_output(cluster: SlurmCluster)
 
 
 def test_training_continues_while_the_controller_is_replaced(cluster: SlurmCluster) -> None:
-    waiting = Jobs(cluster, programs.ensure(), "until [ -e go ]; do sleep 0.1; done")
+    waiting = Jobs(cluster, programs.ensure(), WAITS)
     number = waiting.submit()
     cluster.wait_for(number, "RUNNING")
     wait_until(lambda: waiting.output.count("torchrun --") == 2, "both nodes train")
