@@ -14,7 +14,7 @@ from k8s_charts.observability.dashboards import JOBS, RAY, Panel
 from k8s_charts.observability.sources import metrics
 from tests.jobs.support.paths import MODULES
 from tests.support.prometheus import Prometheus, running
-from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
+from tests.support.waiting import wait_until
 
 # Metrics of GPUs, and a share of their peak, are there only with GPUs.
 _WITH_GPUS: Final = {8, 18, 28}
@@ -55,7 +55,9 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Return where a head of a Ray of its own exports its metrics: that of the other tests reports nothing of nodes."""
     script = tmp_path_factory.mktemp("ray") / "program.py"
     script.write_text(PROGRAM)
-    own = {key: value for key, value in os.environ.items() if key not in ("REPORTER_UPDATE_INTERVAL_MS", "RAY_ADDRESS")}
+    # What other tests' nodes set would let this program join their Ray.
+    others = ("REPORTER_UPDATE_INTERVAL_MS", "RAY_ADDRESS", "RAY_TMPDIR")
+    own = {key: value for key, value in os.environ.items() if key not in others}
     with subprocess.Popen(
         [sys.executable, str(script)],
         stdin=subprocess.PIPE,
@@ -67,7 +69,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         assert process.stdin
         try:
             found = process.stdout.readline().strip()
-            wait_until(lambda: _exports(found), "the metrics of node and worker", REHEARSAL_PATIENCE)
+            assert found, "the program ended; its errors are above"
+            wait_until(lambda: _exports(found), "the metrics of node and worker")
             yield found
         finally:
             process.stdin.close()
@@ -103,7 +106,7 @@ def test_every_chart_of_ray_and_of_the_library_has_data_of_a_real_ray(prometheus
     def missing() -> list[str]:
         return [each for each in asked if not prometheus.series(each.replace("$cluster", ".*").replace("$run", ".*"))]
 
-    wait_until(lambda: not missing(), "data of every query", REHEARSAL_PATIENCE)
+    wait_until(lambda: not missing(), "data of every query")
 
 
 def test_panels_have_the_ids_that_rays_own_dashboard_embeds() -> None:
