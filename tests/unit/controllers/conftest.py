@@ -1,4 +1,4 @@
-"""Fixtures of the controllers' tests: a fake API server for each test, with certificates that are made once."""
+"""Fixtures of the controllers' tests: a fake API server, a fake Ray and a run between them, for each test."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from embedded_account.kubernetes import pki
-from tests.support.fake_kubernetes import FakeKubernetes, serve
+from tests.support import fake_kubernetes, fake_ray
+from tests.support.fake_kubernetes import FakeKubernetes
+from tests.support.fake_ray import FakeRay
+from tests.support.supervised_run import Supervised
 
 
 @pytest.fixture(scope="session")
@@ -16,5 +19,18 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> pki.Pki:
 
 @pytest.fixture
 def kubernetes(certificates: pki.Pki, tmp_path: Path) -> Iterator[FakeKubernetes]:
-    with serve(certificates, tmp_path / "account") as fake:
+    with fake_kubernetes.serve(certificates, tmp_path / "account") as fake:
         yield fake
+
+
+@pytest.fixture
+def ray() -> Iterator[FakeRay]:
+    with fake_ray.serve() as fake:
+        yield fake
+
+
+@pytest.fixture
+def run(kubernetes: FakeKubernetes, ray: FakeRay, tmp_path: Path) -> Iterator[Supervised]:
+    made = Supervised(kubernetes, ray.host, tmp_path)
+    yield made
+    made.end()

@@ -9,7 +9,6 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -26,7 +25,7 @@ from controllers.reaper import Reaper
 from controllers.supervision import Supervisor, TerminatedError
 from controllers.telemetry import Metrics
 from tests.support.fake_kubernetes import BUILDS, JOBS, LEASES, NODES, PODS, FakeKubernetes, Object
-from tests.support.fake_ray import FakeRay, serve
+from tests.support.fake_ray import FakeRay
 from tests.support.supervised_run import Supervised
 from tests.support.waiting import PATIENCE, wait_until
 from tests.unit.controllers.test_exporter import a_lease
@@ -323,19 +322,6 @@ def test_supervisor_is_not_live_once_a_watch_has_ended(
         supervisor.ending.set()
         assert isinstance(code.exception(PATIENCE), TerminatedError)
     leave()
-
-
-@pytest.fixture
-def ray() -> Iterator[FakeRay]:
-    with serve() as fake:
-        yield fake
-
-
-@pytest.fixture
-def run(kubernetes: FakeKubernetes, ray: FakeRay, tmp_path: Path) -> Iterator[Supervised]:
-    made = Supervised(kubernetes, ray.host, tmp_path)
-    yield made
-    made.end()
 
 
 def succeeds(run: Supervised, ray: FakeRay, id: str = "train-1") -> None:

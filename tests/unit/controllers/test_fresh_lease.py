@@ -5,7 +5,6 @@ Otherwise a successor, which waits for the Lease to expire, could act at the sam
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -19,7 +18,7 @@ from controllers.run_objects import LEASE_SECONDS
 from controllers.supervision import Supervisor
 from controllers.telemetry import Metrics
 from tests.support.fake_kubernetes import LEASES, FakeKubernetes, Object
-from tests.support.fake_ray import FakeJob, FakeRay, serve
+from tests.support.fake_ray import FakeJob, FakeRay
 from tests.support.supervised_run import Supervised
 from tests.support.waiting import PATIENCE
 from tests.unit.controllers.test_replaced_supervisor import leave
@@ -71,12 +70,6 @@ class SlowAnswers:
         self._left -= request == self._request
         if self._left == 0:
             self._left, self._passed = -1, self._passed + self._seconds
-
-
-@pytest.fixture
-def ray() -> Iterator[FakeRay]:
-    with serve() as fake:
-        yield fake
 
 
 @pytest.mark.parametrize("request_", REQUESTS)

@@ -12,23 +12,9 @@ import pytest
 
 from controllers.job_supervisor import STARTS_ANOTHER
 from tests.support.fake_kubernetes import JOBS, LEASES, PODS, FakeKubernetes
-from tests.support.fake_ray import FakeJob, FakeRay, serve
+from tests.support.fake_ray import FakeJob, FakeRay
 from tests.support.supervised_run import Supervised
 from tests.support.waiting import wait_until
-
-
-@pytest.fixture
-def ray() -> Iterator[FakeRay]:
-    with serve() as fake:
-        yield fake
-
-
-@pytest.fixture
-def run(kubernetes: FakeKubernetes, ray: FakeRay, tmp_path: Path) -> Iterator[Supervised]:
-    made = Supervised(kubernetes, ray.host, tmp_path)
-    yield made
-    made.end()
-
 
 NEVER = 1000.0
 """Seconds between two renewals of a Lease, so that nothing is saved only because a renewal is due."""

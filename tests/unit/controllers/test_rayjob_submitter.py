@@ -14,7 +14,7 @@ import pytest
 from controllers import rayjob_submitter
 from controllers.ray_jobs_api import PORT, RayJobs, submission
 from controllers.rayjob_submitter import REFUSED, TERMINATED, Submitter
-from tests.support.fake_ray import FakeRay, serve
+from tests.support.fake_ray import FakeRay
 from tests.support.waiting import PATIENCE, wait_until
 
 ID = "train-x2k9p"
@@ -24,12 +24,6 @@ ID = "train-x2k9p"
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the submitter look twenty times as often as in a cluster."""
     monkeypatch.setattr(rayjob_submitter, "_LOOK", 0.1)
-
-
-@pytest.fixture
-def ray() -> Iterator[FakeRay]:
-    with serve() as fake:
-        yield fake
 
 
 @pytest.fixture

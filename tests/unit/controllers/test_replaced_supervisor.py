@@ -23,7 +23,7 @@ from controllers.kubernetes_api import Mirror
 from controllers.supervision import Supervisor
 from controllers.telemetry import Metrics
 from tests.support.fake_kubernetes import LEASES, PODS, FakeKubernetes, Object
-from tests.support.fake_ray import FakeRay, serve
+from tests.support.fake_ray import FakeRay
 from tests.support.supervised_run import Supervised
 from tests.support.waiting import PATIENCE
 
@@ -165,12 +165,6 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, 0.02)
     monkeypatch.setattr(run_objects, "_RENEW", 0.1)
     monkeypatch.setattr(supervision, "_FIRST_LISTS", 0.02)
-
-
-@pytest.fixture
-def ray() -> Iterator[FakeRay]:
-    with serve() as fake:
-        yield fake
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ BUSY = 'echo "usermod: user ubuntu is currently used by process 1234" >&2; exit 
 
 
 def test_account_with_a_process_keeps_its_home_and_stops_nothing(node: Node) -> None:
-    """base-config's utils/fsx_ubuntu.sh expects that `usermod` fails for `ubuntu`, and goes on."""
+    """base-config's utils/fsx_ubuntu.sh expects that `usermod` fails for `ubuntu`, and continues."""
     node.program("usermod", BUSY)
     said = prepared(node).succeed("add_users.sh")
     assert "warning: ubuntu has a process, so that its home directory stays /home/ubuntu" in said
