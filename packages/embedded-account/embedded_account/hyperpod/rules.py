@@ -349,27 +349,30 @@ def _check_vpc(world: World, config: Request, eks: EksCluster | None) -> None:
 
 
 def _check_quota(world: World, groups: Iterable[Specification], *, replacing: str) -> None:
-    """Raise LimitExceededError if the groups would exceed a service quota.
+    """Raise LimitExceededError if instances that the groups add would exceed a service quota.
 
-    The groups' counts replace those of the same groups in the cluster named `replacing`.
+    The groups' counts replace those of the same groups in the cluster named `replacing`. A quota that was lowered below
+    the utilization refuses what adds instances, and nothing else: the service's message names a delta.
     """
     wanted = {group["InstanceGroupName"]: group for group in groups}
     used: Counter[str] = Counter()
+    delta: Counter[str] = Counter()
     for cluster in world.clusters.values():
         for group in cluster.groups.values():
-            if not (cluster.name == replacing and group.name in wanted):
-                used[group.instance_types[0].name] += group.target
+            name = group.instance_types[0].name
+            used[name] += group.target
+            if cluster.name == replacing and group.name in wanted:
+                delta[name] -= group.target
     for specification in wanted.values():
-        name = instance_types_of(specification)[0].name
+        delta[instance_types_of(specification)[0].name] += specification["InstanceCount"]
+    for name, count in delta.items():
         limit = world.faults.quota.get(name)
-        count = specification["InstanceCount"]
-        if limit is not None and used[name] + count > limit:
+        if limit is not None and count > 0 and used[name] + count > limit:
             raise LimitExceededError(
                 f"The account-level service limit '{name} for cluster usage' is {limit} Instances, with current "
                 f"utilization of {used[name]} Instances and a request delta of {count} Instances. Please use AWS "
                 "Service Quotas to request an increase for this quota."
             )
-        used[name] += count
 
 
 def _own_vpc_configs(groups: Iterable[Specification]) -> list[Request]:

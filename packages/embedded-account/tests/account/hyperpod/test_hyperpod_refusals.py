@@ -199,6 +199,20 @@ def test_quota_counts_an_updated_group_once(bench: HyperPodBench, sagemaker: Any
     sagemaker.update_cluster(ClusterName="ml-cluster", InstanceGroups=groups)
     bench.advance(minutes=60)
     groups[0]["InstanceCount"] = 4
+    text = refusal("ResourceLimitExceeded", sagemaker.update_cluster, ClusterName="ml-cluster", InstanceGroups=groups)
+    assert "utilization of 3 Instances and a request delta of 1 Instances" in text
+
+
+def test_quota_below_the_utilization_refuses_only_what_adds_instances(
+    bench: HyperPodBench, sagemaker: Any, refusal: Refusal
+) -> None:
+    sagemaker.create_cluster(**bench.request())
+    bench.advance(minutes=60)
+    bench.fault(quota={"ml.p5.48xlarge": 1})
+    groups = [bench.group("worker-group-1", "ml.p5.48xlarge", 2)]
+    sagemaker.update_cluster(ClusterName="ml-cluster", InstanceGroups=groups, NodeRecovery="None")
+    bench.advance(minutes=60)
+    groups[0]["InstanceCount"] = 3
     refusal("ResourceLimitExceeded", sagemaker.update_cluster, ClusterName="ml-cluster", InstanceGroups=groups)
 
 
