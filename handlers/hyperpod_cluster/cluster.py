@@ -23,7 +23,7 @@ from .precedence import Precedence, created_by, requests_tag
 from .properties import create_request
 from .record import Record
 from .request import Request
-from .service import CONSISTENCY_SECONDS, LOOK_AGAIN_SECONDS, HyperPod
+from .service import CONSISTENCY_SECONDS, HyperPod
 from .update import ClusterUpdate, gone, no_owner, replaced, wanted_tags
 
 PATIENCE_SECONDS = 3000
@@ -149,7 +149,7 @@ class ClusterHandler:
         """Return whether the cluster is gone; delete it now if it was busy, or not visible, before."""
         state = self._remove()
         age = self._hyperpod.now() - self._request.accepted_at
-        if state is None and not self._request.updated_arn and age < LOOK_AGAIN_SECONDS:
+        if state is None and not self._request.updated_arn and age < CONSISTENCY_SECONDS:
             return _waiting("a cluster that was just created may not be visible yet")
         return _waiting(f"it is {state}") if state else {"IsComplete": True}
 

@@ -24,7 +24,10 @@ function that Lambda ends during a call gives no reason."""
 CONSISTENCY_SECONDS = 300
 """How long DescribeCluster may fail to find a cluster after CreateCluster was accepted."""
 LOOK_AGAIN_SECONDS = 30
-"""How long to look again for a cluster or an update that may be too new to be visible."""
+"""How long a rollback looks again for an update, and the guard for a cluster, that may be too new to be visible.
+
+Most rollbacks see nothing, so each would last CONSISTENCY_SECONDS (ADR 85).
+"""
 
 _CHANGES = frozenset({"CreateCluster", "UpdateCluster", "DeleteCluster", "AddTags", "DeleteTags"})
 

@@ -256,8 +256,11 @@ def test_tags_that_cannot_be_read_of_a_cluster_that_is_there_are_told(
     assert cloudformation.delete("ml-cluster").reason == "ListTags failed (ValidationException): No."
 
 
-@pytest.mark.parametrize("seconds", [10, 24])
-@pytest.mark.parametrize("resource", [{}, TEARDOWN], ids=["the cluster's own deletion", "the guard's"])
+@pytest.mark.parametrize(
+    ("resource", "seconds"),
+    [({}, 10), ({}, 45), ({}, 240), (TEARDOWN, 10), (TEARDOWN, 24)],
+    ids=lambda each: {True: "the guard's", False: "the cluster's own"}[bool(each)] if isinstance(each, dict) else None,
+)
 def test_cluster_that_becomes_visible_late_is_deleted_with_its_failed_creation(
     cloudformation: CloudFormation,
     properties: Properties,

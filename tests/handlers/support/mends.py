@@ -96,7 +96,7 @@ MENDS: Final = (
         (
             Edit(
                 "cluster.py",
-                "if state is None and not self._request.updated_arn and age < LOOK_AGAIN_SECONDS:",
+                "if state is None and not self._request.updated_arn and age < CONSISTENCY_SECONDS:",
                 "if False:",
             ),
         ),
