@@ -43,9 +43,12 @@ class Stack:
         return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Assembly:
-    """One side of one environment."""
+    """One side of one environment, as its files are when they are first read.
+
+    An assembly equals only itself: what has been read of one is not taken for another's of the same folder.
+    """
 
     directory: Path
 

@@ -1,5 +1,6 @@
 """The verdict of all judges on one environment."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from ops.review import verdict
-from ops.review.assembly import Pair, ResourceChange
+from ops.review.assembly import Assembly, Pair, ResourceChange
 from ops.review.model import Change, Danger, Effect
 from tests.unit.ops.review.cloudformation.pairs import Pairs, of
 
@@ -54,3 +55,17 @@ def test_change_names_the_resources_that_it_accounts_for(pairs: Pairs) -> None:
         (("storage", "Thing0123ABCD"),),
         (("storage", "Thing4567ABCD"),),
     }
+
+
+@pytest.mark.parametrize("kind", ["AWS::S3::Bucket", "Custom::AWSCDK-EKS-KubernetesResource"])
+def test_verdict_reads_a_folder_again_that_was_written_again(kind: str, pairs: Pairs) -> None:
+    def declared(text: str) -> dict[str, Any]:
+        manifest = [{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"key": text}}]
+        return {"Resources": {"Thing0123ABCD": of(kind, BucketName=text, Manifest=json.dumps(manifest))}}
+
+    base, head = (pairs.assembly({"storage": declared("a")}) for _ in range(2))
+    assert not verdict.judge(Pair("dev", base, head)).changes
+    (head.directory / "rayhp-dev-storage.template.json").write_text(json.dumps(declared("b")))
+    changes = verdict.judge(Pair("dev", base, Assembly(head.directory))).changes
+    assert changes
+    assert Effect.NOTHING not in {each.effect for each in changes}
