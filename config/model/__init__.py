@@ -6,7 +6,14 @@ each other, and against the rules of HyperPod, EKS, FSx and KubeRay. Sizes are i
 
 from config.model.company import Company
 from config.model.eks import Access, AddOn, AddOnRole, Eks, ExistingEks, KubeflowPart, SystemNodes
-from config.model.environment import PARTS_OF_EKS, AbsentPartError, Environment, Notifications, SlurmEnvironment
+from config.model.environment import (
+    PARTS_OF_EKS,
+    AbsentPartError,
+    EksEnvironment,
+    Environment,
+    Notifications,
+    SlurmEnvironment,
+)
 from config.model.fsx import Checkpoints, DataRepository, ExistingFileSystem, Fsx
 from config.model.hyperpod import HyperPod, InstanceGroup, Taint, TieredStorage
 from config.model.mlflow import MANAGED, Mlflow, port_of
@@ -49,6 +56,7 @@ __all__ = [
     "ContainerInsights",
     "DataRepository",
     "Eks",
+    "EksEnvironment",
     "Environment",
     "ExistingEks",
     "ExistingFileSystem",

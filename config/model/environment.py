@@ -147,6 +147,10 @@ class Environment(Model):
         return next(group for group in self.hyperpod.instance_groups if group.name == name)
 
 
+class EksEnvironment(Environment):
+    """An environment whose cluster EKS orchestrates."""
+
+
 class AbsentPartError(ConfigError):
     """A part of the environment was read that clusters of its orchestrator lack."""
 
@@ -190,7 +194,7 @@ class SlurmEnvironment(Environment):
     """An environment whose cluster Slurm orchestrates: it has no EKS cluster, no Ray image and no RayClusters."""
 
     eks: Eks = _absent("eks", "Refused.")
-    slurm: Slurm | None = Field(description="Slurm.")
+    slurm: Slurm = Field(description="Slurm.")
     image: Image = _absent("image", "Refused.")
     kuberay: KubeRay = _absent("kuberay", "Refused.")
     ray: Ray = _absent("ray", "Refused.")
@@ -199,6 +203,6 @@ class SlurmEnvironment(Environment):
     mlflow: Mlflow | None = _absent("mlflow", "Refused.")
 
 
-def model_of(values: Mapping[str, Any]) -> type[Environment]:
+def model_of(values: Mapping[str, Any]) -> type[EksEnvironment | SlurmEnvironment]:
     """Return the model of a document: a file with `slurm` describes a cluster that Slurm orchestrates."""
-    return SlurmEnvironment if "slurm" in values else Environment
+    return SlurmEnvironment if "slurm" in values else EksEnvironment

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final
 
 from config.findings import Finding, Severity
-from config.model import Environment, SlurmEnvironment
+from config.model import Environment
 from config.model.base import UnknownValueError
 from config.rules import (
     company,
@@ -142,13 +142,6 @@ RULES: Final[tuple[Rule, ...]] = (
     slurm.no_minimum_without_continuous_provisioning,
     slurm.managed_policy_reads_more,
 )
-_OF_EKS_ONLY: Final = frozenset(
-    {
-        *("V2", "V26", "V41", "V42", "V43", "V44", "V79", "V45"),
-        *("V71", "V40", "V67", "V21", "V31", "V68", "V93", "V95", "V97", "V98", "V99", "V102", "V108", "V110"),
-    }
-)
-"""Rules that read parts which an environment with Slurm lacks, besides those of the modules of Ray and its image."""
 
 ALL_RULES: Final[dict[str, Rule]] = {
     rule.id: rule for rule in sorted((*RULES, *PAIR_RULES), key=lambda rule: int(rule.id.removeprefix("V")))
@@ -158,10 +151,7 @@ ALL_RULES: Final[dict[str, Rule]] = {
 
 def rules_of(environment: Environment) -> list[Rule]:
     """Return the rules for the environment's orchestrator."""
-    if not isinstance(environment, SlurmEnvironment):
-        return list(RULES)
-    of_ray = {module.__name__ for module in (image, ray, ray_capacity, secrets)}
-    return [rule for rule in RULES if rule.id not in _OF_EKS_ONLY and rule.check.__module__ not in of_ray]
+    return [rule for rule in RULES if rule.takes(environment)]
 
 
 def findings(environment: Environment) -> list[Finding]:

@@ -8,7 +8,7 @@ from config import naming
 from config.estimates import costs
 from config.facts import support, versions
 from config.facts.add_ons import CLOUDWATCH, HYPERPOD
-from config.model import Environment
+from config.model import EksEnvironment, Environment
 from config.rules.parts import are_the_whole_world, described_twice, groups, is_reserved, repeated, same_names
 from config.rules.rule import Violation, error, warning
 
@@ -29,7 +29,7 @@ _NODE_GIB: Final = 40
 
 
 @error("V2")
-def kubernetes_version(environment: Environment) -> Iterator[Violation]:
+def kubernetes_version(environment: EksEnvironment) -> Iterator[Violation]:
     """Require a Kubernetes version that HyperPod supports and EKS still offers.
 
     Why: HyperPod lists its versions. Each needs a kubectl that is at most one minor version apart. When its extended
@@ -56,7 +56,7 @@ def kubernetes_version(environment: Environment) -> Iterator[Violation]:
 
 
 @warning("V110")
-def extended_support(environment: Environment) -> Iterator[Violation]:
+def extended_support(environment: EksEnvironment) -> Iterator[Violation]:
     """Warn of a Kubernetes version in extended support.
 
     Why: its control plane costs six times as much, and EKS upgrades it when the extended support ends.
@@ -86,7 +86,7 @@ def _advice(advised: Sequence[str]) -> tuple[str, str]:
 
 
 @error("V26")
-def system_nodes_are_x86(environment: Environment) -> Iterator[Violation]:
+def system_nodes_are_x86(environment: EksEnvironment) -> Iterator[Violation]:
     """Require x86-64 system nodes.
 
     Why: they build the Ray image for HyperPod's x86-64 nodes.
@@ -102,7 +102,7 @@ def system_nodes_are_x86(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V95")
-def metrics_fit_the_system_nodes(environment: Environment) -> Iterator[Violation]:
+def metrics_fit_the_system_nodes(environment: EksEnvironment) -> Iterator[Violation]:
     """Require a root volume of the system nodes that holds the metrics beside the image build.
 
     Why: a node without disk evicts its pods. Prometheus would stay pending, because it requests its disk.
@@ -124,7 +124,7 @@ def metrics_fit_the_system_nodes(environment: Environment) -> Iterator[Violation
 
 
 @error("V41")
-def endpoint(environment: Environment) -> Iterator[Violation]:
+def endpoint(environment: EksEnvironment) -> Iterator[Violation]:
     """Require the client networks of a public endpoint, and none for a private endpoint.
 
     Why: EKS refuses private blocks in the list, and a private endpoint has no list.
@@ -150,7 +150,7 @@ def endpoint(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V42")
-def endpoint_of_the_whole_world(environment: Environment) -> Iterator[Violation]:
+def endpoint_of_the_whole_world(environment: EksEnvironment) -> Iterator[Violation]:
     """Refuse an endpoint that the whole world may reach.
 
     Why: a flaw in the API's authentication would give anyone nodes that cost tens of dollars an hour.
@@ -163,7 +163,7 @@ def endpoint_of_the_whole_world(environment: Environment) -> Iterator[Violation]
 
 
 @error("V43")
-def existing_cluster(environment: Environment) -> Iterator[Violation]:
+def existing_cluster(environment: EksEnvironment) -> Iterator[Violation]:
     """Require `network.existing` beside `eks.existing`, and no key of a new cluster.
 
     Why: an existing cluster is in an existing VPC, and keeps its endpoint and add-ons unchanged.
@@ -184,7 +184,7 @@ def existing_cluster(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V44")
-def add_ons(environment: Environment) -> Iterator[Violation]:
+def add_ons(environment: EksEnvironment) -> Iterator[Violation]:
     """Refuse an add-on that is listed twice or that the stacks install themselves.
 
     Why: a cluster has each add-on once, and two FSx CSI drivers conflict over volumes.
@@ -204,7 +204,7 @@ def add_ons(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V79")
-def vpc_cni(environment: Environment) -> Iterator[Violation]:
+def vpc_cni(environment: EksEnvironment) -> Iterator[Violation]:
     """Refuse versions of the VPC CNI that do not work on HyperPod's nodes.
 
     Why: v1.22.0 to v1.22.3 hand a HyperPod node's own address to a pod, and HyperPod supports none before 1.18.3.
@@ -236,7 +236,7 @@ def _dotted(number: tuple[int, ...]) -> str:
 
 
 @error("V45")
-def namespaces(environment: Environment) -> Iterator[Violation]:
+def namespaces(environment: EksEnvironment) -> Iterator[Violation]:
     """Require a namespace for the operator and another for the RayClusters, and leave add-ons theirs.
 
     Why: each has its own Pod Security level and network policies.
@@ -280,7 +280,7 @@ def roles(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V108")
-def administrators(environment: Environment) -> Iterator[Violation]:
+def administrators(environment: EksEnvironment) -> Iterator[Violation]:
     """Require an administrator of a new EKS cluster.
 
     Why: a new cluster admits no person by itself, so nobody could run kubectl, or `ops` on it. An existing cluster may

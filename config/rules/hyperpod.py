@@ -6,7 +6,7 @@ from typing import Final
 
 from config import naming
 from config.facts.capacity import NodeTooSmallError, allocatable, tier_mib
-from config.model import Environment
+from config.model import EksEnvironment, Environment
 from config.model.hyperpod import SUB_CHARTS
 from config.rules.parts import by_name, groups, ray_pods, same_names
 from config.rules.rule import Violation, error, warning
@@ -58,7 +58,7 @@ def bucket_names(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V21")
-def sub_charts(environment: Environment) -> Iterator[Violation]:
+def sub_charts(environment: EksEnvironment) -> Iterator[Violation]:
     """Refuse sub-charts that collide with what the stacks install.
 
     Why: two releases with the same object fail to install, or delete each other's object.
@@ -102,7 +102,7 @@ def removal_of_a_group_that_stays(environment: Environment) -> Iterator[Violatio
 
 
 @warning("V93")
-def memory_beside_the_tier(environment: Environment) -> Iterator[Violation]:
+def memory_beside_the_tier(environment: EksEnvironment) -> Iterator[Violation]:
     """Warn of a Ray pod that requests memory which HyperPod's memory tier may use.
 
     Why: pods and checkpoints together would need more memory than the node has: the kubelet then evicts pods, or the

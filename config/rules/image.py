@@ -9,7 +9,7 @@ from typing import Final
 
 from config.facts import versions
 from config.facts.instance_types import catalogue
-from config.model import MANAGED, Environment
+from config.model import MANAGED, EksEnvironment
 from config.rules.parts import groups, repeated, workers
 from config.rules.rule import Violation, error, warning
 
@@ -23,7 +23,7 @@ _TRACKING_CLIENT: Final = "sagemaker-mlflow"
 
 
 @error("V14")
-def ray_version(environment: Environment) -> Iterator[Violation]:
+def ray_version(environment: EksEnvironment) -> Iterator[Violation]:
     """Require the Ray version that the project is tested with, in image and RayCluster.
 
     Why: Ray nodes of another version cannot join the head.
@@ -42,7 +42,7 @@ def ray_version(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V50")
-def one_image(environment: Environment) -> Iterator[Violation]:
+def one_image(environment: EksEnvironment) -> Iterator[Violation]:
     """Require `image.repository` or `image.uri`, and not both.
 
     Why: an image is either built into a repository or exists already.
@@ -62,7 +62,7 @@ def one_image(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V51")
-def pip_requirements(environment: Environment) -> Iterator[Violation]:
+def pip_requirements(environment: EksEnvironment) -> Iterator[Violation]:
     """Require pinned packages, each once, for a built image only.
 
     Why: builds of unpinned packages differ, and an existing image cannot get packages.
@@ -85,7 +85,7 @@ def pip_requirements(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V75")
-def locked_requirements(environment: Environment) -> Iterator[Violation]:
+def locked_requirements(environment: EksEnvironment) -> Iterator[Violation]:
     """Require that ray_image/requirements.txt pins each package with its hashes.
 
     Why: the build installs with --require-hashes, and would fail in the cluster an hour after the deployment began.
@@ -138,7 +138,7 @@ def _unlocked(requirement: str, options: list[str]) -> str:
 
 
 @warning("V94")
-def client_of_the_tier(environment: Environment) -> Iterator[Violation]:
+def client_of_the_tier(environment: EksEnvironment) -> Iterator[Violation]:
     """Warn of a memory tier whose client the built image does not have.
 
     Why: the runs then save into their storage only. The image's lock cannot hold the client, because it is published as
@@ -157,7 +157,7 @@ def client_of_the_tier(environment: Environment) -> Iterator[Violation]:
 
 
 @warning("V100")
-def client_of_the_tracking_server(environment: Environment) -> Iterator[Violation]:
+def client_of_the_tracking_server(environment: EksEnvironment) -> Iterator[Violation]:
     """Warn of SageMaker's MLflow whose client the built image does not have.
 
     Why: MLflow alone takes no ARN as the address of its server. Jobs would train, and log nothing.
@@ -180,7 +180,7 @@ def _names(requirements: tuple[str, ...]) -> list[str]:
 
 
 @error("V106")
-def cuda_of_the_gpus(environment: Environment) -> Iterator[Violation]:
+def cuda_of_the_gpus(environment: EksEnvironment) -> Iterator[Violation]:
     """Require an image whose CUDA computes on the GPUs of Ray's workers.
 
     Why: the built image's PyTorch has no kernels for newer GPUs, so that the first computation of each job fails there.

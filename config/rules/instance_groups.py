@@ -5,7 +5,7 @@ from typing import Final
 
 from config.facts.instance_types import catalogue
 from config.facts.regions import families, regions, table_date
-from config.model import Environment
+from config.model import EksEnvironment, Environment
 from config.rules.parts import groups, is_known, repeated
 from config.rules.rule import Violation, error, warning
 
@@ -158,7 +158,7 @@ def volumes(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V31")
-def labels_and_taints(environment: Environment) -> Iterator[Violation]:
+def labels_and_taints(environment: EksEnvironment) -> Iterator[Violation]:
     """Refuse reserved prefixes, duplicates, and more than 50 labels or taints.
 
     Why: other components own reserved prefixes, and HyperPod accepts 50 labels and 50 taints.
@@ -184,7 +184,7 @@ def labels_and_taints(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V68")
-def taints_of_neuron_nodes(environment: Environment) -> Iterator[Violation]:
+def taints_of_neuron_nodes(environment: EksEnvironment) -> Iterator[Violation]:
     """Refuse taints that keep the Neuron device plugin away.
 
     Why: HyperPod's chart fixes the plugin's tolerations in its template; without the plugin a node offers no devices.

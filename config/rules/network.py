@@ -6,7 +6,7 @@ from ipaddress import IPv4Network
 from typing import Final
 
 from config.facts.regions import regions, table_date
-from config.model import Environment, ExistingSubnet
+from config.model import EksEnvironment, Environment, ExistingSubnet
 from config.rules.parts import described_twice, known_groups, repeated, same_names
 from config.rules.rule import Violation, error, warning
 
@@ -66,7 +66,7 @@ def vpc_block(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V71")
-def services_have_their_own_addresses(environment: Environment) -> Iterator[Violation]:
+def services_have_their_own_addresses(environment: EksEnvironment) -> Iterator[Violation]:
     """Keep a new VPC away from the addresses of Kubernetes services.
 
     Why: EKS uses 10.100.0.0/16 or 172.20.0.0/16 for services. Pods cannot reach a node with an address of that
@@ -206,7 +206,7 @@ def _subnets(environment: Environment) -> Iterator[tuple[str, tuple[ExistingSubn
 
 
 @error("V40")
-def closed_network(environment: Environment) -> Iterator[Violation]:
+def closed_network(environment: EksEnvironment) -> Iterator[Violation]:
     """Require existing images from ECR in the region if the network is closed.
 
     Why: the interface endpoint of ECR reaches only its own region, and an image build needs packages from the internet.
@@ -241,7 +241,7 @@ def closed_network(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V67")
-def no_neuron_in_a_closed_network(environment: Environment) -> Iterator[Violation]:
+def no_neuron_in_a_closed_network(environment: EksEnvironment) -> Iterator[Violation]:
     """Refuse Neuron devices in a closed network.
 
     Why: HyperPod's chart fixes the image of the Neuron device plugin, and no value selects another registry.

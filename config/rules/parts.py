@@ -5,7 +5,7 @@ from ipaddress import IPv4Network, collapse_addresses
 from typing import Final
 
 from config.facts.instance_types import catalogue
-from config.model import Environment, InstanceGroup, RayCluster, RayHead, RayWorkers
+from config.model import EksEnvironment, Environment, InstanceGroup, RayCluster, RayHead, RayWorkers
 from config.model.base import Model
 from config.rules.rule import Violation
 
@@ -44,26 +44,26 @@ def by_name(environment: Environment) -> dict[str, InstanceGroup]:
     return {group.name: group for _, group in known_groups(environment)}
 
 
-def clusters(environment: Environment) -> Iterator[tuple[str, RayCluster]]:
+def clusters(environment: EksEnvironment) -> Iterator[tuple[str, RayCluster]]:
     """Yield each RayCluster."""
     for n, cluster in enumerate(environment.ray.clusters):
         yield f"ray.clusters.{n}", cluster
 
 
-def heads(environment: Environment) -> Iterator[tuple[str, RayHead]]:
+def heads(environment: EksEnvironment) -> Iterator[tuple[str, RayHead]]:
     """Yield the head of each RayCluster."""
     for key, cluster in clusters(environment):
         yield f"{key}.head", cluster.head
 
 
-def workers(environment: Environment) -> Iterator[tuple[str, RayWorkers]]:
+def workers(environment: EksEnvironment) -> Iterator[tuple[str, RayWorkers]]:
     """Yield each worker group of each RayCluster."""
     for key, cluster in clusters(environment):
         for n, group in enumerate(cluster.workers):
             yield f"{key}.workers.{n}", group
 
 
-def ray_pods(environment: Environment) -> Iterator[tuple[str, RayHead | RayWorkers]]:
+def ray_pods(environment: EksEnvironment) -> Iterator[tuple[str, RayHead | RayWorkers]]:
     """Yield heads and worker groups."""
     yield from heads(environment)
     yield from workers(environment)

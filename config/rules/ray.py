@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from config.facts import support, versions
-from config.model import Environment
+from config.model import EksEnvironment
 from config.rules.parts import clusters, groups, ray_pods, repeated, same_names, workers
 from config.rules.rule import Violation, error, warning
 
@@ -26,7 +26,7 @@ INSTANCE_TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
 
 
 @warning("V20")
-def old_kuberay(environment: Environment) -> Iterator[Violation]:
+def old_kuberay(environment: EksEnvironment) -> Iterator[Violation]:
     """Warn of KubeRay 1.2.0.
 
     Why: it is of August 2024. Later versions fixed the probes of its pods, lost nodes and conditions.
@@ -43,7 +43,7 @@ def old_kuberay(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V49")
-def known_kuberay(environment: Environment) -> Iterator[Violation]:
+def known_kuberay(environment: EksEnvironment) -> Iterator[Violation]:
     """Require a version of KubeRay whose chart is locked.
 
     Why: only locked charts are installed.
@@ -56,7 +56,7 @@ def known_kuberay(environment: Environment) -> Iterator[Violation]:
 
 
 @warning("V69")
-def unrehearsed_kuberay(environment: Environment) -> Iterator[Violation]:
+def unrehearsed_kuberay(environment: EksEnvironment) -> Iterator[Violation]:
     """Warn of a version of KubeRay that no rehearsal runs.
 
     Why: a rehearsal runs only the operator of KubeRay 1.2; of other versions only the chart's values are tested.
@@ -70,7 +70,7 @@ def unrehearsed_kuberay(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V101")
-def aws_features_for_ray(environment: Environment) -> Iterator[Violation]:
+def aws_features_for_ray(environment: EksEnvironment) -> Iterator[Violation]:
     """Refuse AWS's features for Ray on a version of KubeRay that they do not support.
 
     Why: AWS supports them with KubeRay 1.6.0 and later. Before, the key would open a connection that nothing uses.
@@ -91,7 +91,7 @@ def aws_features_for_ray(environment: Environment) -> Iterator[Violation]:
 
 
 @warning("V111")
-def ray_with_known_flaws(environment: Environment) -> Iterator[Violation]:
+def ray_with_known_flaws(environment: EksEnvironment) -> Iterator[Violation]:
     """Warn of a version of Ray with a known flaw.
 
     Why: below Ray 2.52.0 a web page in the browser of somebody with a way to a head can run code there; the flaw is
@@ -112,7 +112,7 @@ def ray_with_known_flaws(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V27")
-def instance_groups_of_ray(environment: Environment) -> Iterator[Violation]:
+def instance_groups_of_ray(environment: EksEnvironment) -> Iterator[Violation]:
     """Require that Ray's pods name existing instance groups.
 
     Why: Ray's pods select their nodes by the name of an instance group.
@@ -130,7 +130,7 @@ def instance_groups_of_ray(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V28")
-def replicas_within_bounds(environment: Environment) -> Iterator[Violation]:
+def replicas_within_bounds(environment: EksEnvironment) -> Iterator[Violation]:
     """Require `min_replicas` ≤ `replicas` ≤ `max_replicas`.
 
     Why: the RayCluster's definition has no such rule, so the operator would obey wrong bounds.
@@ -150,7 +150,7 @@ def replicas_within_bounds(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V63")
-def bounds_of_autoscaling(environment: Environment) -> Iterator[Violation]:
+def bounds_of_autoscaling(environment: EksEnvironment) -> Iterator[Violation]:
     """Require a worker group that the autoscaler can scale.
 
     Why: if the autoscaler can scale no group, the bounds are a mistake.
@@ -168,7 +168,7 @@ def bounds_of_autoscaling(environment: Environment) -> Iterator[Violation]:
 
 
 @warning("V78")
-def autoscaler_that_removes_all(environment: Environment) -> Iterator[Violation]:
+def autoscaler_that_removes_all(environment: EksEnvironment) -> Iterator[Violation]:
     """Warn of autoscaling on a Ray whose autoscaler can remove every worker.
 
     Why: when the API server does not answer in time, autoscaler v1 mistakes the empty answer for a cluster without
@@ -184,7 +184,7 @@ def autoscaler_that_removes_all(environment: Environment) -> Iterator[Violation]
 
 
 @error("V66")
-def distinct_clusters(environment: Environment) -> Iterator[Violation]:
+def distinct_clusters(environment: EksEnvironment) -> Iterator[Violation]:
     """Require different names of RayClusters.
 
     Why: RayClusters share a namespace, and KubeRay names its objects after them.
@@ -195,7 +195,7 @@ def distinct_clusters(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V61")
-def distinct_worker_groups(environment: Environment) -> Iterator[Violation]:
+def distinct_worker_groups(environment: EksEnvironment) -> Iterator[Violation]:
     """Require different names of a RayCluster's worker groups, and refuse the name `headgroup`.
 
     Why: KubeRay confuses pods of groups with the same name, and only its webhook, which is off, checks names.
@@ -212,7 +212,7 @@ def distinct_worker_groups(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V62")
-def pod_names(environment: Environment) -> Iterator[Violation]:
+def pod_names(environment: EksEnvironment) -> Iterator[Violation]:
     """Require at most 50 characters in the names of RayCluster and worker group together.
 
     Why: KubeRay cuts longer names, and pods of two groups could then get the same name prefix.
@@ -229,7 +229,7 @@ def pod_names(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V57")
-def variables_of_others(environment: Environment) -> Iterator[Violation]:
+def variables_of_others(environment: EksEnvironment) -> Iterator[Violation]:
     """Refuse variables that KubeRay or this project sets itself.
 
     Why: with other values HyperPod's runtime could give GPUs to the head or none to a worker, or Ray not find its head.
@@ -245,7 +245,7 @@ def variables_of_others(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V58")
-def variables_given_twice(environment: Environment) -> Iterator[Violation]:
+def variables_given_twice(environment: EksEnvironment) -> Iterator[Violation]:
     """Require one value of each variable.
 
     Why: of two values the container would get only the last one.
@@ -262,7 +262,7 @@ def variables_given_twice(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V59")
-def mount_paths(environment: Environment) -> Iterator[Violation]:
+def mount_paths(environment: EksEnvironment) -> Iterator[Violation]:
     """Require mount paths that hide no other path, and each claim once.
 
     Why: a mount hides the files below its path, and rayproject/ray is installed in /home/ray.
@@ -296,7 +296,7 @@ def _collisions(key: str, path: str, taken: dict[str, str]) -> Iterator[Violatio
 
 
 @error("V22")
-def node_selectors(environment: Environment) -> Iterator[Violation]:
+def node_selectors(environment: EksEnvironment) -> Iterator[Violation]:
     """Require that a node selector by instance type names the type of the pod's instance group.
 
     Why: HyperPod labels nodes with its own names of types. With another type the pod would stay pending.

@@ -12,12 +12,12 @@ from config.facts.capacity import (
     whole_node_pod,
 )
 from config.facts.daemonsets import daemonsets_on, system_pods
-from config.model import Environment, InstanceGroup, RayCluster, RayHead, RayWorkers
+from config.model import EksEnvironment, InstanceGroup, RayCluster, RayHead, RayWorkers
 from config.rules.parts import by_name, clusters, groups, heads, ray_pods, repeated, workers
 from config.rules.rule import Violation, error, warning
 
 
-def _left(environment: Environment, group: InstanceGroup) -> Resources | None:
+def _left(environment: EksEnvironment, group: InstanceGroup) -> Resources | None:
     """Return what a node offers beside its DaemonSets, or None if its type is too small for any pod."""
     try:
         node = allocatable(group.type, group.threads_per_core)
@@ -40,7 +40,7 @@ def _beside_the_head(cluster: RayCluster) -> tuple[int, int]:
 
 
 @error("V13")
-def requests_fit(environment: Environment) -> Iterator[Violation]:
+def requests_fit(environment: EksEnvironment) -> Iterator[Violation]:
     """Require that each Ray pod fits on a node of its instance group.
 
     Why: a pod that requests more than any node has stays pending.
@@ -86,7 +86,7 @@ def _no_room(key: str, group: InstanceGroup) -> Violation:
     return Violation(f"{key}.instance_group", reason, "groups of a larger type", "choose another group or type")
 
 
-def _too_small(environment: Environment, pod: RayWorkers, group: InstanceGroup) -> bool:
+def _too_small(environment: EksEnvironment, pod: RayWorkers, group: InstanceGroup) -> bool:
     if pod.cpu is not None and pod.memory_gib is not None:
         return False
     try:
@@ -103,7 +103,7 @@ def _too_small(environment: Environment, pod: RayWorkers, group: InstanceGroup) 
 
 
 @warning("V105")
-def idle_accelerators(environment: Environment) -> Iterator[Violation]:
+def idle_accelerators(environment: EksEnvironment) -> Iterator[Violation]:
     """Warn of workers that request fewer accelerators than their node has.
 
     Why: a node takes one worker, so the other accelerators stay idle and cost as much.
@@ -121,7 +121,7 @@ def idle_accelerators(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V52")
-def head_size(environment: Environment) -> Iterator[Violation]:
+def head_size(environment: EksEnvironment) -> Iterator[Violation]:
     """Require at least 2 CPUs and 8 GiB for a head.
 
     Why: the probes of a smaller head fail under load, as with the 1 CPU of aws-samples.
@@ -136,7 +136,7 @@ def head_size(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V53")
-def workers_have_nodes(environment: Environment) -> Iterator[Violation]:
+def workers_have_nodes(environment: EksEnvironment) -> Iterator[Violation]:
     """Require a node for each worker.
 
     Why: a node takes one worker, so further workers would stay pending. `max_replicas` may be higher, because the
@@ -160,7 +160,7 @@ def workers_have_nodes(environment: Environment) -> Iterator[Violation]:
             )
 
 
-def _has_copies(environment: Environment) -> bool:
+def _has_copies(environment: EksEnvironment) -> bool:
     """Return whether a RayCluster or worker group is listed twice, which another rule refuses."""
     names = [cluster.name for _, cluster in clusters(environment)]
     lists = [names, *([group.name for group in cluster.workers] for _, cluster in clusters(environment))]
@@ -168,7 +168,7 @@ def _has_copies(environment: Environment) -> bool:
 
 
 @warning("V54")
-def groups_without_nodes(environment: Environment) -> Iterator[Violation]:
+def groups_without_nodes(environment: EksEnvironment) -> Iterator[Violation]:
     """Warn of an instance group with 0 nodes that Ray's pods need.
 
     Why: a group may be scaled to 0 nodes for a while; its Ray pods then stay pending. For a head's group this is an
@@ -188,7 +188,7 @@ def groups_without_nodes(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V77")
-def heads_without_nodes(environment: Environment) -> Iterator[Violation]:
+def heads_without_nodes(environment: EksEnvironment) -> Iterator[Violation]:
     """Require a node in the group of a head, unless V54 is accepted.
 
     Why: without its head a RayCluster accepts no job, and its other nodes cost money without use.
@@ -208,12 +208,12 @@ def heads_without_nodes(environment: Environment) -> Iterator[Violation]:
             )
 
 
-def _is_said(environment: Environment) -> bool:
+def _is_said(environment: EksEnvironment) -> bool:
     return groups_without_nodes.id in environment.accepted_warnings
 
 
 @error("V55")
-def heads_have_nodes(environment: Environment) -> Iterator[Violation]:
+def heads_have_nodes(environment: EksEnvironment) -> Iterator[Violation]:
     """Require room for each head beside workers that use whole nodes.
 
     Why: a worker without stated sizes uses its whole node, and a head on that node would stay pending.
@@ -246,7 +246,7 @@ def heads_have_nodes(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V12")
-def pods_per_node(environment: Environment) -> Iterator[Violation]:
+def pods_per_node(environment: EksEnvironment) -> Iterator[Violation]:
     """Require enough addresses on each node for its pods.
 
     Why: HyperPod nodes have one network interface, whose addresses limit the pods; DaemonSets and add-ons count too.
@@ -273,7 +273,7 @@ def pods_per_node(environment: Environment) -> Iterator[Violation]:
 
 
 @warning("V15")
-def head_beside_accelerators(environment: Environment) -> Iterator[Violation]:
+def head_beside_accelerators(environment: EksEnvironment) -> Iterator[Violation]:
     """Warn of a head on nodes with accelerators.
 
     Why: faults of accelerators drain and replace their nodes, and every job ends with its head.
@@ -290,7 +290,7 @@ def head_beside_accelerators(environment: Environment) -> Iterator[Violation]:
 
 
 @warning("V56")
-def head_on_one_node(environment: Environment) -> Iterator[Violation]:
+def head_on_one_node(environment: EksEnvironment) -> Iterator[Violation]:
     """Warn of a head on a group of one CPU node.
 
     Why: HyperPod does not replace CPU nodes automatically: after a loss a person must act.

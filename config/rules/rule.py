@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from config.findings import Finding, Severity, in_words, named, value_at
+from config.model import Environment
 
 
 class Violation(NamedTuple):
@@ -43,12 +44,17 @@ class Explanation(NamedTuple):
 class Rule:
     """A rule with the id that findings and docs show.
 
-    The docstring of its check explains it: the requirement, then the sections `Why:`, `Source:` and `Example:`.
+    The docstring of its check explains it: the requirement, then the sections `Why:`, `Source:` and `Example:`. Its
+    signature says which environments it is for: `EksEnvironment`, `SlurmEnvironment`, or any `Environment`.
     """
 
     id: str
     check: Check
     severity: Severity = Severity.ERROR
+
+    def takes(self, environment: Environment) -> bool:
+        """Return whether the signature of the check takes this type of environment."""
+        return isinstance(environment, next(iter(self.check.__annotations__.values())))
 
     def __call__(self, *environments: Any) -> Iterator[Finding]:
         """Yield the findings; their keys are those of the first environment."""

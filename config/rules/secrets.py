@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from config.findings import HIDDEN
-from config.model import Environment
+from config.model import EksEnvironment
 from config.rules.parts import clusters
 from config.rules.rule import Violation, error, warning
 
@@ -30,7 +30,7 @@ _NAME: Final = re.compile(
 _ALLOWED: Final = "values that everyone may read"
 
 
-def _variables(environment: Environment) -> Iterator[tuple[str, str, str, str | None]]:
+def _variables(environment: EksEnvironment) -> Iterator[tuple[str, str, str, str | None]]:
     """Yield each variable of `env`: key, name, value, and the kind of secret that its form shows, if any."""
     for key, cluster in clusters(environment):
         for name, value in cluster.env.items():
@@ -39,7 +39,7 @@ def _variables(environment: Environment) -> Iterator[tuple[str, str, str, str | 
 
 
 @error("V73")
-def no_secrets(environment: Environment) -> Iterator[Violation]:
+def no_secrets(environment: EksEnvironment) -> Iterator[Violation]:
     """Refuse values of `env` that have the form of a secret.
 
     Why: the file is committed, and templates, manifests and descriptions of pods contain the value.
@@ -53,7 +53,7 @@ def no_secrets(environment: Environment) -> Iterator[Violation]:
 
 
 @warning("V74")
-def names_of_secrets(environment: Environment) -> Iterator[Violation]:
+def names_of_secrets(environment: EksEnvironment) -> Iterator[Violation]:
     """Warn of variables of `env` whose name suggests a secret.
 
     Why: the file is committed, and templates, manifests and descriptions of pods contain the value.

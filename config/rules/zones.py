@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from config.estimates.addresses import subnet_uses
-from config.model import Environment, InstanceGroup
+from config.model import EksEnvironment, Environment, InstanceGroup
 from config.rules.parts import by_name, clusters, groups, is_known, workers
 from config.rules.rule import Violation, error, warning
 
@@ -69,7 +69,7 @@ def efa_in_one_zone(environment: Environment) -> Iterator[Violation]:
 
 def _used_together(environment: Environment) -> Iterator[tuple[str, list[str], str]]:
     """Yield the instance groups that one job uses: the key, their names, and how to separate them."""
-    if environment.slurm:
+    if not isinstance(environment, EksEnvironment):
         partitions: dict[str, list[str]] = {}
         for _, group in groups(environment):
             if group.slurm and group.slurm.partition:
@@ -116,10 +116,10 @@ def _workers_elsewhere(environment: Environment) -> Iterator[tuple[str, str]]:
     """Yield the instance groups of workers outside the file system's zone: key and zone. All of Slurm mount it."""
     if not _zones_are_known(environment):
         return
-    if environment.slurm:
-        used = {group.name for _, group in groups(environment)}
-    else:
+    if isinstance(environment, EksEnvironment):
         used = {group.instance_group for _, group in workers(environment)}
+    else:
+        used = {group.name for _, group in groups(environment)}
     for key, group in groups(environment):
         zone = _zone(environment, group)
         if group.name in used and zone != environment.network.node_zones[0]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from config.facts.add_ons import AddOnFacts, known_add_ons
-from config.model import AddOn, Environment
+from config.model import AddOn, EksEnvironment
 from config.rules.rule import Violation, error, warning
 
 _POLICIES: Final = ("vpc-cni", "enableNetworkPolicy")
@@ -13,7 +13,7 @@ _UNKNOWN_KEY: Final = "additionalProperties"
 
 
 @error("V97")
-def described_add_ons(environment: Environment) -> Iterator[Violation]:
+def described_add_ons(environment: EksEnvironment) -> Iterator[Violation]:
     """Require a configuration of the kinds in the add-on's schema, its own namespace, and a complete role.
 
     Why: EKS refuses values of another kind, and does not move an add-on. A role is for one service account.
@@ -33,7 +33,7 @@ def described_add_ons(environment: Environment) -> Iterator[Violation]:
 
 
 @warning("V98")
-def unknown_configuration(environment: Environment) -> Iterator[Violation]:
+def unknown_configuration(environment: EksEnvironment) -> Iterator[Violation]:
     """Warn of a key that the published schema of an add-on lacks.
 
     Why: EKS refuses unknown keys. Yet the schema is of one version, and a newer version may know more keys.

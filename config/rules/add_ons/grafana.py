@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from config.facts.regions import grafana_regions, table_date
-from config.model import Environment
+from config.model import EksEnvironment
 from config.rules.network import OTHER_PARTITIONS
 from config.rules.parts import are_the_whole_world, is_reserved, same_names
 from config.rules.rule import Violation, error
@@ -14,7 +14,7 @@ _CLIENTS: Final = "public blocks of your office or VPN, each once"
 
 
 @error("V102")
-def grafana_can_be_reached(environment: Environment) -> Iterator[Violation]:
+def grafana_can_be_reached(environment: EksEnvironment) -> Iterator[Violation]:
     """Require a region with Amazon Managed Grafana, and public networks of the people who use it.
 
     Why: other regions have no such workspaces. A workspace sees people's public addresses and admits the listed ones.

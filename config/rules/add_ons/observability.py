@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from config.model import Environment
+from config.model import EksEnvironment, Environment
 from config.rules.parts import by_name, same_names
 from config.rules.rule import Violation, error
 
@@ -12,7 +12,7 @@ _LEAST_VCPUS: Final = 16
 
 
 @error("V99")
-def parts_have_what_they_need(environment: Environment) -> Iterator[Violation]:
+def parts_have_what_they_need(environment: EksEnvironment) -> Iterator[Violation]:
     """Require a part that alerts beside receivers, each receiver once, and a 4xlarge node for `hyperpod`.
 
     Why: only `in_cluster` and `container_insights` alert. Two equal subscriptions are one. The add-on's pods stay

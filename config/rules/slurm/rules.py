@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from config.model import PARTS_OF_EKS, Environment, InstanceGroup
+from config.model import PARTS_OF_EKS, Environment, InstanceGroup, SlurmEnvironment
 from config.rules.lifecycle_scripts import folder_of
 from config.rules.parts import groups
 from config.rules.rule import Violation, error, warning
@@ -48,7 +48,7 @@ def one_orchestrator(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V88")
-def roles_of_groups(environment: Environment) -> Iterator[Violation]:
+def roles_of_groups(environment: SlurmEnvironment) -> Iterator[Violation]:
     """Require what the nodes of each group are in Slurm: one controller, compute nodes, at most one login group.
 
     Why: HyperPod refuses a cluster without a controller group or with several. Only compute nodes run jobs.
@@ -56,8 +56,6 @@ def roles_of_groups(environment: Environment) -> Iterator[Violation]:
     ClusterSlurmConfig.
     Example: hyperpod.instance_groups.0.count: 2
     """
-    if environment.slurm is None:
-        return
     for key, group in groups(environment):
         if group.slurm is None:
             reason, fix = "Slurm must know what its nodes are", "add slurm: {node: compute}"
@@ -79,7 +77,7 @@ def roles_of_groups(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V89")
-def partitions(environment: Environment) -> Iterator[Violation]:
+def partitions(environment: SlurmEnvironment) -> Iterator[Violation]:
     """Allow a partition on compute nodes only, and require one where the lifecycle scripts configure Slurm.
 
     Why: HyperPod refuses partitions of other nodes. The file of the lifecycle scripts names the partition of each
@@ -87,8 +85,6 @@ def partitions(environment: Environment) -> Iterator[Violation]:
     Source: AWS docs, sagemaker-hyperpod-slurm-api-config-migration; awslabs/awsome-distributed-ai, base-config.
     Example: hyperpod.instance_groups.0.slurm: {node: controller, partition: dev}
     """
-    if environment.slurm is None:
-        return
     for key, group in groups(environment):
         node = group.slurm
         if node and node.partition and node.node != "compute":
@@ -100,7 +96,7 @@ def partitions(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V90")
-def keys_of_kubernetes(environment: Environment) -> Iterator[Violation]:
+def keys_of_kubernetes(environment: SlurmEnvironment) -> Iterator[Violation]:
     """Refuse keys beside `slurm` that only Kubernetes or an EKS cluster reads, and a closed network.
 
     Why: nothing would read them. A closed network's endpoints are chosen for EKS, and the lifecycle scripts install
@@ -109,8 +105,6 @@ def keys_of_kubernetes(environment: Environment) -> Iterator[Violation]:
     sagemaker-hyperpod-eks-resiliency-deep-health-checks; this project, docs/operate/slurm.md.
     Example: fsx.claim: fsx-claim
     """
-    if environment.slurm is None:
-        return
     for key, group in groups(environment):
         for name, reason in _OF_GROUPS.items():
             if getattr(group, name):
@@ -131,7 +125,7 @@ def keys_of_kubernetes(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V91")
-def one_configuration(environment: Environment) -> Iterator[Violation]:
+def one_configuration(environment: SlurmEnvironment) -> Iterator[Violation]:
     """Refuse a `provisioning_parameters.json` in the folder of lifecycle scripts.
 
     Why: HyperPod refuses an update of a cluster that has both the file and `SlurmConfig`. Where the scripts configure
@@ -139,8 +133,6 @@ def one_configuration(environment: Environment) -> Iterator[Violation]:
     Source: AWS docs, sagemaker-hyperpod-slurm-api-config-migration.
     Example: hyperpod.instance_groups.0.lifecycle_scripts: tests/unit/config/rules/slurm_scripts
     """
-    if environment.slurm is None:
-        return
     seen = set[Path]()
     for key, group in groups(environment):
         folder = folder_of(group.lifecycle_scripts)
@@ -157,7 +149,7 @@ def one_configuration(environment: Environment) -> Iterator[Violation]:
 
 
 @error("V92")
-def no_minimum_without_continuous_provisioning(environment: Environment) -> Iterator[Violation]:
+def no_minimum_without_continuous_provisioning(environment: SlurmEnvironment) -> Iterator[Violation]:
     """Refuse `min_count` where the lifecycle scripts configure Slurm.
 
     Why: HyperPod has a minimum only under continuous provisioning, which needs the API's configuration of Slurm.
@@ -173,7 +165,7 @@ def no_minimum_without_continuous_provisioning(environment: Environment) -> Iter
 
 
 @warning("V96")
-def managed_policy_reads_more(environment: Environment) -> Iterator[Violation]:
+def managed_policy_reads_more(environment: SlurmEnvironment) -> Iterator[Violation]:
     """Warn of nodes that AWS's managed policy lets read all buckets of the account that begin with `sagemaker-`.
 
     Why: those of other environments hold lifecycle scripts, which run as root, and SageMaker's own hold people's data.
@@ -181,11 +173,11 @@ def managed_policy_reads_more(environment: Environment) -> Iterator[Violation]:
     Source: AWS managed policy reference, AmazonSageMakerClusterInstanceRolePolicy.
     Example: slurm.managed_policy: true
     """
-    if environment.slurm and environment.slurm.managed_policy:
+    if environment.slurm.managed_policy:
         reason = "nodes can read each bucket of the account whose name begins with sagemaker-"
         fix = "remove the key, or keep other data in buckets with other names"
         yield Violation("slurm.managed_policy", reason, "false", fix)
 
 
-def _by_scripts(environment: Environment) -> bool:
-    return environment.slurm is not None and environment.slurm.configuration == "provisioning_parameters"
+def _by_scripts(environment: SlurmEnvironment) -> bool:
+    return environment.slurm.configuration == "provisioning_parameters"

@@ -204,6 +204,7 @@ def misspelt(rule: Rule) -> Rule:
     code, known = rule.check.__code__, rule.check.__globals__
     names = tuple(name if name in known or hasattr(builtins, name) else f"{name}_" for name in code.co_names)
     check = FunctionType(code.replace(co_names=names), known, rule.check.__name__, None, rule.check.__closure__)
+    check.__annotations__ = rule.check.__annotations__
     return replace(rule, check=check)
 
 
