@@ -186,7 +186,7 @@ def replacement(key: Key, sides: Sides, why: str) -> Outcome:
     before, after = sides.base.resources[key], sides.head.resources[key]
     type_name = str(before.get("Type"))
     kind = KINDS.get(type_name)
-    changed = list(leaves(sides.base.properties(key), sides.head.properties(key)))
+    changed = list(leaves(sides.base.properties[key], sides.head.properties[key]))
     what = listed([_leaf(each) for each in changed]) or "replaced"
     importers = _importers(key, sides)
     is_data = bool(kind and kind.holds is Holds.DATA)
@@ -263,7 +263,7 @@ def _updated(change: ResourceChange, key: Key, sides: Sides) -> Outcome:
         reason = "It decides whether the resource exists, or what a program does with it."
         return Outcome(what, Effect.UNKNOWN, reason, dangers=_UNKNOWN)
     if not same(before.get("Properties"), after.get("Properties")):
-        return _of_properties(change.type, list(leaves(sides.base.properties(key), sides.head.properties(key))))
+        return _of_properties(change.type, list(leaves(sides.base.properties[key], sides.head.properties[key])))
     if "Properties" in others:
         return Outcome("order of a list", Effect.IN_PLACE)
     if attributes := [name for name in others if name in _ATTRIBUTES]:

@@ -22,13 +22,13 @@ def replacements(sides: Sides) -> dict[Key, str]:
     ]
     for key in common:
         kind = str(sides.head.resources[key].get("Type"))
-        before, after = sides.base.properties(key), sides.head.properties(key)
+        before, after = sides.base.properties[key], sides.head.properties[key]
         if before == after or not schema().knows(kind):
             continue
         if why := _replacing(kind, before, after):
             found[key] = why
     frontier = dict(found)
-    references = {key: referred(sides.head.properties(key)) for key in common}
+    references = {key: referred(sides.head.properties[key]) for key in common} if found else {}
     while frontier:
         following = {
             key: why
@@ -54,7 +54,7 @@ def _follows(key: Key, head: Side, replaced: Mapping[Key, str]) -> str:
     kind = str(head.resources[key].get("Type"))
     if not schema().knows(kind):
         return ""
-    for path, value, _ in leaves(head.properties(key), {}):
+    for path, value, _ in leaves(head.properties[key], {}):
         if (causes := referred(value) & replaced.keys()) and schema().update(kind, path) in (
             Update.REPLACES,
             Update.MAY_REPLACE,
@@ -95,4 +95,4 @@ def _definition(key: Key, side: Side) -> str:
             return [anonymous(each) for each in value]
         return HASH.sub("", _ANONYMOUS.sub(r"${\1}", value)) if isinstance(value, str) else value
 
-    return json.dumps([side.resources[key].get("Type"), anonymous(side.properties(key))], sort_keys=True)
+    return json.dumps([side.resources[key].get("Type"), anonymous(side.properties[key])], sort_keys=True)

@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -16,12 +16,11 @@ Key = tuple[str, str]
 _SUBSTITUTED: Final = re.compile(r"\$\{([^}]*)\}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Side:
     """One side of an environment, with references resolved to `${stack.logical id.attribute}`."""
 
     assembly: Assembly | None
-    _properties: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
 
     @cached_property
     def resources(self) -> Mapping[Key, Mapping[str, Any]]:
@@ -40,24 +39,24 @@ class Side:
             if "Export" in output
         }
 
-    def of_type(self, *types: str) -> Iterator[tuple[Key, Mapping[str, Any]]]:
-        """Yield key and resolved properties of the resources of these types."""
-        for key, resource in self.resources.items():
-            if resource.get("Type") in types:
-                yield key, self.properties(key)
+    @cached_property
+    def properties(self) -> Mapping[Key, Mapping[str, Any]]:
+        """Return the properties of each resource with resolved references."""
+        resolved = {
+            key: self.resolve(resource.get("Properties") or {}, key[0]) for key, resource in self.resources.items()
+        }
+        return {key: each if isinstance(each, Mapping) else {"Properties": each} for key, each in resolved.items()}
+
+    def of_type(self, *types: str) -> list[tuple[Key, Mapping[str, Any]]]:
+        """Return key and resolved properties of the resources of these types."""
+        return [
+            (key, self.properties[key]) for key, resource in self.resources.items() if resource.get("Type") in types
+        ]
 
     def type_of(self, value: object) -> str:
         """Return the type of the resource that a resolved value refers to; empty if it refers to none."""
         match = REFERENCE.fullmatch(str(value))
         return str(self.resources.get((match[1], match[2]), {}).get("Type", "")) if match else ""
-
-    def properties(self, key: Key) -> Mapping[str, Any]:
-        """Return a resource's properties with resolved references; empty if the side lacks the resource."""
-        if key not in self._properties:
-            raw = self.resources.get(key, {}).get("Properties") or {}
-            resolved = self.resolve(raw, key[0])
-            self._properties[key] = resolved if isinstance(resolved, Mapping) else {"Properties": resolved}
-        return self._properties[key]
 
     def resolve(self, value: Any, stack: str) -> Any:
         """Return the value with each intrinsic function as a text; one that cannot be resolved stays recognisable."""
@@ -127,6 +126,8 @@ Renames = Mapping[Key, Key]
 
 def renamed(value: Any, renames: Renames) -> Any:
     """Return a resolved value of the base as the head would write it."""
+    if not renames:
+        return value
     if isinstance(value, str):
         return REFERENCE.sub(lambda match: _new_name(match, renames), value)
     if isinstance(value, list):
@@ -147,6 +148,19 @@ def referred(value: object) -> set[Key]:
 
 
 @dataclass(frozen=True)
+class Resource:
+    """A resource of the head that is new or differs."""
+
+    key: Key
+    kind: str
+    new: bool
+    """Whether the base lacks it, also under another name, or has it with another type."""
+    before: Mapping[str, Any]
+    """Its resolved properties in the base, as the head would write them; empty if it is new."""
+    after: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
 class Sides:
     """Both sides of an environment. `base` is empty if the environment is new."""
 
@@ -165,15 +179,30 @@ class Sides:
         then, now = self.base.resources.get(old), self.head.resources.get(key)
         return old if then and now and then.get("Type") == now.get("Type") else None
 
-    def before(self, key: Key) -> Mapping[str, Any]:
-        """Return the resolved properties that a resource of the head had in the base; empty if it is new."""
-        old = self.earlier(key)
-        value: Mapping[str, Any] = renamed(self.base.properties(old), self.renames) if old else {}
-        return value
-
     def existed(self, key: Key) -> bool:
         """Return whether the base has this resource of the head, under its earlier name too."""
         return self.earlier(key) is not None
+
+    def differing(self, *types: str) -> list[Resource]:
+        """Return the resources of the head that are new or differ; only those of the types, if any is given."""
+        return [each for each in self._differing if not types or each.kind in types]
+
+    def touch(self, *types: str) -> bool:
+        """Return whether a resource of these types is new, differs or is gone."""
+        kept = {self.earlier(key) for key in self.head.resources}
+        return bool(self.differing(*types)) or any(
+            resource.get("Type") in types and key not in kept for key, resource in self.base.resources.items()
+        )
+
+    @cached_property
+    def _differing(self) -> list[Resource]:
+        found = []
+        for key, declared in self.head.resources.items():
+            old, after = self.earlier(key), self.head.properties[key]
+            before = renamed(self.base.properties[old], self.renames) if old else {}
+            if old is None or self.base.resources[old] != declared or before != after:
+                found.append(Resource(key, str(declared.get("Type")), old is None, before, after))
+        return found
 
 
 @dataclass(frozen=True)

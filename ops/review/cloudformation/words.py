@@ -83,16 +83,15 @@ def _actions(found: Sequence[Grant], target: str) -> str:
 
 
 def _managed(sides: Sides) -> Iterator[str]:
-    for key, after in sides.head.of_type("AWS::IAM::Role"):
-        before = sides.before(key) if sides.existed(key) else {}
+    for resource in sides.differing("AWS::IAM::Role"):
         old, new = (
-            {text(each): str(each) for each in elements(side.get("ManagedPolicyArns"))} for side in (before, after)
+            {text(each): str(each) for each in elements(side.get("ManagedPolicyArns"))}
+            for side in (resource.before, resource.after)
         )
-        role = title("AWS::IAM::Role", stable(key[1]))
-        for each in new.keys() - old.keys():
-            yield f"{role} now has the managed policy {new[each].rpartition('/')[2]}"
-        for each in old.keys() - new.keys():
-            yield f"{role} no longer has the managed policy {old[each].rpartition('/')[2]}"
+        role = title(resource.kind, stable(resource.key[1]))
+        for side, other, has in ((new, old, "now has"), (old, new, "no longer has")):
+            for each in (name for key, name in side.items() if key not in other):
+                yield f"{role} {has} the managed policy {each.rpartition('/')[2]}"
 
 
 def _owner(owner: Owner, sides: Sides) -> str:

@@ -10,6 +10,7 @@ from ops.review.cloudformation.sides import Key, Risk, Side, Sides, referred, re
 from ops.review.cloudformation.values import elements, is_off, is_on, mapping, same, short, text
 from ops.review.model import Danger
 
+_GROUP: Final = "AWS::EC2::SecurityGroup"
 _INLINE: Final = {"SecurityGroupIngress": "in", "SecurityGroupEgress": "out"}
 _SEPARATE: Final = {"AWS::EC2::SecurityGroupIngress": "in", "AWS::EC2::SecurityGroupEgress": "out"}
 _PEERS: Final = (
@@ -63,7 +64,7 @@ class Traffic:
 def traffic(side: Side) -> dict[Traffic, Key]:
     """Return what all security groups let through, with the resource that contains the rule."""
     found: dict[Traffic, Key] = {}
-    for key, properties in side.of_type("AWS::EC2::SecurityGroup"):
+    for key, properties in side.of_type(_GROUP):
         group = f"${{{key[0]}.{key[1]}.GroupId}}"
         for name, direction in _INLINE.items():
             for rule in elements(properties.get(name)):
@@ -89,9 +90,9 @@ def implicit(side: Side, other: Side, found: Mapping[Traffic, Key]) -> dict[Traf
     """Return the rule that EC2 adds to a group without rules for outgoing traffic: everything may leave."""
     explicit = {each.group for each in found if each.direction == "out"}
     rules = {}
-    for key, properties in side.of_type("AWS::EC2::SecurityGroup"):
+    for key, properties in side.of_type(_GROUP):
         group = f"${{{key[0]}.{key[1]}.GroupId}}"
-        was_inline = "SecurityGroupEgress" in other.properties(key)
+        was_inline = "SecurityGroupEgress" in other.properties.get(key, {})
         if "SecurityGroupEgress" not in properties and (group not in explicit or was_inline):
             rules[Traffic("out", group, "-1", "", "", _EVERYWHERE[0])] = key
     return rules
@@ -99,6 +100,8 @@ def implicit(side: Side, other: Side, found: Mapping[Traffic, Key]) -> dict[Traf
 
 def opened(sides: Sides) -> Iterator[tuple[Traffic, Key, bool]]:
     """Yield what is let through and was not, with the rule's resource, and whether the group is new."""
+    if not sides.touch(_GROUP, *_SEPARATE):
+        return
     before = traffic(sides.base)
     before |= implicit(sides.base, Side(None), before)
     old = [Traffic(**renamed(vars(each), sides.renames)) for each in before]
@@ -112,6 +115,8 @@ def opened(sides: Sides) -> Iterator[tuple[Traffic, Key, bool]]:
 
 def closed(sides: Sides) -> Iterator[Traffic]:
     """Yield what was let through and is not any more, by groups that remain."""
+    if not sides.touch(_GROUP, *_SEPARATE):
+        return
     after = list(traffic(sides.head))
     groups = {f"${{{key[0]}.{key[1]}.GroupId}}" for key in sides.head.resources}
     for each in traffic(sides.base):
@@ -174,12 +179,12 @@ def public_endpoints(sides: Sides) -> Iterator[Risk]:
     yield from _eks_endpoints(sides)
     yield from _grafana_workspaces(sides)
     yield from _buckets_and_subnets(sides)
-    for key, resource in sides.head.resources.items():
-        kind = str(resource.get("Type"))
-        after = sides.head.properties(key)
-        differs = not sides.existed(key) or not same(_acting(sides.before(key)), _acting(after))
-        if _REACHABLE.fullmatch(kind) and differs and after.get("Scheme") != "internal":
-            yield Risk(key, Danger.PUBLIC_ENDPOINT, f"{kind} is new or differs", "It is reachable from outside.")
+    for each in sides.differing():
+        if not _REACHABLE.fullmatch(each.kind) or each.after.get("Scheme") == "internal":
+            continue
+        if each.new or not same(_acting(each.before), _acting(each.after)):
+            what = f"{each.kind} is new or differs"
+            yield Risk(each.key, Danger.PUBLIC_ENDPOINT, what, "It is reachable from outside.")
 
 
 def _acting(properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -187,29 +192,27 @@ def _acting(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _eks_endpoints(sides: Sides) -> Iterator[Risk]:
-    for key, after in sides.head.of_type("AWS::EKS::Cluster"):
-        new = _public_ranges(after)
-        if sides.existed(key):
-            old = _public_ranges(sides.before(key))
-            more = [each for each in new if not any(each == one or network_covers(one, each) for one in old)]
-        else:
+    for cluster in sides.differing("AWS::EKS::Cluster"):
+        new = _public_ranges(cluster.after)
+        if cluster.new:
             more = [each for each in new if each in _EVERYWHERE]
+        else:
+            old = _public_ranges(cluster.before)
+            more = [each for each in new if not any(each == one or network_covers(one, each) for one in old)]
         if more:
             what = f"public access from {short(', '.join(more))}"
-            yield Risk(key, Danger.PUBLIC_ENDPOINT, what, "The Kubernetes API is reachable from more addresses.")
+            yield Risk(
+                cluster.key, Danger.PUBLIC_ENDPOINT, what, "The Kubernetes API is reachable from more addresses."
+            )
 
 
 def _grafana_workspaces(sides: Sides) -> Iterator[Risk]:
-    for key, after in sides.head.of_type("AWS::Grafana::Workspace"):
-        was_open = sides.existed(key) and not _limits(sides.before(key))
-        if not _limits(after) and not was_open:
-            what = "no NetworkAccessControl"
-            yield Risk(key, Danger.PUBLIC_ENDPOINT, what, "The workspace is reachable from every address.")
-
-
-def _limits(workspace: Mapping[str, Any]) -> object:
-    """Return the networks that may reach a workspace of Grafana; without any, all do."""
-    return workspace.get("NetworkAccessControl")
+    # Without this property every address reaches the workspace.
+    limits = "NetworkAccessControl"
+    for each in sides.differing("AWS::Grafana::Workspace"):
+        if not each.after.get(limits) and (each.new or each.before.get(limits)):
+            what = f"no {limits}"
+            yield Risk(each.key, Danger.PUBLIC_ENDPOINT, what, "The workspace is reachable from every address.")
 
 
 def _public_ranges(cluster: Mapping[str, Any]) -> list[str]:
@@ -223,24 +226,24 @@ def _public_ranges(cluster: Mapping[str, Any]) -> list[str]:
 
 
 def _buckets_and_subnets(sides: Sides) -> Iterator[Risk]:
-    for key, after in sides.head.of_type("AWS::S3::Bucket"):
-        before = sides.before(key) if sides.existed(key) else {}
-        old, new = (side.get("PublicAccessBlockConfiguration") for side in (before, after))
+    for each in sides.differing("AWS::S3::Bucket"):
+        old, new = (side.get("PublicAccessBlockConfiguration") for side in (each.before, each.after))
         if off := [
             name
             for name, old_value in _flags(old).items()
             if not is_off(old_value) and not is_on(_flags(new).get(name))
         ]:
             what = f"PublicAccessBlockConfiguration: {', '.join(off)} off"
-            yield Risk(key, Danger.PUBLIC_ENDPOINT, short(what), "The bucket can be made public.")
-        if any(new and not same(old, new) for old, new in zip(_public(before), _public(after), strict=True)):
-            yield Risk(key, Danger.PUBLIC_ENDPOINT, "website or public ACL", "The bucket is public.")
-    for key, after in sides.head.of_type("AWS::EC2::Subnet"):
-        before = sides.before(key) if sides.existed(key) else after
-        old, new = (side.get("MapPublicIpOnLaunch") for side in (before, after))
+            yield Risk(each.key, Danger.PUBLIC_ENDPOINT, short(what), "The bucket can be made public.")
+        if any(new and not same(old, new) for old, new in zip(_public(each.before), _public(each.after), strict=True)):
+            yield Risk(each.key, Danger.PUBLIC_ENDPOINT, "website or public ACL", "The bucket is public.")
+    for each in sides.differing("AWS::EC2::Subnet"):
+        # Of a new subnet, only a switch whose value nobody knows is dangerous.
+        before = each.after if each.new else each.before
+        old, new = (side.get("MapPublicIpOnLaunch") for side in (before, each.after))
         if not is_off(new) and not is_on(old):
             what = f"MapPublicIpOnLaunch {short(old)} → {short(new)}"
-            yield Risk(key, Danger.PUBLIC_ENDPOINT, what, "New interfaces get public IPs.")
+            yield Risk(each.key, Danger.PUBLIC_ENDPOINT, what, "New interfaces get public IPs.")
 
 
 def _public(bucket: Mapping[str, Any]) -> tuple[object, object]:

@@ -2,16 +2,18 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from ops.review.cloudformation.risks.grants import Grant, covered, grants
 from ops.review.cloudformation.risks.protection import PROTECT, protect_lifted
-from ops.review.cloudformation.sides import Key, Risk, Side, Sides, renamed
+from ops.review.cloudformation.sides import Key, Renames, Risk, Side, Sides, renamed
 from ops.review.cloudformation.values import REFERENCE, elements, listed, readable, same, short, text
 from ops.review.model import Danger
 
+_PRINCIPALS: Final = ("AWS::IAM::Role", "AWS::IAM::User", "AWS::IAM::Group")
 _ATTACHED: Final = (
     "AWS::IAM::Policy",
     "AWS::IAM::ManagedPolicy",
@@ -19,6 +21,7 @@ _ATTACHED: Final = (
     "AWS::IAM::UserPolicy",
     "AWS::IAM::GroupPolicy",
 )
+_ATTACHED_TO: Final = ("Roles", "Users", "Groups", "RoleName", "UserName", "GroupName")
 _OF_A_RESOURCE: Final = {
     # Type: the property with the policy, the property that names its owners ("" for the resource itself).
     "AWS::S3::BucketPolicy": ("PolicyDocument", "Bucket"),
@@ -56,6 +59,10 @@ Owner = tuple[str, str]
 """Who has the rights: (`policy of` or `trust of`, resolved reference or name)."""
 
 
+Document = tuple[Key, Any]
+"""The resource of the template that contains a policy, and the policy."""
+
+
 @dataclass(frozen=True)
 class Held:
     """A grant, and the resource of the template that contains it."""
@@ -64,38 +71,35 @@ class Held:
     key: Key
 
 
-def held(side: Side) -> dict[Owner, list[Held]]:
-    """Return all grants of a side by owner: a role's inline and attached policies together."""
-    found: dict[Owner, list[Held]] = defaultdict(list)
-    for key, resource in side.resources.items():
-        for owner, grant in _of_resource(str(resource.get("Type")), key, side.properties(key)):
-            found[owner].append(Held(grant, key))
+def _documents(side: Side, renames: Renames) -> dict[Owner, list[Document]]:
+    """Return all policies of a side by owner, a role's inline and attached ones together, after `renames`."""
+    found: dict[Owner, list[Document]] = defaultdict(list)
+    for key, properties in side.of_type(*_PRINCIPALS, *_ATTACHED, *_OF_A_RESOURCE):
+        for about, owner, document in _of_resource(str(side.resources[key]["Type"]), key, properties):
+            found[about, str(renamed(owner, renames))].append((key, renamed(document, renames)))
     return found
 
 
-def _of_resource(kind: str, key: Key, properties: Mapping[str, Any]) -> Iterator[tuple[Owner, Grant]]:
+def _of_resource(kind: str, key: Key, properties: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """Yield a resource's policies: `policy of` or `trust of`, whose, and the document."""
     itself = f"${{{key[0]}.{key[1]}.Ref}}"
-    if kind in ("AWS::IAM::Role", "AWS::IAM::User", "AWS::IAM::Group"):
+    if kind in _PRINCIPALS:
         for policy in elements(properties.get("Policies")):
-            for grant in grants(policy.get("PolicyDocument") if isinstance(policy, Mapping) else policy):
-                yield ("policy of", itself), grant
-        for grant in grants(properties["AssumeRolePolicyDocument"]) if "AssumeRolePolicyDocument" in properties else ():
-            yield ("trust of", itself), grant
+            yield "policy of", itself, policy.get("PolicyDocument") if isinstance(policy, Mapping) else policy
+        if "AssumeRolePolicyDocument" in properties:
+            yield "trust of", itself, properties["AssumeRolePolicyDocument"]
     elif kind in _ATTACHED:
-        owners = [each for name in ("Roles", "Users", "Groups") for each in elements(properties.get(name))]
-        owners += [each for name in ("RoleName", "UserName", "GroupName") for each in elements(properties.get(name))]
-        for owner in owners or [itself]:
-            for grant in grants(properties.get("PolicyDocument")):
-                yield ("policy of", str(owner)), grant
-    elif kind in _OF_A_RESOURCE:
+        owners = [each for name in _ATTACHED_TO for each in elements(properties.get(name))]
+        yield from (("policy of", str(owner), properties.get("PolicyDocument")) for owner in owners or [itself])
+    else:
         name, owned = _OF_A_RESOURCE[kind]
         document = properties.get(name)
         if document is None and kind == "AWS::EC2::VPCEndpoint":
             # EC2's default; it is no stranger's right, for IAM decides still.
             document = _EVERYTHING
-        for owner in elements(properties.get(owned)) if owned else [itself]:
-            for grant in grants(document) if document is not None else ():
-                yield ("policy of", str(owner)), grant
+        if document is not None:
+            owners = elements(properties.get(owned)) if owned else [itself]
+            yield from (("policy of", str(owner), document) for owner in owners)
 
 
 @dataclass(frozen=True)
@@ -108,21 +112,27 @@ class Difference:
     fewer: list[Held]
 
 
-def differences(sides: Sides) -> Iterator[Difference]:
-    """Yield the difference of every owner of the head, and of owners that lost their policies but remain."""
-    before: dict[Owner, list[Held]] = {}
-    for (about, name), many in held(sides.base).items():
-        owner = (about, str(renamed(name, sides.renames)))
-        before[owner] = [Held(renamed_grant(each.grant, sides), each.key) for each in many]
-    after = held(sides.head)
+@lru_cache(maxsize=4)
+def differences(sides: Sides) -> tuple[Difference, ...]:
+    """Return the difference of every owner of the head, and of owners that lost their policies but remain."""
+    return tuple(_differences(sides)) if sides.touch(*_PRINCIPALS, *_ATTACHED, *_OF_A_RESOURCE) else ()
+
+
+def _differences(sides: Sides) -> Iterator[Difference]:
+    before, after = _documents(sides.base, sides.renames), _documents(sides.head, {})
     for each in dict.fromkeys([*before, *after]):
         key = _owner_key(each[1])
-        if key[0] and key not in sides.head.resources:
+        if (key[0] and key not in sides.head.resources) or before.get(each) == after.get(each):
             continue
-        old, new = before.get(each, []), after.get(each, [])
+        old, new = (list(_held(side.get(each, ()))) for side in (before, after))
         more, fewer = _beyond(new, old), _beyond(old, new)
         if more or fewer:
             yield Difference(each, not key[0] or sides.existed(key), more, fewer)
+
+
+def _held(documents: Iterable[Document]) -> Iterator[Held]:
+    for key, document in documents:
+        yield from (Held(grant, key) for grant in grants(document))
 
 
 def _beyond(many: list[Held], others: list[Held]) -> list[Held]:
@@ -131,18 +141,6 @@ def _beyond(many: list[Held], others: list[Held]) -> list[Held]:
     # Most are equal, and patterns are slow.
     equal = set(grants_of_others)
     return [each for each in many if each.grant not in equal and not covered(each.grant, grants_of_others)]
-
-
-def renamed_grant(grant: Grant, sides: Sides) -> Grant:
-    """Return a grant of the base as the head would write it."""
-    return Grant(
-        grant.allows,
-        grant.action,
-        str(renamed(grant.resource, sides.renames)),
-        str(renamed(grant.principal, sides.renames)),
-        str(renamed(grant.condition, sides.renames)),
-        frozenset(str(renamed(each, sides.renames)) for each in grant.excluded),
-    )
 
 
 def wider_permissions(sides: Sides) -> Iterator[Risk]:
@@ -226,16 +224,16 @@ def _cut(words: list[str]) -> str:
 
 
 def _roles(sides: Sides) -> Iterator[Risk]:
-    for key, after in sides.head.of_type("AWS::IAM::Role", "AWS::IAM::User", "AWS::IAM::Group"):
-        before = sides.before(key) if sides.existed(key) else None
-        old = {text(each) for each in elements((before or {}).get("ManagedPolicyArns"))}
+    for principal in sides.differing(*_PRINCIPALS):
+        key, before, after = principal.key, principal.before, principal.after
+        old = {text(each) for each in elements(before.get("ManagedPolicyArns"))}
         added = [str(each) for each in elements(after.get("ManagedPolicyArns")) if text(each) not in old]
-        if before is None:
+        if principal.new:
             added = [each for each in added if _POWERFUL.search(each) or not each.startswith("arn:aws:iam::aws:")]
         if added:
             names = ", ".join(readable(each.rpartition("/")[2]) for each in added)
             yield Risk(key, Danger.WIDER_PERMISSIONS, f"managed policies: + {short(names)}", "The role allows more.")
         boundary = "PermissionsBoundary"
-        if before and boundary in before and not same(before[boundary], after.get(boundary)):
+        if boundary in before and not same(before[boundary], after.get(boundary)):
             what = f"permissions boundary {short(before[boundary])} → {short(after.get(boundary))}"
             yield Risk(key, Danger.WIDER_PERMISSIONS, what, "The boundary limited what the role may do.")

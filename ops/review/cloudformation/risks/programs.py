@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ops.review.assembly import Assembly
 from ops.review.cloudformation.risks.references import single
-from ops.review.cloudformation.sides import Key, Risk, Sides
+from ops.review.cloudformation.sides import Key, Resource, Risk, Sides
 from ops.review.cloudformation.values import is_off, mapping, same, short, text
 from ops.review.model import Danger
 from ops.review.scripts import dangerous_lines
@@ -27,22 +27,21 @@ def other_programs(sides: Sides) -> Iterator[Risk]:
     """Yield start scripts, images and remote access of nodes, and the code and the role of functions."""
     if sides.base.assembly is None:
         return
-    for key, after in sides.head.of_type("AWS::EC2::LaunchTemplate"):
-        before = sides.before(key)
-        for path, _, new in single(before, after):
+    for each in sides.differing("AWS::EC2::LaunchTemplate"):
+        for path, _, new in single(each.before, each.after):
             if path[-1] == "AssociatePublicIpAddress" and not is_off(new):
-                yield Risk(key, Danger.PUBLIC_ENDPOINT, f"{path[-1]} on", "Nodes get public addresses.")
-    for key, after in sides.head.of_type("AWS::EKS::Nodegroup"):
-        before = sides.before(key)
-        if after.get("RemoteAccess") and not same(before.get("RemoteAccess"), after["RemoteAccess"]):
+                yield Risk(each.key, Danger.PUBLIC_ENDPOINT, f"{path[-1]} on", "Nodes get public addresses.")
+    for each in sides.differing("AWS::EKS::Nodegroup"):
+        access = each.after.get("RemoteAccess")
+        if access and not same(each.before.get("RemoteAccess"), access):
             reason = "EKS opens SSH on its nodes, to everywhere without source security groups."
-            yield Risk(key, Danger.OPENED_PORT, "RemoteAccess", reason)
-    for key, after in sides.head.of_type(_FUNCTION, _LAYER):
-        yield from _function(key, after, sides)
+            yield Risk(each.key, Danger.OPENED_PORT, "RemoteAccess", reason)
+    for each in sides.differing(_FUNCTION, _LAYER):
+        yield from _function(each, sides)
 
 
-def _function(key: Key, after: Mapping[str, Any], sides: Sides) -> Iterator[Risk]:
-    before = sides.before(key)
+def _function(function: Resource, sides: Sides) -> Iterator[Risk]:
+    key, before, after = function.key, function.before, function.after
     if before:
         yield from _environment(key, before, after)
     name = "Content" if "Content" in after else "Code"
@@ -94,17 +93,15 @@ def _lines(code: Mapping[str, Any], assembly: Assembly | None) -> str:
 
 def version_skips(sides: Sides) -> Iterator[Risk]:
     """Yield EKS clusters and node groups whose version does not go up by one minor version."""
-    for key, after in sides.head.of_type("AWS::EKS::Cluster", "AWS::EKS::Nodegroup"):
-        if not sides.existed(key):
+    for each in sides.differing("AWS::EKS::Cluster", "AWS::EKS::Nodegroup"):
+        before, after = each.before.get("Version"), each.after.get("Version")
+        if before is None or same(before, after):
             continue
-        before = sides.before(key).get("Version")
-        if before is None or same(before, after.get("Version")):
-            continue
-        old, new = _version(before), _version(after.get("Version"))
+        old, new = _version(before), _version(after)
         if old is None or new is None or old[0] != new[0] or new[1] - old[1] not in (0, 1):
-            what = f"Kubernetes {short(before)} → {short(after.get('Version'))}"
+            what = f"Kubernetes {short(before)} → {short(after)}"
             reason = "EKS upgrades a cluster by one minor version at a time, and never goes back."
-            yield Risk(key, Danger.VERSION_SKIP, what, reason)
+            yield Risk(each.key, Danger.VERSION_SKIP, what, reason)
 
 
 def _version(value: object) -> tuple[int, int] | None:

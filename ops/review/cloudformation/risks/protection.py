@@ -174,11 +174,10 @@ def lower_protection(sides: Sides) -> Iterator[Risk]:
     """Yield the protections that existing resources lose."""
     lifted = protect_lifted(sides)
     confirmed = PROTECT if lifted else ""
-    for key in sides.head.resources:
-        if not sides.existed(key):
+    for each in sides.differing():
+        if each.new:
             continue
-        before, after = sides.before(key), sides.head.properties(key)
-        kind = str(sides.head.resources[key].get("Type"))
+        key, kind, before, after = each.key, each.kind, each.before, each.after
         yield from _retention(key, sides, confirmed)
         if same(before, after):
             continue
@@ -235,18 +234,19 @@ def _network_policy(values: object) -> bool:
 
 def _auto_delete(sides: Sides, confirmed: str) -> Iterator[Risk]:
     """Yield buckets that their stack empties: with the bucket, or because the emptier goes and the bucket stays."""
-    for key, after in sides.head.of_type(_AUTO_DELETE):
+    for each in sides.differing(_AUTO_DELETE):
+        key, after = each.key, each.after
         bucket = next(iter(referred(after.get("BucketName"))), ("", ""))
-        if not sides.existed(key) and (sides.existed(bucket) or bucket not in sides.head.resources):
+        if each.new and (sides.existed(bucket) or bucket not in sides.head.resources):
             what = f"{short(after.get('BucketName'))} is emptied when it is deleted"
             yield Risk(key, Danger.LOWER_PROTECTION, what, "Its objects go with the bucket.", confirmed)
     for key, before in sides.base.of_type(_AUTO_DELETE):
         now = sides.head.resources.get(key)
-        if now is not None and same(before.get("BucketName"), sides.head.properties(key).get("BucketName")):
+        if now is not None and same(before.get("BucketName"), sides.head.properties[key].get("BucketName")):
             continue
         # The function of the CDK empties a bucket only while the bucket has its tag.
         bucket = next(iter(referred(before.get("BucketName"))), ("", ""))
-        remaining = sides.head.properties(bucket) if bucket in sides.head.resources else None
+        remaining = sides.head.properties.get(bucket)
         if remaining is None or _AUTO_DELETE_TAG in text(remaining.get("Tags")):
             what = f"the emptier of {short(before.get('BucketName'))} is removed"
             yield Risk(key, Danger.DATA_LOSS, what, "On its removal it deletes all objects of the bucket.")
@@ -276,4 +276,4 @@ def _released(key: Key, sides: Sides, emptied: set[Key | None]) -> bool:
         return False
     if resource["Type"] == "AWS::S3::Bucket":
         return key in emptied
-    return resource["Type"] != "AWS::ECR::Repository" or is_on(sides.head.properties(key).get("EmptyOnDelete"))
+    return resource["Type"] != "AWS::ECR::Repository" or is_on(sides.head.properties[key].get("EmptyOnDelete"))

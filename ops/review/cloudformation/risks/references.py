@@ -9,7 +9,7 @@ from ops.review.cloudformation.risks.concepts import Concept, concept
 from ops.review.cloudformation.risks.network import network_covers
 from ops.review.cloudformation.risks.protection import RULES
 from ops.review.cloudformation.risks.routes import same_ways
-from ops.review.cloudformation.sides import Key, Risk, Side, Sides, referred
+from ops.review.cloudformation.sides import Resource, Risk, Side, Sides, referred
 from ops.review.cloudformation.values import Leaf, elements, is_off, leaves, nested, same, short, text
 from ops.review.model import Danger
 
@@ -63,23 +63,21 @@ def other_references(sides: Sides) -> Iterator[Risk]:
     """Yield properties that name something else than before, and roles that new resources take over."""
     if sides.base.assembly is None:
         return
-    for key, resource in sides.head.resources.items():
-        kind, after = str(resource.get("Type")), sides.head.properties(key)
-        before = sides.before(key)
-        if not sides.existed(key):
-            yield from _existing_roles(key, kind, after, sides)
-            if kind == _OF_NODES:
-                yield from _judged_new(key, kind, after, sides)
-        elif before != after:
-            for leaf in single(before, after):
-                yield from _judged(key, kind, leaf, sides)
+    for each in sides.differing():
+        if each.new:
+            yield from _existing_roles(each, sides)
+            if each.kind == _OF_NODES:
+                yield from _judged_new(each, sides)
+        else:
+            for leaf in single(each.before, each.after):
+                yield from _judged(each, leaf, sides)
 
 
-def _judged_new(key: Key, kind: str, after: Mapping[str, Any], sides: Sides) -> Iterator[Risk]:
+def _judged_new(template: Resource, sides: Sides) -> Iterator[Risk]:
     """Yield what a new launch template lets nodes run: existing nodes may get it."""
-    for leaf in single({}, after):
+    for leaf in single({}, template.after):
         if concept(leaf[0]) in (Concept.CODE, Concept.LOGIN):
-            yield from _judged(key, kind, leaf, sides)
+            yield from _judged(template, leaf, sides)
 
 
 def single(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
@@ -132,7 +130,8 @@ def _values(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
         yield path, inner
 
 
-def _judged(key: Key, kind: str, leaf: Leaf, sides: Sides) -> Iterator[Risk]:
+def _judged(resource: Resource, leaf: Leaf, sides: Sides) -> Iterator[Risk]:
+    key, kind = resource.key, resource.kind
     path, before, after = leaf
     if not path or any(one.fullmatch(kind) and names.fullmatch(path[0]) for one, names in _JUDGED):
         return
@@ -183,14 +182,15 @@ def _own(value: Any, found: Concept, head: Side) -> bool:
     return wanted is not None and head.type_of(value) == wanted
 
 
-def _existing_roles(key: Key, kind: str, after: Mapping[str, Any], sides: Sides) -> Iterator[Risk]:
+def _existing_roles(resource: Resource, sides: Sides) -> Iterator[Risk]:
     """Yield the roles of a new resource that this change does not create."""
+    kind = resource.kind
     if kind.startswith("Custom::") or any(one.fullmatch(kind) and names.pattern == ".*" for one, names in _JUDGED):
         return
-    for path, value in _values(after, ()):
+    for path, value in _values(resource.after, ()):
         if concept(path) is Concept.ROLE and value and not _created(value, sides):
             what = f"{'.'.join(path)} {short(value)}"
-            yield Risk(key, Danger.WIDER_PERMISSIONS, what, "The new resource acts with a role that exists.")
+            yield Risk(resource.key, Danger.WIDER_PERMISSIONS, what, "The new resource acts with a role that exists.")
 
 
 def _created(role: Any, sides: Sides) -> bool:

@@ -13,6 +13,10 @@ from ops.review.model import Danger
 
 _ENTRY: Final = "AWS::EC2::NetworkAclEntry"
 _ENDPOINT: Final = "AWS::EC2::VPCEndpoint"
+_OF_ROUTES: Final = (
+    *("AWS::EC2::InternetGateway", "AWS::EC2::Route", "AWS::EC2::RouteTable"),
+    "AWS::EC2::SubnetRouteTableAssociation",
+)
 _INTERNET: Final = "an internet gateway"
 _ALL_PROTOCOLS: Final = "-1"
 _SERVICE_OF_AWS: Final = re.compile(r"(com\.amazonaws|cn\.com\.amazonaws\.\S+|aws)\.(?!vpce\.)\S+")
@@ -47,6 +51,8 @@ def same_ways(known: Iterable[Any], added: Iterable[Any], sides: Sides) -> bool:
 
 
 def _routes(sides: Sides) -> Iterator[Risk]:
+    if not sides.touch(*_OF_ROUTES):
+        return
     before = {str(renamed(owner, sides.renames)): ways for owner, ways in _ways(sides.base).items()}
     for owner, ways in _ways(sides.head).items():
         keys = referred(owner)
@@ -122,7 +128,7 @@ def _network_acls(sides: Sides) -> Iterator[Risk]:
         if entry not in new and each.get("RuleAction") != "allow":
             yield Risk(key, Danger.OPENED_PORT, f"- deny {_range(each)}", "The network ACL lets more through.")
     for key, before in sides.base.of_type("AWS::EC2::SubnetNetworkAclAssociation"):
-        after = sides.head.properties(key)
+        after = sides.head.properties.get(key, {})
         if not same(renamed(before, sides.renames), after):
             what = f"NetworkAclId {short(before.get('NetworkAclId'))} → {short(after.get('NetworkAclId'))}"
             yield Risk(key, Danger.OPENED_PORT, what, "Another network ACL filters the subnet, or none.")
@@ -154,8 +160,9 @@ def _ports_include(wide: Mapping[str, Any], narrow: Mapping[str, Any]) -> bool:
 
 def _endpoints(sides: Sides) -> Iterator[Risk]:
     """Yield endpoints of services that are not AWS's own."""
-    for key, after in sides.head.of_type(_ENDPOINT):
+    for each in sides.differing(_ENDPOINT):
+        after = each.after
         service = after.get("ServiceName", after.get("ResourceConfigurationArn", after.get("ServiceNetworkArn")))
-        known = same(sides.before(key).get("ServiceName"), service) and sides.existed(key)
+        known = same(each.before.get("ServiceName"), service) and not each.new
         if not known and not _SERVICE_OF_AWS.fullmatch(str(service)):
-            yield Risk(key, Danger.OPENED_PORT, f"to {short(service)}", "It leads to somebody else's service.")
+            yield Risk(each.key, Danger.OPENED_PORT, f"to {short(service)}", "It leads to somebody else's service.")

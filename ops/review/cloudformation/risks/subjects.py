@@ -34,19 +34,17 @@ def more_subjects(sides: Sides) -> Iterator[Risk]:
 
 def _subjects(sides: Sides) -> Iterator[Risk]:
     clusters = {key for key, _ in sides.head.of_type("AWS::EKS::Cluster") if sides.existed(key)}
-    for key, after in sides.head.of_type(*_NEW_SUBJECTS):
-        kind = str(sides.head.resources[key]["Type"])
-        before = sides.before(key) if sides.existed(key) else None
+    for each in sides.differing(*_NEW_SUBJECTS):
+        key, kind, before, after = each.key, each.kind, each.before, each.after
         subject = _NEW_SUBJECTS[kind]
         # The first access entries of a new cluster come with it.
         new_cluster = kind.startswith("AWS::EKS::") and not clusters and not _literal_cluster(after)
         service = kind == "AWS::Lambda::Permission" and str(after.get("Principal")).endswith(".amazonaws.com")
-        if (before is None and not new_cluster and not service) or (
-            before is not None and not same(before.get(subject), after.get(subject))
-        ):
-            what = f"{subject} {short((before or {}).get(subject))} → {short(after.get(subject))}"
+        another = not same(before.get(subject), after.get(subject))
+        if (not new_cluster and not service) if each.new else another:
+            what = f"{subject} {short(before.get(subject))} → {short(after.get(subject))}"
             yield Risk(key, Danger.WIDER_PERMISSIONS, what, "Another principal gets access.")
-        elif before is not None:
+        elif not each.new:
             yield from _more_access(key, before, after)
 
 
@@ -80,19 +78,14 @@ def _scope(value: object) -> list[str]:
 
 
 def _authentication(sides: Sides) -> Iterator[Risk]:
-    for key, after in sides.head.of_type("AWS::EKS::Cluster"):
-        old, new = (
-            mapping(side.get("AccessConfig")).get("AuthenticationMode")
-            for side in (sides.before(key) if sides.existed(key) else after, after)
-        )
+    for each in sides.differing("AWS::EKS::Cluster"):
+        old, new = (mapping(side.get("AccessConfig")).get("AuthenticationMode") for side in (each.before, each.after))
         if old == "API" and new != "API":
             what = f"AuthenticationMode {short(old)} → {short(new)}"
-            yield Risk(key, Danger.WIDER_PERMISSIONS, what, "A ConfigMap in the cluster can then grant access too.")
-    for key, after in sides.head.of_type("AWS::IAM::OIDCProvider"):
-        if sides.existed(key):
-            before = sides.before(key)
-            if more := {str(each) for each in elements(after.get("ClientIdList"))} - {
-                str(each) for each in elements(before.get("ClientIdList"))
-            }:
-                what = f"ClientIdList + {short(sorted(more))}"
-                yield Risk(key, Danger.WIDER_PERMISSIONS, what, "Tokens for other audiences are accepted.")
+            why = "A ConfigMap in the cluster can then grant access too."
+            yield Risk(each.key, Danger.WIDER_PERMISSIONS, what, why)
+    for each in sides.differing("AWS::IAM::OIDCProvider"):
+        old, new = ({str(one) for one in elements(side.get("ClientIdList"))} for side in (each.before, each.after))
+        if not each.new and new - old:
+            what = f"ClientIdList + {short(sorted(new - old))}"
+            yield Risk(each.key, Danger.WIDER_PERMISSIONS, what, "Tokens for other audiences are accepted.")
