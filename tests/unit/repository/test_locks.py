@@ -25,7 +25,7 @@ def checkout(tmp_path: Path) -> Path:
 
 def test_a_dependency_that_is_not_locked_is_refused_with_the_command_that_locks_it(checkout: Path) -> None:
     project = checkout / "pyproject.toml"
-    project.write_text(project.read_text().replace('  "tenacity",', '  "tenacity<9",'))
+    project.write_text(project.read_text().replace('  "rich",', '  "rich<14",'))
     before = (checkout / "requirements.txt").read_bytes()
     path = f"{REPOSITORY}/.venv/bin:{os.environ['PATH']}"
     done = subprocess.run(
