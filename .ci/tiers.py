@@ -134,7 +134,8 @@ TIERS: Final = (
         holds=_KUBERNETES,
         drawn_from="drills",
     ),
-    Tier("rehearse-dev", "make rehearse", budget=10, cores=0.8, files=_REHEARSED),
+    # The tier `readme`, which always runs, deploys and destroys dev, too.
+    Tier("rehearse-dev", "make rehearse", budget=10, cores=0.8, files=_REHEARSED, drawn_from="rehearsals"),
     # The whole rehearsal, isolated: it also proves what `make rehearse ENV=prod` would prove.
     Tier(
         "rehearse-prod",

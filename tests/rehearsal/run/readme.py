@@ -35,7 +35,7 @@ NOT_TYPED: Final = {
     NEW: "test_new types it, and rehearses what it writes",
     "ops check": "tests/unit/ops/environment/test_check.py does it, and each environment's is typed here",
     "make manifests": "the tests of manifests render them, and CI compares",
-    "make rehearse": "CI runs it as it stands there",
+    "make rehearse": "the tier rehearse-dev runs it as it stands there",
     "make test": "CI runs its tiers one by one, and this is part of one",
     "make rehearse KEEP=1": "test_kept",
     "make rehearse-down": "test_kept",
