@@ -30,7 +30,7 @@ class Stack:
     dependencies: frozenset[str] = frozenset()
     """Keys of the artifacts that are deployed before it."""
 
-    @property
+    @cached_property
     def resources(self) -> Mapping[str, Mapping[str, Any]]:
         """Return the resources by logical id.
 

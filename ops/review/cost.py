@@ -15,7 +15,7 @@ from config.facts.add_ons import CLOUDWATCH
 from config.facts.instance_types import GPU_RESOURCE, instance_type
 from config.facts.versions import KUBERNETES_DEFAULT
 from ops.review.assembly import Assembly, Properties
-from ops.review.kubernetes.objects import MANIFEST, all_applied
+from ops.review.kubernetes.objects import MANIFEST, applied
 from ops.review.model import Bill
 
 BUDGET: Final = "AWS::Budgets::Budget"
@@ -187,13 +187,12 @@ def _lustre(what: str, deployment: Any, throughput: Any, capacity: int | None) -
 
 def _claimed_file_systems(assembly: Assembly) -> Iterator[_Line]:
     """Yield a line for each file system that the CSI driver makes for a claim."""
-    found = [each.body for each in all_applied(assembly)]
     classes = {
-        each["metadata"]["name"]: each.get("parameters") or {}
-        for each in found
-        if each.get("kind") == "StorageClass" and each.get("provisioner") == _CSI_DRIVER
+        each.name: each.body.get("parameters") or {}
+        for each in applied(assembly, "StorageClass")
+        if each.body.get("provisioner") == _CSI_DRIVER
     }
-    for claim in (each for each in found if each.get("kind") == "PersistentVolumeClaim"):
+    for claim in (each.body for each in applied(assembly, "PersistentVolumeClaim")):
         parameters = classes.get(claim["spec"].get("storageClassName"))
         if parameters is not None:
             ssd = parameters.get("storageType", "SSD") == "SSD"

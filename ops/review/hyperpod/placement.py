@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from config.labels import INSTANCE_GROUP_LABEL
 from ops.review.assembly import Assembly
-from ops.review.kubernetes.objects import all_applied
+from ops.review.kubernetes.objects import applied
 from ops.review.model import Effect
 
 Taint = tuple[str, str, str]
@@ -66,14 +66,13 @@ def of_labels(
 
 
 def _all(assembly: Assembly) -> Iterator[RayPods]:
-    for found in all_applied(assembly):
-        if found.kind == "RayCluster":
-            spec = found.body.get("spec", {})
-            for part in [spec.get("headGroupSpec", {}), *spec.get("workerGroupSpecs", [])]:
-                pod = part.get("template", {}).get("spec", {})
-                selector = pod.get("nodeSelector", {})
-                name = f"{found.name} ({part.get('groupName', 'head')})"
-                yield RayPods(name, selector.get(INSTANCE_GROUP_LABEL, ""), selector, pod.get("tolerations", []))
+    for found in applied(assembly, "RayCluster"):
+        spec = found.body.get("spec", {})
+        for part in [spec.get("headGroupSpec", {}), *spec.get("workerGroupSpecs", [])]:
+            pod = part.get("template", {}).get("spec", {})
+            selector = pod.get("nodeSelector", {})
+            name = f"{found.name} ({part.get('groupName', 'head')})"
+            yield RayPods(name, selector.get(INSTANCE_GROUP_LABEL, ""), selector, pod.get("tolerations", []))
 
 
 def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:

@@ -4,10 +4,12 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from ops.review.assembly import Assembly
 from ops.review.checkouts.cdk import ReviewError
+from ops.review.model import Address
 
 MANIFEST: Final = "Custom::AWSCDK-EKS-KubernetesResource"
 RELEASE: Final = "Custom::AWSCDK-EKS-HelmChart"
@@ -30,23 +32,23 @@ class Source:
     logical_id: str
     resource: Mapping[str, Any]
 
-    @property
-    def address(self) -> tuple[str, str]:
+    @cached_property
+    def address(self) -> Address:
         """Return what identifies the resource on both sides."""
         return self.stack, self.logical_id
 
-    @property
+    @cached_property
     def is_release(self) -> bool:
         """Return whether Helm installs the object, instead of kubectl."""
         return bool(self.resource.get("Type") == RELEASE)
 
-    @property
+    @cached_property
     def properties(self) -> Mapping[str, Any]:
         """Return the resource's properties."""
         found: Mapping[str, Any] = self.resource.get("Properties", {})
         return found
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Return the resource's stable name."""
         if self.is_release:
@@ -62,56 +64,61 @@ class KubernetesObject:
     source: Source
     body: Body
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """Return the object's kind."""
         return str(self.body["kind"])
 
-    @property
+    @cached_property
     def namespace(self) -> str:
         """Return the namespace; empty for an object of the whole cluster."""
         return str(self.body["metadata"].get("namespace", ""))
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Return the object's name."""
         return str(self.body["metadata"]["name"])
 
-    @property
+    @cached_property
     def key(self) -> Key:
         """Return what identifies the object. A version of its API is no part of it."""
         group, slash, _ = str(self.body["apiVersion"]).rpartition("/")
         return group if slash else "", self.kind, self.namespace, self.name
 
-    @property
+    @cached_property
     def resource(self) -> str:
         """Return the stable name: `RayCluster ray/rayml`."""
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
-def sources(assembly: Assembly | None) -> Iterator[Source]:
-    """Yield the manifests and releases of all stacks."""
-    for stack in assembly.stacks.values() if assembly else ():
-        for logical_id, resource in stack.resources.items():
-            if resource.get("Type") in {MANIFEST, RELEASE}:
-                yield Source(stack.part, logical_id, resource)
+def sources(assembly: Assembly | None) -> list[Source]:
+    """Return the manifests and releases of all stacks."""
+    return [
+        Source(stack.part, logical_id, resource)
+        for stack in (assembly.stacks.values() if assembly else ())
+        for logical_id, resource in stack.resources.items()
+        if resource.get("Type") in {MANIFEST, RELEASE}
+    ]
 
 
-def applied(source: Source) -> Iterator[KubernetesObject]:
-    """Yield the objects of a manifest.
+@lru_cache(maxsize=4)
+def manifests(assembly: Assembly | None) -> Mapping[Address, tuple[KubernetesObject, ...]]:
+    """Return the objects of each manifest by the manifest's address.
 
-    Raises ReviewError if the manifest is no JSON text of Kubernetes objects.
+    Raises ReviewError if a manifest is no JSON text of Kubernetes objects.
     """
+    return {source.address: tuple(_applied(source)) for source in sources(assembly) if not source.is_release}
+
+
+def applied(assembly: Assembly | None, kind: str) -> list[KubernetesObject]:
+    """Return the objects of a kind of all manifests. Raises ReviewError like `manifests`."""
+    return [each for objects in manifests(assembly).values() for each in objects if each.kind == kind]
+
+
+def _applied(source: Source) -> Iterator[KubernetesObject]:
     where = f"Manifest of {source.logical_id} in stack {source.stack}"
     content = document(source.properties.get("Manifest"), where)
     yield from objects_of(content if isinstance(content, list) else [content], source, where)
-
-
-def all_applied(assembly: Assembly | None) -> Iterator[KubernetesObject]:
-    """Yield the objects of all manifests. Raises ReviewError like `applied`."""
-    for source in sources(assembly):
-        if not source.is_release:
-            yield from applied(source)
 
 
 def objects_of(documents: list[Any], source: Source, where: str) -> Iterator[KubernetesObject]:

@@ -5,7 +5,7 @@ from typing import Any, Final
 from config.labels import INSTANCE_GROUP_LABEL
 from ops.review.assembly import Assembly, Pair
 from ops.review.kubernetes.consequences import at
-from ops.review.kubernetes.objects import KubernetesObject, all_applied
+from ops.review.kubernetes.objects import KubernetesObject, applied
 from ops.review.kubernetes.rules.ray_clusters import groups, tag_of
 from ops.review.model import Row
 
@@ -24,11 +24,7 @@ def ray_clusters(pair: Pair) -> tuple[Row, ...]:
 
 
 def _rows(assembly: Assembly | None) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
-    for each in all_applied(assembly):
-        if each.kind == "RayCluster":
-            found |= _rows_of(each)
-    return found
+    return {name: row for each in applied(assembly, "RayCluster") for name, row in _rows_of(each).items()}
 
 
 def _rows_of(cluster: KubernetesObject) -> dict[str, dict[str, str]]:

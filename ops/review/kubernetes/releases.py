@@ -7,8 +7,8 @@ from ops.review.kubernetes.charts import Release
 from ops.review.kubernetes.consequences import Consequence, deltas, endangers, summary, unknown
 from ops.review.kubernetes.objects import Source, literal
 from ops.review.kubernetes.rules.values import judge_values
-from ops.review.kubernetes.sides import Address, Sides
-from ops.review.model import Danger, Effect
+from ops.review.kubernetes.sides import Sides
+from ops.review.model import Address, Danger, Effect
 
 _ORPHANS: Final = "The old release stays in the cluster unmanaged, and Helm refuses its objects in the new one."
 _GUARD: Final = "Helm deletes its objects."

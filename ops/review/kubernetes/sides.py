@@ -8,10 +8,10 @@ from typing import Final
 
 from ops.review.assembly import Assembly, Pair, ResourceChange, resource_changes
 from ops.review.kubernetes.charts import Release, helm_program, release
-from ops.review.kubernetes.objects import MANIFEST, RELEASE, Key, KubernetesObject, Source, applied, sources
+from ops.review.kubernetes.objects import MANIFEST, RELEASE, Key, KubernetesObject, Source, manifests, sources
+from ops.review.model import Address
 
 TYPES: Final = frozenset({MANIFEST, RELEASE})
-Address = tuple[str, str]
 _ACCOUNT: Final = re.compile(r"aws://(\d{12})/")
 
 
@@ -80,7 +80,7 @@ def sides(pair: Pair) -> Sides:
             for address, source in own.items()
             if assembly and source.is_release and address in addresses
         }
-        found.append(_side(own, releases, addresses))
+        found.append(_side(own, {**manifests(assembly), **_rendered(releases)}, releases, addresses))
     return Sides(found[0], found[1], pair.base is None, _accounts(pair.base or pair.head))
 
 
@@ -97,17 +97,23 @@ def _was_ours(change: ResourceChange) -> bool:
     return bool(change.before and change.before.get("Type") in TYPES)
 
 
-def _side(own: Mapping[Address, Source], releases: Mapping[Address, Release], changed: set[Address]) -> Side:
+def _rendered(releases: Mapping[Address, Release]) -> dict[Address, list[KubernetesObject]]:
+    return {
+        address: [each for each in release.objects or () if not _is_hook(each)] for address, release in releases.items()
+    }
+
+
+def _side(
+    own: Mapping[Address, Source],
+    made: Mapping[Address, Iterable[KubernetesObject]],
+    releases: Mapping[Address, Release],
+    changed: set[Address],
+) -> Side:
     objects: dict[Key, KubernetesObject] = {}
     everything: dict[Key, KubernetesObject] = {}
     twice: set[Key] = set()
-    for address, source in own.items():
-        if source.is_release:
-            rendered = releases[address].objects if address in releases else None
-            mine = [each for each in rendered or () if not _is_hook(each)]
-        else:
-            mine = list(applied(source))
-        for each in mine:
+    for address in own:
+        for each in made.get(address, ()):
             if each.key in everything and everything[each.key].body != each.body:
                 twice.add(each.key)
             everything.setdefault(each.key, each)

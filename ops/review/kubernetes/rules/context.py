@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ops.review.kubernetes.consequences import Consequence, at
@@ -18,10 +19,18 @@ class Context:
     accounts: frozenset[str] = frozenset()
     """The AWS accounts of the environment's stacks."""
 
-    def of_kind(self, kind: str, *, after: bool) -> Iterator[KubernetesObject]:
-        """Yield the objects of a kind on one side."""
-        side = self.after if after else self.before
-        yield from (each for each in side.values() if each.kind == kind)
+    def of_kind(self, kind: str, *, after: bool) -> list[KubernetesObject]:
+        """Return the objects of a kind on one side."""
+        return self._by_kind[after].get(kind, [])
+
+    @cached_property
+    def _by_kind(self) -> tuple[dict[str, list[KubernetesObject]], dict[str, list[KubernetesObject]]]:
+        """Return the objects of both sides by kind."""
+        found: tuple[dict[str, list[KubernetesObject]], dict[str, list[KubernetesObject]]] = ({}, {})
+        for side, kinds in zip((self.before, self.after), found, strict=True):
+            for each in side.values():
+                kinds.setdefault(each.kind, []).append(each)
+        return found
 
     def has(self, kind: str, namespace: str, name: str, *, after: bool) -> bool:
         """Return whether a side holds an object."""

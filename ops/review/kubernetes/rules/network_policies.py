@@ -54,13 +54,15 @@ def judge_network_policy(before: Body | None, after: Body | None, context: Conte
 
 def new_flows(context: Context) -> Iterator[Flow]:
     """Yield each flow that no policy allowed before, although the pods were isolated then."""
-    before = [flow for policy in context.of_kind("NetworkPolicy", after=False) for flow in flows(policy)]
-    isolated = {
-        (policy.namespace, direction)
-        for policy in context.of_kind("NetworkPolicy", after=False)
-        for direction in directions(policy.body)
-    }
-    for policy in context.of_kind("NetworkPolicy", after=True):
+    old, new = (context.of_kind("NetworkPolicy", after=after) for after in (False, True))
+    known = {policy.key: policy.body for policy in old}
+    # What an equal policy allows, it allowed before.
+    changed = [policy for policy in new if known.get(policy.key) != policy.body]
+    if not changed:
+        return
+    before = [flow for policy in old for flow in flows(policy)]
+    isolated = {(policy.namespace, direction) for policy in old for direction in directions(policy.body)}
+    for policy in changed:
         for flow in flows(policy):
             if (flow.namespace, flow.direction) not in isolated or any(_covers(old, flow) for old in before):
                 continue

@@ -150,3 +150,13 @@ def test_a_subnet_with_a_new_route_to_an_internet_gateway(pairs: Pairs) -> None:
 def test_a_new_way_in(pairs: Pairs, kind: str) -> None:
     role = of("AWS::IAM::Role")
     assert Danger.PUBLIC_ENDPOINT in dangers(pairs.judged({"R": role}, {"R": role, "New": of(kind)}))
+
+
+def test_an_unchanged_switch_that_nobody_can_read_opens_nothing(pairs: Pairs) -> None:
+    """A deployment leaves what does not differ as it is."""
+    unchanged = {
+        "Bucket": of("AWS::S3::Bucket", PublicAccessBlockConfiguration={"Ref": "Block"}),
+        "Subnet": of("AWS::EC2::Subnet", MapPublicIpOnLaunch={"Ref": "Map"}),
+    }
+    before, after = ({**unchanged, "Topic": of("AWS::SNS::Topic", DisplayName=name)} for name in "ab")
+    assert Danger.PUBLIC_ENDPOINT not in dangers(pairs.judged(before, after))
