@@ -18,9 +18,10 @@ from ops.review.checkouts.cdk import ReviewError, cli
 from ops.review.checkouts.inputs import ENVIRONMENTS, changed, fingerprint, own
 from ops.review.checkouts.progress import ReviewProgress
 from ops.review.checkouts.syntheses import AT_ONCE, Checkouts, Sides, synthesised, worker_threads
+from ops.review.consequences import Thing
 from ops.review.digests import digest
 from ops.review.kubernetes.differences import notes as chart_notes
-from ops.review.model import Change, Compared, Danger, Effect, EnvironmentVerdict, Verdict
+from ops.review.model import Compared, Danger, Effect, EnvironmentVerdict, Verdict
 from ops.review.steps import operator_before
 from ops.review.verdict import judge
 
@@ -95,16 +96,8 @@ def _removed(base: Path, name: str) -> EnvironmentVerdict:
     """Return the verdict on an environment whose file is removed: no deployment of `head` knows its stacks."""
     reason = "Its stacks stay until somebody destroys them."
     action = operator_before(f"run `ops destroy --env {name}` from a checkout that has its file")
-    change = Change(
-        "",
-        f"Environment {name}",
-        "environment",
-        "its file is removed",
-        Effect.KEPT,
-        reason,
-        action,
-        frozenset({Danger.CLUSTER_LOSS}),
-    )
+    thing, lost = Thing("", f"Environment {name}", "environment"), frozenset({Danger.CLUSTER_LOSS})
+    change = thing.change("its file is removed", Effect.KEPT, reason, action, dangers=lost)
     change = replace(change, digest=digest(name, change, own(base, name)))
     return EnvironmentVerdict(name, (change,), synthesised=False)
 

@@ -6,6 +6,7 @@ from typing import Final
 from ops.review.assembly import Pair, ResourceChange, resource_changes
 from ops.review.cloudformation import judge as cloudformation
 from ops.review.cloudformation.words import permissions as aws_permissions
+from ops.review.consequences import Thing, unknown
 from ops.review.cost import bill
 from ops.review.digests import identified
 from ops.review.hyperpod import judge as hyperpod
@@ -14,7 +15,7 @@ from ops.review.kubernetes import judge as kubernetes
 from ops.review.kubernetes.differences import differences
 from ops.review.kubernetes.ray import ray_clusters
 from ops.review.kubernetes.words import permissions as kubernetes_permissions
-from ops.review.model import Change, Danger, Effect, EnvironmentVerdict
+from ops.review.model import Change, EnvironmentVerdict
 
 _KUBERNETES: Final = frozenset({"Custom::AWSCDK-EKS-KubernetesResource", "Custom::AWSCDK-EKS-HelmChart"})
 
@@ -59,6 +60,4 @@ def _changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change
 def _unknown(each: ResourceChange) -> Change:
     name = f"{each.type} {each.logical_id}"
     what = ", ".join(each.changed_properties) or "it differs"
-    reason = "No rule judged it."
-    dangers = frozenset({Danger.UNKNOWN})
-    return Change(each.stack, name, name, what, Effect.UNKNOWN, reason, dangers=dangers, addresses=(each.address,))
+    return Thing(each.stack, name, name, (each.address,)).has(unknown(what, "No rule judged it."))

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, Final
 
 from ops.review.assembly import ResourceChange
@@ -12,6 +12,7 @@ from ops.review.cloudformation.risks.protection import RETAINED
 from ops.review.cloudformation.schema import Update, schema
 from ops.review.cloudformation.sides import Key, Sides, referred
 from ops.review.cloudformation.values import Leaf, leaves, listed, mapping, same, short, stable
+from ops.review.consequences import Consequence, endangers, refused, unknown
 from ops.review.model import Danger, Effect
 from ops.review.steps import operator_before, steps
 
@@ -48,22 +49,7 @@ _ACTS_WITH: Final = frozenset({"Role", "Policy", "ResourcePolicy", "Target", "Ta
 _FROM_OUTSIDE: Final = ('"Fn::Transform"', '"Fn::ForEach')
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What happens to a resource."""
-
-    what: str
-    effect: Effect
-    reason: str = ""
-    action: str = ""
-    dangers: frozenset[Danger] = frozenset()
-    fails_unless: str = ""
-
-
-_UNKNOWN: Final = frozenset({Danger.UNKNOWN})
-
-
-def outcome(change: ResourceChange, sides: Sides, replaced: Mapping[Key, str]) -> Outcome:
+def outcome(change: ResourceChange, sides: Sides, replaced: Mapping[Key, str]) -> Consequence:
     """Return what a deployment does to a resource that differs. `replaced`: why each replaced resource is."""
     key = (change.stack, change.logical_id)
     if change.before is None:
@@ -73,24 +59,26 @@ def outcome(change: ResourceChange, sides: Sides, replaced: Mapping[Key, str]) -
     old, new = change.before.get("Type"), change.after.get("Type")
     if old != new:
         lost = removal(change.before, f"type {old} → {new}", "CloudFormation refuses to change a resource's type.")
-        return lost if lost.dangers else Outcome(lost.what, Effect.REFUSED, lost.reason)
+        return lost if lost.dangers else refused(lost.what, lost.reason)
     if _unread(change.before) or _unread(change.after):
-        return Outcome("Properties", Effect.UNKNOWN, "A macro or template from outside decides.", dangers=_UNKNOWN)
+        return unknown("Properties", "A macro or template from outside decides.")
     if key in replaced:
         return replacement(key, sides, replaced[key])
     return _updated(change, key, sides)
 
 
-def _created(change: ResourceChange, key: Key, sides: Sides) -> Outcome:
+def _created(change: ResourceChange, key: Key, sides: Sides) -> Consequence:
     # In a new environment there is nothing to act on.
     acts = sides.base.assembly is not None and _acts(change.type, change.after)
     known = change.type in KINDS or (schema().knows(change.type) and not acts)
     if not known or change.type in _OPAQUE or _unread(change.after):
-        return Outcome("new", Effect.UNKNOWN, f"No rule knows {change.type}.", dangers=_UNKNOWN)
+        return unknown("new", f"No rule knows {change.type}.")
     if "Condition" in (change.after or {}):
-        return Outcome("new, under a condition", Effect.CREATED)
+        return Consequence("new, under a condition", Effect.CREATED)
     old = sides.earlier(key)
-    return Outcome(f"new, with the definition of {stable(old[1])} in stack {old[0]}" if old else "new", Effect.CREATED)
+    return Consequence(
+        f"new, with the definition of {stable(old[1])} in stack {old[0]}" if old else "new", Effect.CREATED
+    )
 
 
 def _acts(type_name: str, resource: Mapping[str, Any] | None = None) -> bool:
@@ -100,22 +88,22 @@ def _acts(type_name: str, resource: Mapping[str, Any] | None = None) -> bool:
     return type_name not in KINDS and (by_name or bool(_ACTING.fullmatch(type_name)))
 
 
-def _deleted(change: ResourceChange, key: Key, sides: Sides) -> Outcome:
+def _deleted(change: ResourceChange, key: Key, sides: Sides) -> Consequence:
     before = change.before or {}
     head = sides.head.assembly
     if head and change.stack not in head.stacks:
         reason = f"Stack {change.stack} is no longer part of the environment. A deployment leaves it as it is."
-        return Outcome("removed with its stack", Effect.KEPT, reason)
+        return Consequence("removed with its stack", Effect.KEPT, reason)
     if change.type == "AWS::Logs::LogGroup" and _logger_goes(key, sides):
-        return Outcome("removed", Effect.DELETED, "Its function is removed or renamed too.")
+        return Consequence("removed", Effect.DELETED, "Its function is removed or renamed too.")
     if key in sides.renames:
         stack, logical_id = sides.renames[key]
         reason = f"The same definition appears as {stable(logical_id)} in stack {stack}: CloudFormation deletes "
         reason += "this one and creates that one."
         return removal(before, f"renamed to {stable(logical_id)}", reason, continues=True)
     if change.type == "AWS::EKS::Addon" and (before.get("Properties") or {}).get("AddonName") == "vpc-cni":
-        loose = frozenset({Danger.LOOSER_ISOLATION})
-        return Outcome("removed", Effect.DELETED, "Without it NetworkPolicies are not enforced.", dangers=loose)
+        why = "Without it NetworkPolicies are not enforced."
+        return endangers(Danger.LOOSER_ISOLATION, "removed", why, Effect.DELETED)
     successor = next(
         (
             other
@@ -140,7 +128,7 @@ def _logger_goes(key: Key, sides: Sides) -> bool:
     return bool(functions) and not any(function in sides.head.resources for function in functions)
 
 
-def removal(before: Mapping[str, Any], what: str, reason: str = "", *, continues: bool = False) -> Outcome:
+def removal(before: Mapping[str, Any], what: str, reason: str = "", *, continues: bool = False) -> Consequence:
     """Return what is lost when CloudFormation removes a resource. `continues`: another one takes its place."""
     type_name = str(before.get("Type"))
     kind = KINDS.get(type_name)
@@ -150,38 +138,38 @@ def removal(before: Mapping[str, Any], what: str, reason: str = "", *, continues
         # A retained resource is not lost, but what uses an empty successor does not find its data.
         danger = holds is Holds.CLUSTER or (continues and holds is Holds.DATA)
         kept = f"DeletionPolicy {policy}: it stays in the account, and no stack manages it. {reason}".strip()
-        return Outcome(what, Effect.KEPT, kept, dangers=_loss(kind) if danger else frozenset())
+        return Consequence(what, Effect.KEPT, kept, dangers=_loss(kind) if danger else frozenset())
     return _lost(kind, type_name, what, reason, policy, gone=Effect.DELETED, continues=continues)
 
 
 def _loss(kind: Kind | None) -> frozenset[Danger]:
     if kind is None:
-        return _UNKNOWN
+        return frozenset({Danger.UNKNOWN})
     return frozenset({_LOSS[kind.holds]}) if kind.holds in _LOSS else frozenset()
 
 
 def _lost(
     kind: Kind | None, type_name: str, what: str, reason: str, policy: str, *, gone: Effect, continues: bool
-) -> Outcome:
+) -> Consequence:
     if kind is None:
         text = f"No rule knows what {type_name} holds. {reason}".strip()
-        return Outcome(what, gone, text, dangers=_UNKNOWN)
+        return endangers(Danger.UNKNOWN, what, text, gone)
     snapshot = "CloudFormation makes a snapshot first." if policy == "Snapshot" else ""
     text = " ".join(each for each in (reason, kind.lost, snapshot) if each)
     if kind.holds is Holds.DATA:
         action = operator_before("save the data") if type_name != "AWS::KMS::Key" else ""
-        return Outcome(what, Effect.DATA_LOST, text, action, _loss(kind))
+        return Consequence(what, Effect.DATA_LOST, text, action, _loss(kind))
     if kind.holds is Holds.NODES:
         replaced = continues or gone is Effect.REPLACED
         effect = Effect.NODES_REPLACED if replaced else Effect.NODES_REMOVED
-        return Outcome(what, effect, text, dangers=frozenset() if replaced else frozenset({Danger.CLUSTER_LOSS}))
+        return Consequence(what, effect, text, dangers=frozenset() if replaced else frozenset({Danger.CLUSTER_LOSS}))
     # A new association or flow log takes over; a new log group is empty, but a function's history guards nothing.
     if kind.holds is Holds.GUARD and continues and type_name != "AWS::Logs::LogGroup":
-        return Outcome(what, gone, text)
-    return Outcome(what, gone, text, dangers=_loss(kind))
+        return Consequence(what, gone, text)
+    return Consequence(what, gone, text, dangers=_loss(kind))
 
 
-def replacement(key: Key, sides: Sides, why: str) -> Outcome:
+def replacement(key: Key, sides: Sides, why: str) -> Consequence:
     """Return what is lost when CloudFormation replaces a resource."""
     before, after = sides.base.resources[key], sides.head.resources[key]
     type_name = str(before.get("Type"))
@@ -202,12 +190,11 @@ def replacement(key: Key, sides: Sides, why: str) -> Outcome:
     policies = [str(each.get("UpdateReplacePolicy", "Delete")) for each in (before, after)]
     if all(each == "Retain" for each in policies):
         reason = f"UpdateReplacePolicy Retain: the old one stays in the account. {reason}"
-        return Outcome(
-            what, Effect.KEPT, reason, action, _loss(kind) if kind is None or _is_held(kind) else frozenset(), unless
-        )
+        dangers = _loss(kind) if kind is None or _is_held(kind) else frozenset()
+        return Consequence(what, Effect.KEPT, reason, action, dangers, fails_unless=unless)
     policy = "Snapshot" if all(each != "Delete" for each in policies) else "Delete"
     lost = _lost(kind, type_name, what, reason, policy, gone=Effect.REPLACED, continues=True)
-    return Outcome(lost.what, lost.effect, lost.reason, action or lost.action, lost.dangers, unless)
+    return replace(lost, action=action or lost.action, fails_unless=unless)
 
 
 def _word(kind: Kind | None) -> str:
@@ -254,65 +241,65 @@ def _importers(key: Key, sides: Sides) -> list[str]:
     ]
 
 
-def _updated(change: ResourceChange, key: Key, sides: Sides) -> Outcome:
+def _updated(change: ResourceChange, key: Key, sides: Sides) -> Consequence:
     before, after = change.before or {}, change.after or {}
     others = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     strange = [name for name in others if name not in (*_ATTRIBUTES, *_IGNORED)]
     if strange or ("Metadata" in others and _programs(before) != _programs(after)):
         what = ", ".join(strange) or "Metadata"
         reason = "It decides whether the resource exists, or what a program does with it."
-        return Outcome(what, Effect.UNKNOWN, reason, dangers=_UNKNOWN)
+        return unknown(what, reason)
     if not same(before.get("Properties"), after.get("Properties")):
         return _of_properties(change.type, list(leaves(sides.base.properties[key], sides.head.properties[key])))
     if "Properties" in others:
-        return Outcome("order of a list", Effect.IN_PLACE)
+        return Consequence("order of a list", Effect.IN_PLACE)
     if attributes := [name for name in others if name in _ATTRIBUTES]:
         words = [f"{name} {short(before.get(name))} → {short(after.get(name))}" for name in attributes]
-        return Outcome(listed(words), Effect.IN_PLACE)
-    return Outcome(", ".join(others), Effect.NOTHING)
+        return Consequence(listed(words), Effect.IN_PLACE)
+    return Consequence(", ".join(others), Effect.NOTHING)
 
 
-def _of_properties(type_name: str, changed: list[Leaf]) -> Outcome:
+def _of_properties(type_name: str, changed: list[Leaf]) -> Consequence:
     what = listed([_leaf(each) for each in changed])
     if not changed:
-        return Outcome("names of references", Effect.IN_PLACE)
+        return Consequence("names of references", Effect.IN_PLACE)
     kind = KINDS.get(type_name)
     if type_name in _OPAQUE or (type_name.startswith("Custom::") and kind is None) or _acts(type_name):
-        return Outcome(what, Effect.UNKNOWN, f"No rule knows {type_name}.", dangers=_UNKNOWN)
+        return unknown(what, f"No rule knows {type_name}.")
     if type_name.startswith("Custom::"):
-        return Outcome(what, Effect.IN_PLACE)
-    if refused := _refused(type_name, changed, what):
-        return refused
-    unknown = [path for path, before, after in changed if _update(type_name, path, before, after) is Update.UNKNOWN]
-    if unknown:
-        reason = f"CloudFormation's schema of {type_name} has no property {'.'.join(unknown[0])}."
-        return Outcome(what, Effect.UNKNOWN, reason, dangers=_UNKNOWN)
+        return Consequence(what, Effect.IN_PLACE)
+    if fails := _refused(type_name, changed, what):
+        return fails
+    strange = [path for path, before, after in changed if _update(type_name, path, before, after) is Update.UNKNOWN]
+    if strange:
+        reason = f"CloudFormation's schema of {type_name} has no property {'.'.join(strange[0])}."
+        return unknown(what, reason)
     return _in_place(type_name, changed, what)
 
 
-def _refused(type_name: str, changed: list[Leaf], what: str) -> Outcome | None:
+def _refused(type_name: str, changed: list[Leaf], what: str) -> Consequence | None:
     for path, before, after in changed:
         reason = _CANNOT_CHANGE.get((type_name, path[-1]))
         if reason and not (before is None and str(after).lower() == "false"):
             action = steps(operator_before("save the data"), operator_before("run `ops destroy`, then deploy"))
-            return Outcome(what, Effect.REFUSED, reason, action)
+            return refused(what, reason, action)
         if (type_name, path) == ("AWS::FSx::FileSystem", ("StorageCapacity",)) and _smaller(before, after):
-            return Outcome(what, Effect.REFUSED, "FSx cannot shrink a file system.")
+            return refused(what, "FSx cannot shrink a file system.")
     return None
 
 
-def _in_place(type_name: str, changed: list[Leaf], what: str) -> Outcome:
+def _in_place(type_name: str, changed: list[Leaf], what: str) -> Consequence:
     if type_name.startswith("AWS::IAM::") and all(_follows_content(each) for each in changed):
-        return Outcome("rights follow the new content hashes, no wider than before", Effect.IN_PLACE)
+        return Consequence("rights follow the new content hashes, no wider than before", Effect.IN_PLACE)
     names = {path[0] for path, _, _ in changed}
     if type_name == "AWS::EKS::Nodegroup" and any(
         path[0] == "ScalingConfig" and path[-1] != "MinSize" and _smaller(before, after)
         for path, before, after in changed
     ):
-        return Outcome(what, Effect.NODES_REMOVED, "EKS drains and deletes nodes of the group.")
+        return Consequence(what, Effect.NODES_REMOVED, "EKS drains and deletes nodes of the group.")
     if names & set(_ROLLS_NODES.get(type_name, ())):
-        return Outcome(what, Effect.NODES_REPLACED, "EKS replaces the nodes of the group one by one.")
-    return Outcome(what, Effect.IN_PLACE)
+        return Consequence(what, Effect.NODES_REPLACED, "EKS replaces the nodes of the group one by one.")
+    return Consequence(what, Effect.IN_PLACE)
 
 
 def _smaller(before: object, after: object) -> bool:

@@ -8,7 +8,7 @@ from typing import Final
 
 from ops.review.assembly import Pair, ResourceChange
 from ops.review.cloudformation import stacks
-from ops.review.cloudformation.effects import Outcome, outcome, replacement
+from ops.review.cloudformation.effects import outcome, replacement
 from ops.review.cloudformation.kinds import KINDS, Holds, title
 from ops.review.cloudformation.moves import renames, replacements
 from ops.review.cloudformation.risks.network import opened_ports, public_endpoints
@@ -20,6 +20,7 @@ from ops.review.cloudformation.risks.routes import new_ways
 from ops.review.cloudformation.risks.subjects import more_subjects
 from ops.review.cloudformation.sides import Key, Risk, Side, Sides
 from ops.review.cloudformation.values import listed, stable
+from ops.review.consequences import Consequence, Thing, endangers
 from ops.review.model import Change, Danger, Effect
 
 _FINDERS: Final = (
@@ -63,17 +64,16 @@ def changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]
             yield from _of_resource(key, kind, replacement(key, sides, why), findings.pop(key, []))
     for key, remaining in findings.items():
         kind = str((sides.head.resources.get(key) or sides.base.resources.get(key) or {}).get("Type", "Owner"))
-        yield from _of_resource(key, kind, Outcome("", Effect.IN_PLACE), remaining)
+        yield from _of_resource(key, kind, Consequence(""), remaining)
     yield from stacks.changes(pair, sides)
 
 
-def _of_resource(key: Key, kind: str, happens: Outcome, findings: Sequence[Risk]) -> Iterator[Change]:
+def _of_resource(key: Key, kind: str, happens: Consequence, findings: Sequence[Risk]) -> Iterator[Change]:
     """Yield one change for the resource, and one for each danger that a rule found about it."""
-    stack, name = key[0], stable(key[1])
-    resource, words = f"{kind} {name}", title(kind, name)
+    name = stable(key[1])
+    thing = Thing(key[0], f"{kind} {name}", title(kind, name), (key,))
     if happens.dangers or not findings or happens.effect.rank < Effect.CREATED.rank:
-        change = Change(stack, resource, words, happens.what, happens.effect, happens.reason, happens.action)
-        yield replace(change, dangers=happens.dangers, fails_unless=happens.fails_unless, addresses=(key,))
+        yield thing.has(happens)
     groups: dict[tuple[Danger, str], list[Risk]] = defaultdict(list)
     for each in findings:
         groups[each.danger, each.confirmed_by].append(each)
@@ -82,5 +82,4 @@ def _of_resource(key: Key, kind: str, happens: Outcome, findings: Sequence[Risk]
         what = listed(list(dict.fromkeys(each.what for each in found)))
         worst = Effect.DATA_LOST if danger is Danger.DATA_LOSS else effect
         shown = Effect.IN_PLACE if worst is Effect.NOTHING else worst
-        about, reason = frozenset({danger}), found[0].reason
-        yield Change(stack, resource, words, what, shown, reason, "", about, confirmed, addresses=(key,))
+        yield thing.has(replace(endangers(danger, what, found[0].reason, shown), confirmed_by=confirmed))

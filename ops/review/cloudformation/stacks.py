@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from ops.review.assembly import Pair, Stack
 from ops.review.cloudformation.risks.protection import PROTECT, protect_lifted
 from ops.review.cloudformation.sides import Sides, renamed
 from ops.review.cloudformation.values import leaves, listed, same, short
+from ops.review.consequences import Thing, endangers
 from ops.review.model import Change, Danger, Effect
 from ops.review.steps import operator_after, operator_before
 
@@ -41,18 +43,20 @@ def changes(pair: Pair, sides: Sides) -> Iterator[Change]:
     yield from _exports(sides, base, head)
 
 
-def _change(stack: Stack, what: str, effect: Effect, reason: str = "", danger: Danger | None = None) -> Change:
-    dangers = frozenset({danger}) if danger else frozenset()
-    return Change(stack.part, f"Stack {stack.part}", f"stack {stack.part}", what, effect, reason, dangers=dangers)
+def _thing(part: str) -> Thing:
+    return Thing(part, f"Stack {part}", f"stack {part}")
+
+
+def _change(stack: Stack, what: str, effect: Effect, reason: str = "", *dangers: Danger) -> Change:
+    return _thing(stack.part).change(what, effect, reason, dangers=frozenset(dangers))
 
 
 def _gone(stack: Stack, environment: str) -> Change:
     reason = "A deployment does not delete the stack: it stays as it is, with its costs, and nothing updates it."
     command = f"cdk destroy {stack.name} -c environment={environment}"
     action = operator_after(f"to delete it, run `{command}` from a checkout that still has it")
-    dangers = frozenset({Danger.CLUSTER_LOSS})
-    name = f"Stack {stack.part}"
-    return Change(stack.part, name, name.lower(), "removed", Effect.KEPT, reason, action, dangers)
+    lost = frozenset({Danger.CLUSTER_LOSS})
+    return _thing(stack.part).change("removed", Effect.KEPT, reason, action, dangers=lost)
 
 
 def _settings(before: Stack, after: Stack, confirmed: str) -> Iterator[Change]:
@@ -67,9 +71,8 @@ def _settings(before: Stack, after: Stack, confirmed: str) -> Iterator[Change]:
         if name == "terminationProtection":
             if not new.get(name):
                 reason = "The stack can be deleted without another deployment."
-                lowered = frozenset({Danger.LOWER_PROTECTION})
-                title = f"Stack {after.part}"
-                yield Change(after.part, title, title.lower(), what, Effect.IN_PLACE, reason, "", lowered, confirmed)
+                lowered = endangers(Danger.LOWER_PROTECTION, what, reason)
+                yield _thing(after.part).has(replace(lowered, confirmed_by=confirmed))
             else:
                 yield _change(after, what, Effect.IN_PLACE)
         elif name in ("tags", "notificationArns"):
@@ -129,6 +132,5 @@ def _exports(sides: Sides, base: Mapping[str, Stack], head: Mapping[str, Stack])
         else:
             others = " ".join(head[each].name for each in users if each in head)
             first = f"deploy {others} with --exclusively" if others else "destroy the importing stack"
-            action = operator_before(first)
-            title = f"Stack {part}"
-            yield Change(part, title, title.lower(), what, Effect.IN_PLACE, "No stack imports it afterwards.", action)
+            reason = "No stack imports it afterwards."
+            yield _thing(part).change(what, Effect.IN_PLACE, reason, operator_before(first))

@@ -1,10 +1,10 @@
 """Make changes from rows of the table of consequences."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from handlers.hyperpod_cluster import consequences
 from handlers.hyperpod_cluster.consequences import ANY_FIELD, GROUPS, Kind, consequence
+from ops.review.consequences import Thing
 from ops.review.hyperpod.values import sentence, shown
 from ops.review.model import Change, Danger, Effect
 from ops.review.steps import author
@@ -21,29 +21,8 @@ _EFFECTS: Final = {
 }
 
 
-@dataclass(frozen=True)
-class Thing:
-    """What changes: its stack's part, its stable name, its title for readers."""
-
-    stack: str
-    resource: str
-    title: str
-
-    def change(
-        self,
-        what: str,
-        effect: Effect,
-        reason: str = "",
-        action: str = "",
-        *,
-        dangers: frozenset[Danger] = frozenset(),
-        confirmed_by: str = "",
-        fails_unless: str = "",
-    ) -> Change:
-        """Return a change of this thing."""
-        return Change(
-            self.stack, self.resource, self.title, what, effect, reason, action, dangers, confirmed_by, fails_unless
-        )
+class Part(Thing):
+    """A part of the cluster, whose properties the table of consequences has rows for."""
 
     def unknown(self, what: str, *further: Danger) -> Change:
         """Return a change that no rule knows."""

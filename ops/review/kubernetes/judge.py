@@ -7,7 +7,8 @@ from typing import Final
 
 from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE
 from ops.review.assembly import Pair, ResourceChange
-from ops.review.kubernetes.consequences import Consequence, deltas, endangers, summary, unknown
+from ops.review.consequences import Consequence, Thing, endangers, unknown
+from ops.review.kubernetes.deltas import deltas, summary
 from ops.review.kubernetes.fates import Course, Fate, course
 from ops.review.kubernetes.fields import strange_fields
 from ops.review.kubernetes.objects import KubernetesObject
@@ -171,10 +172,9 @@ def _addresses(*objects: KubernetesObject | None) -> tuple[Address, ...]:
 
 
 def _change(addresses: tuple[Address, ...], resource: str, found: Consequence, both: Sides) -> Change:
-    stack, title = addresses[0][0], _title(resource)
     dangers = found.dangers & _ALWAYS if both.new else found.dangers
-    change = Change(stack, resource, title, found.what, found.effect, found.reason, found.action, dangers)
-    return replace(change, addresses=addresses)
+    thing = Thing(addresses[0][0], resource, _title(resource), addresses)
+    return thing.has(replace(found, dangers=dangers))
 
 
 def _title(resource: str) -> str:

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from config.labels import INSTANCE_GROUP_LABEL
 from ops.review.assembly import Assembly, Pair
-from ops.review.kubernetes.consequences import at
+from ops.review.kubernetes.deltas import at
 from ops.review.kubernetes.objects import KubernetesObject, applied
 from ops.review.kubernetes.rules.ray_clusters import groups, tag_of
 from ops.review.model import Row

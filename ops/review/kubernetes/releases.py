@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from ops.review.consequences import Consequence, endangers, unknown
 from ops.review.kubernetes.charts import Release
-from ops.review.kubernetes.consequences import Consequence, deltas, endangers, summary, unknown
+from ops.review.kubernetes.deltas import deltas, summary
 from ops.review.kubernetes.objects import Source, literal
 from ops.review.kubernetes.rules.values import judge_values
 from ops.review.kubernetes.sides import Sides

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ops.review.assembly import Pair
-from ops.review.kubernetes.consequences import at
+from ops.review.kubernetes.deltas import at
 from ops.review.kubernetes.objects import KubernetesObject
 from ops.review.kubernetes.rules.access import ROLE_ANNOTATION, in_words, new_grants, new_subjects
 from ops.review.kubernetes.rules.context import Context

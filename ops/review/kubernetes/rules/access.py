@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any, Final
 
-from ops.review.kubernetes.consequences import Consequence, at, deltas, endangers, refused, summary
+from ops.review.consequences import Consequence, endangers, refused
+from ops.review.kubernetes.deltas import at, deltas, summary
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import Context
 from ops.review.model import Danger, Effect

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ops.review.kubernetes.consequences import Consequence, at
+from ops.review.consequences import Consequence
+from ops.review.kubernetes.deltas import at
 from ops.review.kubernetes.objects import Body, Key, KubernetesObject
 
 

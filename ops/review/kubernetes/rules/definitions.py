@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ops.review.kubernetes.consequences import Consequence, at, deltas, endangers, summary, unknown
+from ops.review.consequences import Consequence, endangers, unknown
+from ops.review.kubernetes.deltas import at, deltas, summary
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import Context
 from ops.review.model import Danger, Effect

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
-from ops.review.kubernetes.consequences import Consequence, Delta, at, deltas, endangers, refused, summary, unknown
+from ops.review.consequences import Consequence, endangers, refused, unknown
+from ops.review.kubernetes.deltas import Delta, at, deltas, summary
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import Context
 from ops.review.kubernetes.rules.pods.template import selector_keys

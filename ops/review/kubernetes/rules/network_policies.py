@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any, Final
 
-from ops.review.kubernetes.consequences import Consequence, at, deltas, endangers, summary
+from ops.review.consequences import Consequence, endangers
+from ops.review.kubernetes.deltas import at, deltas, summary
 from ops.review.kubernetes.objects import Body, KubernetesObject
 from ops.review.kubernetes.rules.context import Context
 from ops.review.model import Danger, Effect

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from config.labels import INSTANCE_GROUP_LABEL, TEMPLATE_LABEL
-from ops.review.kubernetes.consequences import Consequence, Delta, at, deltas, endangers, summary, unknown
+from ops.review.consequences import Consequence, endangers, unknown
+from ops.review.kubernetes.deltas import Delta, at, deltas, summary
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import Context
 from ops.review.kubernetes.rules.pods.template import judge_pod

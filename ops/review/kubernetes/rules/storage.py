@@ -3,17 +3,8 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ops.review.kubernetes.consequences import (
-    Consequence,
-    Delta,
-    at,
-    deltas,
-    endangers,
-    refused,
-    shown,
-    summary,
-    unknown,
-)
+from ops.review.consequences import Consequence, endangers, refused, unknown
+from ops.review.kubernetes.deltas import Delta, at, deltas, shown, summary
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import Context
 from ops.review.kubernetes.rules.namespaces import quantity

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from ops.review.kubernetes.consequences import Consequence, Delta, deltas, endangers, summary, unknown
+from ops.review.consequences import Consequence, endangers, unknown
+from ops.review.kubernetes.deltas import Delta, deltas, summary
 from ops.review.kubernetes.objects import is_placeholder
 from ops.review.kubernetes.rules.pods.images import foreign, registry, unpinned
 from ops.review.model import Danger, Effect

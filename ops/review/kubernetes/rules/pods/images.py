@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
-from ops.review.kubernetes.consequences import Consequence, endangers
+from ops.review.consequences import Consequence, endangers
 from ops.review.kubernetes.rules.context import Context
 from ops.review.kubernetes.rules.pods.reach import containers
 from ops.review.model import Danger

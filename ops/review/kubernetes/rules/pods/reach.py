@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ops.review.kubernetes.consequences import Consequence, at, deltas, endangers, shown, summary
+from ops.review.consequences import Consequence, endangers
+from ops.review.kubernetes.deltas import at, deltas, shown, summary
 from ops.review.kubernetes.objects import KubernetesObject
 from ops.review.kubernetes.rules.access import ROLE_ANNOTATION
 from ops.review.kubernetes.rules.context import Context

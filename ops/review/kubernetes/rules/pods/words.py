@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from ops.review.kubernetes.consequences import Delta, shown
+from ops.review.kubernetes.deltas import Delta, shown
 
 _RESOURCES: Final = {"vpc.amazonaws.com/efa": "EFA interfaces", "nvidia.com/gpu": "GPUs", "cpu": "CPUs"}
 _CONTAINER: Final = ("template", "spec", "containers")

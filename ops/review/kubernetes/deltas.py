@@ -1,29 +1,15 @@
-"""What a rule finds out about a changed object, and the comparison of nested values."""
+"""Compare nested values of objects, and show what differs."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ops.review.model import Danger, Effect
-
-NO_DANGER: Final[frozenset[Danger]] = frozenset()
 _ABSENT: Final = "none"
 _SHOWN: Final = 4
 _LENGTH: Final = 60
 # Fields by which Kubernetes identifies the items of a list.
 _NAMES: Final = ("name", "groupName", "containerPort")
-
-
-@dataclass(frozen=True)
-class Consequence:
-    """One consequence of an object's change."""
-
-    what: str
-    effect: Effect = Effect.IN_PLACE
-    reason: str = ""
-    action: str = ""
-    dangers: frozenset[Danger] = NO_DANGER
 
 
 @dataclass(frozen=True)
@@ -37,21 +23,6 @@ class Delta:
     def __str__(self) -> str:
         """Return the delta on one line: `spec.replicas 2 → 3`."""
         return f"{'.'.join(self.path)} {shown(self.before)} → {shown(self.after)}".strip()
-
-
-def endangers(danger: Danger, what: str, reason: str = "", effect: Effect = Effect.IN_PLACE) -> Consequence:
-    """Return a consequence with one danger."""
-    return Consequence(what, effect, reason, dangers=frozenset({danger}))
-
-
-def unknown(what: str, reason: str) -> Consequence:
-    """Return the consequence on something that no rule knows."""
-    return Consequence(what, Effect.UNKNOWN, reason, dangers=frozenset({Danger.UNKNOWN}))
-
-
-def refused(what: str, reason: str, action: str = "") -> Consequence:
-    """Return the consequence on a change that the API server refuses."""
-    return Consequence(what, Effect.REFUSED, reason, action)
 
 
 def deltas(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator[Delta]:
