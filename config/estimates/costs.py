@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from config.alarms import alarms_of
 from config.facts import support
+from config.facts.instance_types import catalogue
 from config.facts.tables import read_table
 from config.model import MANAGED, Environment
 
@@ -63,8 +64,11 @@ class Inventory(NamedTuple):
 
 @cache
 def prices() -> dict[str, Any]:
-    """Return the table: `date`, `region` and the prices."""
-    return read_table(PRICES_FILE)
+    """Return the table: `date`, `region` and the prices; `instances` has those of the catalogue's types."""
+    types = catalogue().values()
+    nodes = {each.name: each.usd_per_hour for each in types}
+    nodes |= {each.name.removeprefix("ml."): each.ec2_usd_per_hour for each in types}
+    return read_table(PRICES_FILE) | {"instances": {name: usd for name, usd in nodes.items() if usd is not None}}
 
 
 def estimate(environment: Environment) -> list[Cost]:

@@ -1,9 +1,9 @@
-"""Read the catalogue of HyperPod instance types, `instance_types.yaml`: nominal figures."""
+"""Read the catalogue of HyperPod instance types, `instance_types.yaml`: nominal figures, regions and prices."""
 
 import json
 from functools import cache
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, TypeAdapter, model_validator
 from pydantic_core import PydanticCustomError
@@ -78,6 +78,14 @@ class InstanceType(InstanceTypeFacts):
     name: str
     cuda: str | None = None
     """The oldest CUDA that computes on its GPUs, where the Ray image's may be older."""
+    network_gbps: float | None = None
+    """Nominal bandwidth of a node in Gbit/s; None for a type of an environment's own figures."""
+    regions: tuple[str, ...] = ()
+    """Regions that are known to offer it in EC2."""
+    usd_per_hour: float | None = None
+    """On-demand price in HyperPod, if it is known."""
+    ec2_usd_per_hour: float | None = None
+    """On-demand price of the same type in EC2, if it is known."""
 
     @property
     def accelerated(self) -> bool:
@@ -98,12 +106,30 @@ class InstanceType(InstanceTypeFacts):
 def catalogue() -> dict[str, InstanceType]:
     """Return all known instance types by name."""
     rows = []
-    for family, shared in read_table(CATALOGUE_FILE).items():
-        sizes = shared.pop("sizes")
-        rows += [shared | figures | {"name": f"ml.{family}.{size}"} for size, figures in sizes.items()]
+    for family, facts in _families().items():
+        shared = {key: fact for key, fact in facts.items() if key != "sizes"}
+        rows += [shared | figures | {"name": f"ml.{family}.{size}"} for size, figures in facts["sizes"].items()]
     # From JSON: only there do strict models accept lists as tuples.
     types = TypeAdapter(list[InstanceType]).validate_json(json.dumps(rows))
     return {each.name: each for each in types}
+
+
+def regions_of(name: str) -> tuple[str, ...] | None:
+    """Return the regions that are known to offer a type, by its name in EC2 or in HyperPod.
+
+    A size that is not listed has its family's. None for a family that is not in the catalogue.
+    """
+    name = name.removeprefix("ml.")
+    if known := catalogue().get(f"ml.{name}"):
+        return known.regions
+    family = _families().get(name.partition(".")[0])
+    return tuple(family["regions"]) if family else None
+
+
+@cache
+def _families() -> dict[str, dict[str, Any]]:
+    families: dict[str, dict[str, Any]] = read_table(CATALOGUE_FILE)["families"]
+    return families
 
 
 def instance_type(name: str, facts: InstanceTypeFacts | None) -> InstanceType | None:

@@ -1,39 +1,18 @@
-"""Regions, their zones and instance types, read from the dated table `regions.yaml`, which users may extend."""
+"""Regions and their zones, read from the dated table `regions.yaml`, which users may extend."""
 
 from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from config.facts.tables import read_table
 
 REGIONS_FILE: Final = Path(__file__).with_name("regions.yaml")
 
 
-class Region(NamedTuple):
-    """One region. `types` are families and single types without `ml.`; None if they are unknown."""
-
-    zones: tuple[str, ...]
-    types: frozenset[str] | None
-
-    def offers(self, instance_type: str) -> bool:
-        """Return whether EC2 is known to offer a type, given by its name in EC2 or in HyperPod."""
-        name = instance_type.removeprefix("ml.")
-        return self.types is not None and bool({name, name.split(".")[0]} & self.types)
-
-
 @cache
-def regions() -> dict[str, Region]:
-    """Return the known regions by their codes."""
-    return {
-        code: Region(tuple(row["zones"]), frozenset(row["types"]) if "types" in row else None)
-        for code, row in read_table(REGIONS_FILE)["regions"].items()
-    }
-
-
-@cache
-def families() -> frozenset[str]:
-    """Return the families of instance types that the table lists."""
-    return frozenset(name.split(".")[0] for region in regions().values() for name in region.types or ())
+def regions() -> dict[str, tuple[str, ...]]:
+    """Map the codes of the known regions to the ids of their zones."""
+    return {code: tuple(zones) for code, zones in read_table(REGIONS_FILE)["regions"].items()}
 
 
 @cache

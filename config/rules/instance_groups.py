@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from config.facts.instance_types import catalogue
-from config.facts.regions import families, regions, table_date
+from config.facts.instance_types import catalogue, regions_of
+from config.facts.regions import regions, table_date
 from config.model import EksEnvironment, Environment
 from config.rules.parts import groups, is_known, repeated
 from config.rules.rule import Violation, error, warning
@@ -12,7 +12,7 @@ from config.rules.rule import Violation, error, warning
 # Prefixes of labels that Kubernetes, HyperPod and this project set.
 _RESERVED: Final = ("kubernetes.io", "k8s.io", "sagemaker.amazonaws.com", "ray-on-hyperpod")
 
-_TABLE: Final = "config/facts/regions.yaml"
+_TABLE: Final = "config/facts/instance_types.yaml"
 
 # The taint that the plugin tolerates (aws/sagemaker-hyperpod-cli: neuron-device-plugin/templates).
 _NEURON_TAINT: Final = ("aws.amazon.com/neuron", "NoSchedule")
@@ -48,24 +48,23 @@ def types_of_the_region(environment: Environment) -> Iterator[Violation]:
     """Warn of an instance type that is not known to be offered in the region.
 
     Why: a group of such a type gets no nodes, and the deployment reports this only after minutes to hours.
-    Source: EC2 API reference, DescribeInstanceTypeOfferings; the table is config/facts/regions.yaml.
+    Source: EC2 API reference, DescribeInstanceTypeOfferings; the table is config/facts/instance_types.yaml.
     Example: region: eu-south-1
     """
-    region = regions().get(environment.region)
-    if region is None:
+    if environment.region not in regions():
         return
     named = [(f"{key}.instance_type", group.instance_type) for key, group in groups(environment) if is_known(group)]
     if environment.slurm is None:
         system = environment.eks.system_nodes.instance_type
         # The table lists only the catalogue's families.
-        if system.split(".")[0] in families():
+        if regions_of(system) is not None:
             named.append(("eks.system_nodes.instance_type", system))
     for key, name in named:
-        if not region.offers(name):
+        offering = regions_of(name) or ()
+        if environment.region not in offering:
             code, day = environment.region, table_date()
-            elsewhere = [other for other, each in regions().items() if each.offers(name)]
             reason = f"it is not known to be offered in {code} as of {day}"
-            advised = f"regions that offer it: {', '.join(elsewhere)}" if elsewhere else f"types of {_TABLE}"
+            advised = f"regions that offer it: {', '.join(offering)}" if offering else f"types of {_TABLE}"
             ec2 = name.removeprefix("ml.")
             ask = (
                 f"`aws ec2 describe-instance-type-offerings --region {code} --filters Name=instance-type,Values={ec2}`"

@@ -128,8 +128,8 @@ def zones_of_the_region(environment: Environment) -> Iterator[Violation]:
     Source: AWS global infrastructure guide, AWS Availability Zones; EKS user guide, network requirements.
     Example: network.zones: [usw2-az2, use1-az1]
     """
-    region = regions().get(environment.region)
-    if region is None:
+    zones = regions().get(environment.region)
+    if zones is None:
         return
     network = environment.network
     of_eks = environment.slurm is None
@@ -139,9 +139,9 @@ def zones_of_the_region(environment: Environment) -> Iterator[Violation]:
             control = of_eks and subnets is existing.control_plane_subnets
             named += [(f"{place}.{n}.zone", subnet.zone, control) for n, subnet in enumerate(subnets)]
     for key, zone, for_eks in named:
-        usable = ", ".join(each for each in region.zones if not (for_eks and each in _WITHOUT_EKS))
-        if zone not in region.zones:
-            other = next((code for code, row in regions().items() if zone in row.zones), None)
+        usable = ", ".join(each for each in zones if not (for_eks and each in _WITHOUT_EKS))
+        if zone not in zones:
+            other = next((code for code, ids in regions().items() if zone in ids), None)
             reason = f"it is a zone of {other}" if other else f"the zone is unknown as of {table_date()}"
             fix = "choose one of them, or add a newer zone in config/facts/regions.yaml"
             yield Violation(key, f"{reason}, and the region is {environment.region}", usable, fix)

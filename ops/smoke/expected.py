@@ -7,7 +7,7 @@ from typing import Any, Final
 import kubernetes
 
 from config import Environment
-from config.facts.network_gbps import network_gbps
+from config.facts.instance_types import catalogue
 from ops.clients import REQUEST_TIMEOUT
 
 _LABEL: Final = "ray.io/group"
@@ -71,5 +71,6 @@ def _devices(environment: Environment, cluster: str) -> dict[str, tuple[int, int
         # A type has either GPUs or Neuron devices, which take no part.
         gpus = group.accelerators if kind.gpus and group.accelerators is not None else kind.gpus
         efa = kind.efa if group.efa is None else group.efa
-        devices[group.name] = (gpus, efa, network_gbps(kind.name))
+        known = catalogue().get(kind.name)
+        devices[group.name] = (gpus, efa, known.network_gbps if known else None)
     return devices

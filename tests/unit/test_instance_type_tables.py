@@ -7,10 +7,10 @@ from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from config.facts import capacity, versions
 from config.facts.instance_types import InstanceType, catalogue
-from config.facts.network_gbps import network_gbps
 from embedded_account.hyperpod import instance_types, rules
 from embedded_account.kubernetes.allocatable import allocatable
 
+pytestmark = pytest.mark.table("config/facts/instance_types.yaml")
 FIGURES = (
     "vcpus",
     "memory_gib",
@@ -49,6 +49,7 @@ def test_a_node_of_the_service_offers_what_the_project_counts_with(ours: Instanc
         assert counted.devices == theirs.devices
 
 
+@pytest.mark.table("config/facts/versions.py")
 def test_both_know_the_same_kubernetes_versions() -> None:
     assert versions.KUBERNETES_VERSIONS == rules.KUBERNETES_VERSIONS
 
@@ -61,4 +62,4 @@ def test_bandwidth_of_a_type_is_what_ec2_describes(ours: InstanceType) -> None:
     lasting = (
         float(whole[1] or 1) * float(whole[2]) if whole else described["NetworkCards"][0]["BaselineBandwidthInGbps"]
     )
-    assert network_gbps(ours.name) == lasting
+    assert ours.network_gbps == lasting

@@ -81,6 +81,7 @@ def test_ray_pods_have_no_right_on_mlflow_by_a_wildcard(managed: Assembly) -> No
     assert statement["Resource"] == naming.tracking_server_arn(managed.environment)
 
 
+@pytest.mark.table("config/facts/mlflow_permissions.py")
 @pytest.mark.parametrize("action", LOGGING_ACTIONS)
 def test_every_right_on_mlflow_is_one_that_aws_lists(action: str) -> None:
     assert list(resource_types(f"sagemaker-mlflow:{action}")) == ["mlflow-tracking-server"]

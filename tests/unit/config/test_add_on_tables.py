@@ -8,6 +8,8 @@ from config.facts.add_ons import ADD_ONS_FILE, known_add_ons
 from config.facts.tables import read_table
 from config.rules.eks import _TAKEN_NAMESPACES
 
+pytestmark = pytest.mark.table("config/facts/add_ons.yaml")
+
 
 def test_the_table_is_yaml_and_json_alike() -> None:
     assert YAML(typ="safe").load(ADD_ONS_FILE) == read_table(ADD_ONS_FILE)

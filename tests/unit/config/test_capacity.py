@@ -164,6 +164,7 @@ def test_a_worker_leaves_room_for_exporters_that_run_only_where_gpus_and_efa_are
     assert pod.memory_mib + sum(each.memory_mib for each in others) <= node.memory_mib
 
 
+@pytest.mark.table("config/facts/daemonsets.py")
 def test_every_daemonset_says_where_its_requests_come_from() -> None:
     assert all(each.source for each in (*DAEMONSETS, *DAEMONSETS_OF_IN_CLUSTER, *FLOATING_PODS))
 

@@ -1,6 +1,7 @@
 """The catalogue of instance types agrees with AWS's SDK and with moto's record of EC2."""
 
 import re
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
@@ -10,15 +11,21 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from config.estimates import costs
-from config.facts.instance_types import CATALOGUE_FILE, InstanceType, InstanceTypeFacts, catalogue, instance_type
+from config.facts.instance_types import (
+    CATALOGUE_FILE,
+    InstanceType,
+    InstanceTypeFacts,
+    catalogue,
+    instance_type,
+    regions_of,
+)
+from config.facts.regions import regions
 from config.facts.tables import read_table
 
+pytestmark = pytest.mark.table("config/facts/instance_types.yaml")
 ALL = list(catalogue().values())
 HYPERPOD_TYPES = set(Loader().load_service_model("sagemaker", "service-2")["shapes"]["ClusterInstanceType"]["enum"])
-# The types that the catalogue's header names as left out, with the reason.
-LEFT_OUT = re.compile(
-    r"ml\.([cm]\dg|p6e-gb200|g4dn|g7|[cm][68]a)\..*|ml\.trn2\.3xlarge|ml\.[cmr]6i\.32xlarge",
-)
+LEFT_OUT: dict[str, str] = read_table(CATALOGUE_FILE)["left_out"]
 FACTS: dict[str, Any] = {
     "vcpus": 8,
     "memory_gib": 32,
@@ -82,27 +89,56 @@ def test_addresses_that_are_documented_are_in_the_file(name: str, addresses: int
     assert "ips_per_node" not in kind.unverified
 
 
+@pytest.mark.table("packages/embedded-account/pyproject.toml")
+def test_moto_s_record_of_ec2_has_every_type_of_the_catalogue() -> None:
+    unknown = {name for name in catalogue() if name.removeprefix("ml.") not in INSTANCE_TYPES}
+    assert unknown == set(), "a newer moto knows a newer type"
+
+
 def test_hyperpod_s_api_takes_every_type_of_the_catalogue() -> None:
     assert catalogue().keys() <= HYPERPOD_TYPES
 
 
 def test_types_of_hyperpod_s_api_missing_from_the_catalogue_are_listed_as_left_out() -> None:
     missing = HYPERPOD_TYPES - catalogue().keys()
-    assert {name for name in missing if not LEFT_OUT.fullmatch(name)} == set()
-    assert {name for name in catalogue() if LEFT_OUT.fullmatch(name)} == set()
+    left_out = {
+        name: [pattern for pattern in LEFT_OUT if fnmatchcase(name, f"ml.{pattern}")] for name in HYPERPOD_TYPES
+    }
+    assert {name for name in missing if not left_out[name]} == set()
+    assert {name for name in catalogue() if left_out.get(name)} == set()
+    assert {pattern for patterns in left_out.values() for pattern in patterns} == LEFT_OUT.keys()
+    assert all(LEFT_OUT.values())
 
 
 def test_every_type_says_where_its_figures_come_from() -> None:
     assert all(kind.source != InstanceTypeFacts.model_fields["source"].default for kind in ALL)
 
 
-@pytest.mark.parametrize("file", [CATALOGUE_FILE, costs.PRICES_FILE], ids=lambda file: file.name)
-def test_tables_have_no_duplicate_keys(file: Any) -> None:
-    assert YAML(typ="safe").load(file) == read_table(file)
+def test_the_catalogue_has_no_duplicate_keys() -> None:
+    assert YAML(typ="safe").load(CATALOGUE_FILE) == read_table(CATALOGUE_FILE)
 
 
-def test_prices_are_of_types_that_the_catalogue_knows() -> None:
-    assert {name for name in costs.prices()["instances"] if name.startswith("ml.")} <= catalogue().keys()
+@pytest.mark.table("config/estimates/prices.yaml")
+def test_the_prices_have_no_duplicate_keys() -> None:
+    assert YAML(typ="safe").load(costs.PRICES_FILE) == read_table(costs.PRICES_FILE)
+
+
+def test_a_price_is_that_of_the_type_s_row() -> None:
+    priced = costs.prices()["instances"]
+    assert priced["ml.m5.large"] == catalogue()["ml.m5.large"].usd_per_hour == 0.115
+    assert priced["m5.large"] == catalogue()["ml.m5.large"].ec2_usd_per_hour == 0.096
+    assert "ml.p4de.24xlarge" not in priced
+
+
+@pytest.mark.parametrize("kind", ALL, ids=by_name)
+def test_regions_of_a_type_are_known_and_in_the_order_of_their_table(kind: InstanceType) -> None:
+    assert kind.regions == tuple(code for code in regions() if code in kind.regions)
+
+
+def test_a_size_that_is_not_listed_has_the_regions_of_its_family() -> None:
+    assert regions_of("m5.metal") == regions_of("ml.m5.large") == catalogue()["ml.m5.large"].regions
+    assert regions_of("ml.p5.48xlarge") != regions_of("ml.p5.4xlarge")
+    assert regions_of("m7g.large") is None
 
 
 def test_an_environment_s_own_figures_override_the_catalogue_s() -> None:

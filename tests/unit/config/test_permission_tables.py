@@ -1,9 +1,12 @@
 """The project's table of HyperPod's permissions agrees with the simulated service's own table."""
 
+import pytest
+
 from config.facts.hyperpod_permissions import CALLS, SERVICE_LINKED_ROLE, SERVICE_LINKED_ROLE_SERVICE
 from embedded_account.hyperpod.permissions import required as required_permissions
 from embedded_account.hyperpod.permissions.required import REQUIRED
 
+pytestmark = pytest.mark.table("config/facts/hyperpod_permissions.py")
 OF_OTHER_SERVICES = {"DescribeStackEvents", "DescribeStacks"}
 
 

@@ -24,6 +24,7 @@ from ops.environment import supported
 from ops.environment.schema import UPGRADE
 from ops.watch import sections
 
+TABLE = pytest.mark.table("config/facts/support.yaml")
 PROJECT = Path(__file__).parents[3]
 DEV = load("dev")
 
@@ -113,6 +114,7 @@ def test_an_existing_cluster_in_extended_support_costs_its_owner() -> None:
     assert "EKS control plane" not in {each.item for each in costs.estimate(old)}
 
 
+@TABLE
 def test_the_table_has_every_version_that_the_project_offers() -> None:
     assert tuple(support.versions(support.KUBERNETES)) == versions.KUBERNETES_VERSIONS
     assert tuple(support.versions("KubeRay")) == tuple(versions.KUBERAY_VERSIONS)
@@ -120,6 +122,7 @@ def test_the_table_has_every_version_that_the_project_offers() -> None:
     assert tuple(support.versions("CPython")) == (versions.RAY_PYTHON,)
 
 
+@TABLE
 def test_every_row_names_its_source_and_its_days_are_in_order() -> None:
     for component in support.table()["components"]:
         assert component["source"]
@@ -128,11 +131,13 @@ def test_every_row_names_its_source_and_its_days_are_in_order() -> None:
             assert found.extended is None or (found.until and found.until < found.extended)
 
 
+@TABLE
 def test_the_rehearsal_s_eks_creates_what_the_table_says() -> None:
     creates = {version for version in checks.VERSIONS if version not in checks.ENDED}
     assert creates & set(versions.KUBERNETES_VERSIONS) == {*support.offered(support.today())}
 
 
+@TABLE
 def test_new_clusters_get_a_version_in_standard_support() -> None:
     assert support.phase(versions.KUBERNETES_DEFAULT) is Phase.STANDARD
 
