@@ -14,6 +14,7 @@ from ops.review.kubernetes.fields import strange_fields
 from ops.review.kubernetes.objects import KubernetesObject
 from ops.review.kubernetes.releases import judge_release, judge_settings
 from ops.review.kubernetes.rules.context import Context
+from ops.review.kubernetes.rules.removals import judge_removal
 from ops.review.kubernetes.rules.table import rule_of
 from ops.review.kubernetes.sides import TYPES, Sides, sides
 from ops.review.model import Address, Change, Danger, Effect
@@ -99,7 +100,7 @@ def _consequences(
         yield unknown(_what(before, after), "No rule knows this kind.")
         return
     if before and way.fate is not Fate.STAYS:
-        yield from (_on_the_way(each, way) for each in rule(before.body, None, context))
+        yield from (_on_the_way(each, way) for each in judge_removal(before.body, context))
     if after is None:
         return
     if strange := strange_fields(before.body if before else None, after.body):

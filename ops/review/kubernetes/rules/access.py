@@ -18,11 +18,8 @@ Grant = tuple[str, str, str, str]
 """API group or `url`, resource or path, resource name (`*`: all), verb."""
 
 
-def judge_role(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
+def judge_role(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
     """Yield what a Role or ClusterRole newly allows."""
-    if after is None:
-        yield Consequence("removed", Effect.DELETED, "Who was bound to it loses what it allowed.")
-        return
     if wider := new_grants(before, after):
         yield endangers(Danger.WIDER_PERMISSIONS, f"may now {summary(in_words(wider))}")
     old, new = (at(side, "aggregationRule") for side in (before, after))
@@ -39,11 +36,8 @@ def judge_role(before: Body | None, after: Body | None, _context: Context) -> It
         yield Consequence("its rules are written in another way", Effect.NOTHING, "They allow the same.")
 
 
-def judge_binding(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
+def judge_binding(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
     """Yield who newly gets which role."""
-    if after is None:
-        yield Consequence("removed", Effect.DELETED, "Its subjects lose the role.")
-        return
     role = f"{at(after, 'roleRef', 'kind')} {at(after, 'roleRef', 'name')}"
     same_name = before is not None and before["metadata"]["name"] == after["metadata"]["name"]
     moved = before is not None and before.get("roleRef") != after.get("roleRef")
@@ -57,11 +51,8 @@ def judge_binding(before: Body | None, after: Body | None, _context: Context) ->
         yield Consequence(f"{', '.join(gone)} loses {role}", Effect.IN_PLACE)
 
 
-def judge_service_account(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
+def judge_service_account(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
     """Yield which AWS role a service account's pods newly get, and whether they get a token."""
-    if after is None:
-        yield Consequence("removed", Effect.DELETED, "New pods that name it cannot start.")
-        return
     old, new = (at(side, "metadata", "annotations", ROLE_ANNOTATION) for side in (before, after))
     if old != new and new is not None:
         yield endangers(Danger.WIDER_PERMISSIONS, f"AWS role {old or 'none'} → {new}", "Its pods act with that role.")

@@ -15,11 +15,8 @@ from ops.review.steps import author
 _DATA: Final = ("data", "binaryData")
 
 
-def judge_config_map(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
+def judge_config_map(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
     """Yield which texts of a ConfigMap differ, and what newly added lines may do."""
-    if after is None:
-        yield Consequence("removed", Effect.DELETED, "New pods that mount it cannot start.")
-        return
     old, new = at(before, "data") or {}, at(after, "data") or {}
     names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
     for name in names:
@@ -38,13 +35,8 @@ def judge_config_map(before: Body | None, after: Body | None, _context: Context)
         yield endangers(Danger.UNKNOWN, "binaryData", "No rule reads binary data.", Effect.UNKNOWN)
 
 
-def judge_secret(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
+def judge_secret(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
     """Yield a Secret's change; a value in a template is no secret."""
-    if after is None:
-        yield endangers(
-            Danger.DATA_LOSS, "removed", "Its values are gone, and pods that need it cannot start.", Effect.DATA_LOST
-        )
-        return
     for key in ("data", "stringData"):
         for each in deltas(at(before, key) or {}, at(after, key) or {}):
             if each.after is not None and not is_placeholder(each.after):

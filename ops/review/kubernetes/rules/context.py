@@ -57,6 +57,5 @@ class Context:
         )
 
 
-Rule = Callable[[Body | None, Body | None, Context], Iterator[Consequence]]
-"""Judge an object as it was and as it is; None where it is not there. `before` of a created object is the one that it
-replaces, if there is one."""
+Rule = Callable[[Body | None, Body, Context], Iterator[Consequence]]
+"""Judge an object as it was and as it is. `before` of a created object is the one that it replaces, if there is one."""

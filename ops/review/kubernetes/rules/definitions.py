@@ -9,7 +9,6 @@ from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import Context
 from ops.review.model import Danger, Effect
 
-_RAY: Final = "ray.io"
 _OPEN: Final = "x-kubernetes-preserve-unknown-fields"
 # Of these, each element is a condition; of other lists, each is a choice.
 _ALL_OF: Final = frozenset({"required", "x-kubernetes-validations", "allOf"})
@@ -21,14 +20,8 @@ _CHECKS: Final = (
 _UNCOUNTED: Final = ("additionalPrinterColumns", "description")
 
 
-def judge_definition(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
+def judge_definition(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
     """Yield what a CustomResourceDefinition's change does to the objects of its kind."""
-    kind = at(before or after, "spec", "names", "kind")
-    if after is None:
-        dangers = {Danger.DATA_LOSS} | ({Danger.JOBS_REMOVED} if at(before, "spec", "group") == _RAY else set())
-        why = f"Kubernetes deletes every {kind} of the cluster with it."
-        yield Consequence("removed", Effect.DATA_LOST, why, dangers=frozenset(dangers))
-        return
     if before is None:
         return
     old, new = _versions(before), _versions(after)
@@ -55,13 +48,10 @@ def judge_definition(before: Body | None, after: Body | None, _context: Context)
         yield _loses("preserveUnknownFields true → false", "Objects lose the fields that the schema lacks.")
 
 
-def judge_admission(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
+def judge_admission(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
     """Yield how webhooks and admission policies check less."""
-    kind = str((after or before or {})["kind"])
-    if after is None:
-        yield endangers(Danger.LOOSER_ISOLATION, "removed", "What it refused is admitted.", Effect.DELETED)
-    elif before is None:
-        if kind.startswith("Mutating"):
+    if before is None:
+        if str(after["kind"]).startswith("Mutating"):
             yield unknown("created", "It rewrites objects of the cluster.")
         elif urls := [str(url) for each in after.get("webhooks") or [] if (url := at(each, "clientConfig", "url"))]:
             yield unknown(f"created: {summary(urls)}", "It sends objects of the cluster to an address outside.")

@@ -14,11 +14,8 @@ _TYPES: Final = ("ClusterIP", "ExternalName")
 _BALANCER: Final = ("service.beta.kubernetes.io/", "alb.ingress.kubernetes.io/", "external-dns")
 
 
-def judge_service(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
+def judge_service(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
     """Yield how a Service becomes reachable from outside its cluster."""
-    if after is None:
-        yield Consequence("removed", Effect.DELETED, "Nothing reaches its pods by its name.")
-        return
     old, new = at(before, "spec") or {}, at(after, "spec") or {}
     kind = new.get("type", "ClusterIP")
     outside = kind not in _TYPES or is_placeholder(kind)
@@ -47,11 +44,8 @@ def judge_service(before: Body | None, after: Body | None, _context: Context) ->
             yield Consequence(summary(rest), Effect.IN_PLACE)
 
 
-def judge_ingress(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
+def judge_ingress(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
     """Yield what an Ingress publishes."""
-    if after is None:
-        yield Consequence("removed", Effect.DELETED, "Its hosts and paths are no longer served.")
-        return
     changed = list(deltas(at(before, "spec"), at(after, "spec"), ("spec",)))
     if before is None or changed:
         yield endangers(

@@ -19,14 +19,10 @@ _UNITS: Final = {
     **{unit: Decimal(1000) ** power for power, unit in enumerate(("k", "M", "G", "T", "P"), 1)},
     **{unit: Decimal(1024) ** power for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi"), 1)},
 }
-_RAY: Final = frozenset({"RayCluster", "RayJob", "RayService"})
 
 
-def judge_namespace(before: Body | None, after: Body | None, context: Context) -> Iterator[Consequence]:
+def judge_namespace(before: Body | None, after: Body, context: Context) -> Iterator[Consequence]:
     """Yield what a namespace's change does to everything in it."""
-    if after is None:
-        yield _removed(str((before or {})["metadata"]["name"]), context)
-        return
     old, new = (at(side, "metadata", "labels") or {} for side in (before, after))
     for mode in ("enforce", "audit", "warn"):
         label = f"{_POD_SECURITY}{mode}"
@@ -49,12 +45,8 @@ def judge_namespace(before: Body | None, after: Body | None, context: Context) -
         yield from _other_labels(old, new, context)
 
 
-def judge_quota(before: Body | None, after: Body | None, context: Context) -> Iterator[Consequence]:
+def judge_quota(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
     """Yield the limits of a ResourceQuota that are raised or removed."""
-    namespace = str((after or before or {})["metadata"].get("namespace", ""))
-    if after is None:
-        yield _limit_removed(namespace, context)
-        return
     if before is None:
         return
     for each in deltas(at(before, "spec", "hard"), at(after, "spec", "hard")):
@@ -71,12 +63,9 @@ def judge_quota(before: Body | None, after: Body | None, context: Context) -> It
         yield endangers(Danger.LOOSER_ISOLATION, summary(scopes), "The quota counts other objects.")
 
 
-def judge_limit_range(before: Body | None, after: Body | None, context: Context) -> Iterator[Consequence]:
+def judge_limit_range(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
     """Yield a LimitRange's changes; every change but a lower maximum may allow more."""
-    namespace = str((after or before or {})["metadata"].get("namespace", ""))
-    if after is None:
-        yield _limit_removed(namespace, context)
-    elif before is not None and (changed := list(deltas(_by_type(before), _by_type(after)))):
+    if before is not None and (changed := list(deltas(_by_type(before), _by_type(after)))):
         looser = [each for each in changed if not _stricter(each)]
         if looser:
             yield endangers(Danger.LOOSER_ISOLATION, summary(looser), "Its pods may use more.")
@@ -84,18 +73,8 @@ def judge_limit_range(before: Body | None, after: Body | None, context: Context)
             yield Consequence(summary(rest), Effect.IN_PLACE, "It holds for new pods.")
 
 
-def judge_disruption_budget(before: Body | None, after: Body | None, context: Context) -> Iterator[Consequence]:
+def judge_disruption_budget(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
     """Yield how many more pods may be evicted at once."""
-    body = after or before or {}
-    namespace = str(body["metadata"].get("namespace", ""))
-    if after is None:
-        if context.only_gone(namespace, at(before, "spec", "selector")):
-            yield Consequence("removed", Effect.DELETED, "Its pods are removed.")
-        else:
-            yield endangers(
-                Danger.LOOSER_ISOLATION, "removed", "All of its pods may be evicted at once.", Effect.DELETED
-            )
-        return
     if before is None:
         return
     for each in deltas(before.get("spec"), after.get("spec"), ("spec",)):
@@ -109,13 +88,8 @@ def judge_disruption_budget(before: Body | None, after: Body | None, context: Co
             yield endangers(Danger.LOOSER_ISOLATION, str(each), "More pods may be evicted at once.")
 
 
-def judge_priority_class(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
+def judge_priority_class(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
     """Yield a PriorityClass' change; its value is immutable."""
-    if after is None:
-        yield Consequence(
-            "removed", Effect.DELETED, "Running pods keep their priority; new pods that name it are refused."
-        )
-        return
     if after.get("globalDefault") and not at(before, "globalDefault"):
         yield endangers(Danger.LOOSER_ISOLATION, "globalDefault true", "All new pods of the cluster get this priority.")
     if before is None or before["metadata"]["name"] != after["metadata"]["name"]:
@@ -137,18 +111,6 @@ def quantity(value: Any) -> Decimal | None:
         return Decimal(text.removesuffix(unit)) * _UNITS.get(unit, Decimal(1))
     except InvalidOperation:
         return None
-
-
-def _removed(name: str, context: Context) -> Consequence:
-    inside = [each for each in context.before.values() if each.namespace == name]
-    ray = any(each.kind in _RAY for each in inside)
-    claims = any(each.kind == "PersistentVolumeClaim" and not at(each.body, "spec", "volumeName") for each in inside)
-    dangers = {Danger.JOBS_REMOVED} if ray else set()
-    dangers |= {Danger.DATA_LOSS} if claims else set()
-    effect = Effect.DATA_LOST if claims else Effect.ENDS_JOBS if ray else Effect.DELETED
-    return Consequence(
-        "removed", effect, "Everything in it goes, also what no stack created.", dangers=frozenset(dangers)
-    )
 
 
 def _rank(level: str) -> int:
@@ -178,12 +140,6 @@ def _other_labels(old: Any, new: Any, context: Context) -> Iterator[Consequence]
             yield unknown(f"label {each}", "Admission rules may select namespaces by it.")
         else:
             yield Consequence(f"label {each}", Effect.IN_PLACE)
-
-
-def _limit_removed(namespace: str, context: Context) -> Consequence:
-    if context.only_gone(namespace, None):
-        return Consequence("removed", Effect.DELETED, "Its namespace is removed.")
-    return endangers(Danger.LOOSER_ISOLATION, "removed", "The namespace may use more.", Effect.DELETED)
 
 
 def _by_type(body: Body) -> dict[str, Any]:

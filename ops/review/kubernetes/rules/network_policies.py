@@ -31,26 +31,27 @@ class Flow:
         return f"{_pods(self.pods)} in {self.namespace} may {verb} {_port(self.port)} {towards} {_peer(self.peer)}"
 
 
-def judge_network_policy(before: Body | None, after: Body | None, context: Context) -> Iterator[Consequence]:
+def judge_network_policy(before: Body | None, after: Body, context: Context) -> Iterator[Consequence]:
     """Yield what a policy newly allows, and which pods it no longer isolates."""
-    body = after or before or {}
-    name, namespace = str(body["metadata"]["name"]), str(body["metadata"].get("namespace", ""))
-    effect = Effect.IN_PLACE if after is not None else Effect.DELETED
+    name, namespace = str(after["metadata"]["name"]), str(after["metadata"].get("namespace", ""))
     opened = [str(flow) for flow in new_flows(context) if (flow.policy, flow.namespace) == (name, namespace)]
-    if opened and after is not None:
+    if opened:
         yield endangers(Danger.LOOSER_ISOLATION, summary(opened), "It joins what the namespace's other policies allow.")
     for direction in lost_denials(before, after):
         what = f"it no longer denies the {direction.lower()} of {_pods(at(before, 'spec', 'podSelector'))}"
-        yield endangers(Danger.LOOSER_ISOLATION, what, "What other policies leave open is open then.", effect=effect)
-    for direction, pods in lost_isolation(before, context):
-        verb = "receive" if direction == "Ingress" else "send"
-        what = f"no policy restricts what {_pods(pods)} in {namespace} may {verb}"
-        yield endangers(Danger.LOOSER_ISOLATION, what, effect=effect)
-    if after is None:
-        yield Consequence("removed", Effect.DELETED, "What it allowed is denied, unless another policy allows it.")
-    elif before is not None and (changed := list(deltas(before.get("spec"), after.get("spec"), ("spec",)))):
+        yield endangers(Danger.LOOSER_ISOLATION, what, "What other policies leave open is open then.")
+    yield from no_longer_isolates(before, context, Effect.IN_PLACE)
+    if before is not None and (changed := list(deltas(before.get("spec"), after.get("spec"), ("spec",)))):
         same = _unordered(before.get("spec")) == _unordered(after.get("spec"))
         yield Consequence(summary(changed), Effect.NOTHING if same else Effect.IN_PLACE)
+
+
+def no_longer_isolates(before: Body | None, context: Context, effect: Effect) -> Iterator[Consequence]:
+    """Yield which pods a policy, changed or removed, isolated and no policy does now."""
+    for direction, pods in lost_isolation(before, context):
+        verb = "receive" if direction == "Ingress" else "send"
+        what = f"no policy restricts what {_pods(pods)} in {(before or {})['metadata'].get('namespace', '')} may {verb}"
+        yield endangers(Danger.LOOSER_ISOLATION, what, effect=effect)
 
 
 def new_flows(context: Context) -> Iterator[Flow]:
@@ -85,17 +86,17 @@ def lost_isolation(before: Body | None, context: Context) -> Iterator[tuple[str,
             yield direction, pods
 
 
-def lost_denials(before: Body | None, after: Body | None) -> Iterator[str]:
+def lost_denials(before: Body | None, after: Body) -> Iterator[str]:
     """Yield each direction in which a policy that allowed nothing denied, and no longer denies the same pods.
 
     Other policies may isolate the pods as well; but this one was there so that nobody has to rely on them.
     """
     fields = {direction: field for direction, field, _ in _DIRECTIONS}
-    for direction in directions(before) if before is not None and after is not None else ():
+    for direction in directions(before) if before is not None else ():
         if at(before, "spec", fields[direction]):
             continue
         pods = [at(each, "spec", "podSelector") for each in (after, before)]
-        if direction not in directions(after or {}) or not selects(*pods):
+        if direction not in directions(after) or not selects(*pods):
             yield direction
 
 

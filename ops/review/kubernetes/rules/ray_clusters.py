@@ -39,12 +39,8 @@ class _Cluster:
     context: Context
 
 
-def judge_ray_cluster(before: Body | None, after: Body | None, context: Context) -> Iterator[Consequence]:
+def judge_ray_cluster(before: Body | None, after: Body, context: Context) -> Iterator[Consequence]:
     """Yield what a RayCluster's change does to its pods."""
-    if after is None:
-        why = "KubeRay deletes all of its pods: its jobs end."
-        yield endangers(Danger.JOBS_REMOVED, "removed", why, Effect.ENDS_JOBS)
-        return
     name = str(after["metadata"]["name"])
     if before is not None and before["metadata"]["name"] != name:
         before = None

@@ -33,18 +33,9 @@ _CLASS_FIXED: Final = ("parameters", "provisioner", "reclaimPolicy", "volumeBind
 _OTHER_FILES: Final = "Jobs would see another file system."
 
 
-def judge_volume(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
+def judge_volume(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
     """Yield what a PersistentVolume's change does to its data and to the pods that mount it."""
     policy = at(before, "spec", "persistentVolumeReclaimPolicy") or "Retain"
-    if after is None:
-        if policy == "Retain":
-            yield Consequence(
-                "removed", Effect.DELETED, "Its policy is Retain: the file system stays. New pods cannot mount it."
-            )
-        else:
-            why = f"Its policy is {policy}: the driver may delete the file system."
-            yield endangers(Danger.DATA_LOSS, "removed", why, Effect.DATA_LOST)
-        return
     old, new = at(before, "spec") or {}, at(after, "spec") or {}
     now = new.get("persistentVolumeReclaimPolicy") or "Retain"
     if now != "Retain" and (before is None or policy != now):
@@ -67,11 +58,8 @@ def judge_volume(before: Body | None, after: Body | None, _context: Context) -> 
     yield from _other(old, new, _VOLUME_FIELDS - set(_SOURCES) - {"persistentVolumeReclaimPolicy"})
 
 
-def judge_claim(before: Body | None, after: Body | None, context: Context) -> Iterator[Consequence]:
+def judge_claim(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
     """Yield what a PersistentVolumeClaim's change does to its data."""
-    if after is None:
-        yield _claim_removed(before or {}, context)
-        return
     if before is None:
         return
     old, new = at(before, "spec") or {}, at(after, "spec") or {}
@@ -97,11 +85,8 @@ def _size(old: Any, new: Any) -> Iterator[Consequence]:
         yield Consequence(what, Effect.IN_PLACE, "The driver expands the volume if its storage class allows it.")
 
 
-def judge_storage_class(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
+def judge_storage_class(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
     """Yield a StorageClass' change; all but the labels is immutable."""
-    if after is None:
-        yield Consequence("removed", Effect.DELETED, "Existing volumes stay; new claims that name it stay pending.")
-        return
     default = "storageclass.kubernetes.io/is-default-class"
     if before is None:
         return
@@ -127,22 +112,6 @@ def judge_storage_class(before: Body | None, after: Body | None, _context: Conte
     key = "allowVolumeExpansion"
     if growth := list(deltas(before.get(key), after.get(key), (key,))):
         yield Consequence(summary(growth), Effect.IN_PLACE)
-
-
-def _claim_removed(before: Body, context: Context) -> Consequence:
-    static = at(before, "spec", "volumeName")
-    bound = [each for each in context.of_kind("PersistentVolume", after=False) if each.name == static]
-    kept = bound and all(
-        (at(each.body, "spec", "persistentVolumeReclaimPolicy") or "Retain") == "Retain" for each in bound
-    )
-    if static and kept:
-        return Consequence("removed", Effect.DELETED, "Its volume's policy is Retain: the file system stays.")
-    why = (
-        "The driver deletes the file system of a dynamic claim."
-        if not static
-        else "The policy of its volume is not Retain."
-    )
-    return endangers(Danger.DATA_LOSS, "removed", why, Effect.DATA_LOST)
 
 
 def _other(old: Any, new: Any, known: frozenset[str], *, skip: bool = False) -> Iterator[Consequence]:

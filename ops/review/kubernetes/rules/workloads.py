@@ -24,11 +24,8 @@ _EFFECTS: Final = {
 }
 
 
-def judge_workload(before: Body | None, after: Body | None, context: Context) -> Iterator[Consequence]:
+def judge_workload(before: Body | None, after: Body, context: Context) -> Iterator[Consequence]:
     """Yield what a workload's change does."""
-    if after is None:
-        yield from _removed(before or {}, context)
-        return
     kind, namespace = str(after["kind"]), str(after["metadata"].get("namespace", ""))
     old, new = template_of(before), template_of(after)
     yield from judge_pod(old, new, context, namespace=namespace)
@@ -90,19 +87,7 @@ def _fixed_part(job: Body) -> dict[str, Any]:
     return {key: value for key, value in (job.get("spec") or {}).items() if key not in changeable}
 
 
-def _removed(before: Body, context: Context) -> Iterator[Consequence]:
-    kind = str(before["kind"])
-    if kind == "Job":
-        yield Consequence("removed", Effect.DELETED, "If it still runs, its pods end.")
-    elif context.only_gone(str(before["metadata"].get("namespace", "")), None):
-        yield Consequence("removed", Effect.DELETED, "Its namespace is removed.")
-    else:
-        yield endangers(Danger.LOWER_PROTECTION, "removed", f"Nothing does the {kind}'s work any more.", Effect.DELETED)
-
-
-def judge_driver(before: Body | None, after: Body | None, _context: Context) -> Iterator[Consequence]:
+def judge_driver(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
     """Yield a CSIDriver's change."""
-    if after is None:
-        yield endangers(Danger.LOWER_PROTECTION, "removed", "New pods cannot mount its volumes.", Effect.DELETED)
-    elif before is not None and (changed := list(deltas(before.get("spec"), after.get("spec"), ("spec",)))):
+    if before is not None and (changed := list(deltas(before.get("spec"), after.get("spec"), ("spec",)))):
         yield Consequence(summary(changed), Effect.IN_PLACE, "It holds for new mounts.")
