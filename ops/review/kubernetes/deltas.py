@@ -1,7 +1,7 @@
 """Compare nested values of objects, and show what differs."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -42,6 +42,16 @@ def deltas(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator[Delt
         return
     for key in sorted(old.keys() | new.keys()):
         yield from deltas(old.get(key), new.get(key), (*path, key))
+
+
+def fields(before: Any, after: Any, *keys: str) -> list[Delta]:
+    """Return the values that differ in these fields of an object or a part of it."""
+    return [each for key in keys for each in deltas(at(before, key), at(after, key), (key,))]
+
+
+def others(before: Any, after: Any, known: Container[str]) -> list[Delta]:
+    """Return the values that differ in all other fields than the known ones."""
+    return [each for each in deltas(before, after) if each.path[0] not in known]
 
 
 def summary(changed: Iterable[Delta | str]) -> str:

@@ -5,7 +5,7 @@ from itertools import product
 from typing import Any, Final
 
 from ops.review.consequences import Consequence, endangers, refused
-from ops.review.kubernetes.deltas import at, deltas, summary
+from ops.review.kubernetes.deltas import at, fields, summary
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import Context
 from ops.review.model import Danger, Effect
@@ -61,11 +61,9 @@ def judge_service_account(before: Body | None, after: Body, _context: Context) -
     # The judges of pods look at the pods' own field, which wins.
     tokens = [at(side, "automountServiceAccountToken") is not False for side in (before, after)]
     if before is not None and tokens == [False, True]:
-        yield endangers(
-            Danger.LOOSER_ISOLATION, "automountServiceAccountToken", "Its pods get a token of the API server."
-        )
-    kept = ("secrets", "imagePullSecrets")
-    if changed := [each for key in kept for each in deltas(at(before, key), after.get(key), (key,))]:
+        why = "Its pods get a token of the API server."
+        yield endangers(Danger.LOOSER_ISOLATION, "automountServiceAccountToken", why)
+    if changed := fields(before, after, "secrets", "imagePullSecrets"):
         yield Consequence(summary(changed), Effect.IN_PLACE, "It holds for new pods.")
 
 
@@ -100,9 +98,8 @@ def in_words(allowed: list[Grant]) -> list[str]:
 
 def _what(group: str, resource: str, name: str) -> str:
     named = f" {name}" if name != "*" else ""
-    return (
-        f"{'everything' if resource == '*' else resource}{f'.{group}' if group not in {'', 'url', '*'} else ''}{named}"
-    )
+    of_group = f".{group}" if group not in {"", "url", "*"} else ""
+    return f"{'everything' if resource == '*' else resource}{of_group}{named}"
 
 
 def _covers(wide: Grant, narrow: Grant) -> bool:

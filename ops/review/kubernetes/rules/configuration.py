@@ -28,9 +28,8 @@ def judge_config_map(before: Body | None, after: Body, _context: Context) -> Ite
         yield refused(summary(names), "The ConfigMap is immutable.", author("rename the ConfigMap"))
     elif names:
         counts = [f"{name} {_lines(str(old.get(name, '')), str(new.get(name, '')))}" for name in names]
-        yield Consequence(
-            summary(counts), Effect.IN_PLACE, "Pods with the hash of the text restart; others read it when they start."
-        )
+        why = "Pods with the hash of the text restart; others read it when they start."
+        yield Consequence(summary(counts), Effect.IN_PLACE, why)
     if at(before, "binaryData") != at(after, "binaryData"):
         yield endangers(Danger.UNKNOWN, "binaryData", "No rule reads binary data.", Effect.UNKNOWN)
 
@@ -39,15 +38,12 @@ def judge_secret(before: Body | None, after: Body, _context: Context) -> Iterato
     """Yield a Secret's change; a value in a template is no secret."""
     for key in ("data", "stringData"):
         for each in deltas(at(before, key) or {}, at(after, key) or {}):
+            name = f"{key}.{each.path[-1] if each.path else ''}"
             if each.after is not None and not is_placeholder(each.after):
                 why = "Everyone who reads the template reads it."
-                yield endangers(
-                    Danger.LOWER_PROTECTION, f"{key}.{each.path[-1] if each.path else ''} has a plain value", why
-                )
+                yield endangers(Danger.LOWER_PROTECTION, f"{name} has a plain value", why)
             else:
-                yield Consequence(
-                    f"{key}.{each.path[-1] if each.path else ''} changed", Effect.IN_PLACE, "It holds for new pods."
-                )
+                yield Consequence(f"{name} changed", Effect.IN_PLACE, "It holds for new pods.")
     if before is not None and before.get("immutable") and any(at(before, key) != at(after, key) for key in _DATA):
         yield refused("data", "The Secret is immutable.", author("rename the Secret"))
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ops.review.consequences import Consequence, endangers, unknown
-from ops.review.kubernetes.deltas import at, deltas, summary
+from ops.review.kubernetes.deltas import at, deltas, fields, summary
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import Context
 from ops.review.model import Danger, Effect
@@ -35,12 +35,9 @@ def judge_definition(before: Body | None, after: Body, _context: Context) -> Ite
             yield endangers(Danger.LOWER_PROTECTION, f"version {name} is no longer served", "Its clients fail.")
         yield from _fields(name, old.get(name), new[name])
     yield from _stored(old, new)
-    fixed = [
-        each for key in ("group", "scope") for each in deltas(at(before, "spec", key), at(after, "spec", key), (key,))
-    ]
-    if fixed:
+    if fixed := fields(at(before, "spec"), at(after, "spec"), "group", "scope"):
         yield Consequence(summary(fixed), Effect.REFUSED, "These fields of a definition are immutable.")
-    if changed := list(deltas(at(before, "spec", "conversion"), at(after, "spec", "conversion"), ("conversion",))):
+    if changed := fields(at(before, "spec"), at(after, "spec"), "conversion"):
         yield unknown(summary(changed), "A conversion rewrites all objects of the kind.")
     if changed := list(deltas(_served_names(before), _served_names(after), ("names",))):
         yield unknown(summary(changed), "Existing objects are served under other names, or not at all.")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ops.review.consequences import Consequence, endangers, refused
-from ops.review.kubernetes.deltas import at, deltas, summary
+from ops.review.kubernetes.deltas import at, deltas, fields, others, summary
 from ops.review.kubernetes.objects import Body, is_placeholder
 from ops.review.kubernetes.rules.context import Context
 from ops.review.model import Danger, Effect
@@ -20,15 +20,11 @@ def judge_service(before: Body | None, after: Body, _context: Context) -> Iterat
     kind = new.get("type", "ClusterIP")
     outside = kind not in _TYPES or is_placeholder(kind)
     if outside and (before is None or old.get("type", "ClusterIP") != kind):
-        yield endangers(
-            Danger.PUBLIC_ENDPOINT,
-            f"type {old.get('type', 'ClusterIP')} → {kind}",
-            "It opens the nodes' ports or a load balancer.",
-        )
+        what = f"type {old.get('type', 'ClusterIP')} → {kind}"
+        yield endangers(Danger.PUBLIC_ENDPOINT, what, "It opens the nodes' ports or a load balancer.")
     if new_ips := [each for each in new.get("externalIPs") or [] if each not in (old.get("externalIPs") or [])]:
         yield endangers(Danger.PUBLIC_ENDPOINT, f"externalIPs {', '.join(map(str, new_ips))}")
-    key = "loadBalancerSourceRanges"
-    ranges = list(deltas(old.get(key), new.get(key), (key,)))
+    ranges = fields(old, new, "loadBalancerSourceRanges")
     if outside and before is not None and ranges:
         yield endangers(Danger.PUBLIC_ENDPOINT, summary(ranges), "Other addresses reach the load balancer.")
     yield from _annotations(before, after, outside=outside)
@@ -37,7 +33,7 @@ def judge_service(before: Body | None, after: Body, _context: Context) -> Iterat
     if old.get("clusterIP") != new.get("clusterIP") and before["metadata"]["name"] == after["metadata"]["name"]:
         yield refused("clusterIP", "The clusterIP of a Service is immutable.", author("rename the Service"))
     judged = {"type", "externalIPs", "loadBalancerSourceRanges", "clusterIP"}
-    if rest := [each for each in deltas(old, new) if each.path[0] not in judged]:
+    if rest := others(old, new, judged):
         if outside:
             yield endangers(Danger.PUBLIC_ENDPOINT, summary(rest), "Other pods or ports are reachable from outside.")
         else:
@@ -46,11 +42,10 @@ def judge_service(before: Body | None, after: Body, _context: Context) -> Iterat
 
 def judge_ingress(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
     """Yield what an Ingress publishes."""
-    changed = list(deltas(at(before, "spec"), at(after, "spec"), ("spec",)))
+    changed = fields(before, after, "spec")
     if before is None or changed:
-        yield endangers(
-            Danger.PUBLIC_ENDPOINT, summary(changed) or "created", "An Ingress makes Services reachable from outside."
-        )
+        why = "An Ingress makes Services reachable from outside."
+        yield endangers(Danger.PUBLIC_ENDPOINT, summary(changed) or "created", why)
     yield from _annotations(before, after, outside=True)
 
 

@@ -5,7 +5,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from ops.review.consequences import Consequence, endangers, refused, unknown
-from ops.review.kubernetes.deltas import Delta, at, deltas, summary
+from ops.review.kubernetes.deltas import Delta, at, deltas, fields, summary
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import Context
 from ops.review.kubernetes.rules.pods.template import selector_keys
@@ -28,14 +28,10 @@ def judge_namespace(before: Body | None, after: Body, context: Context) -> Itera
         label = f"{_POD_SECURITY}{mode}"
         was, now = (str(labels.get(label, "privileged")) for labels in (old, new))
         # Only `enforce` refuses pods.
-        if (
-            mode == "enforce"
-            and (before is not None or now == "privileged")
-            and _rank(now) > (_rank(was) if before else 0)
-        ):
-            yield endangers(
-                Danger.LOOSER_ISOLATION, f"pod security {was if before else 'none'} → {now}", "Its pods may do more."
-            )
+        looser = _rank(now) > _rank(was) if before else now == "privileged"
+        if mode == "enforce" and looser:
+            what = f"pod security {was if before else 'none'} → {now}"
+            yield endangers(Danger.LOOSER_ISOLATION, what, "Its pods may do more.")
         elif was != now and before is not None:
             yield Consequence(f"pod security ({mode}) {was} → {now}", Effect.IN_PLACE, "It holds for new pods.")
         version = f"{label}-version"
@@ -54,20 +50,14 @@ def judge_quota(before: Body | None, after: Body, _context: Context) -> Iterator
             yield Consequence(f"{each}", Effect.IN_PLACE, "Existing objects stay; new ones beyond it are refused.")
         else:
             yield endangers(Danger.LOOSER_ISOLATION, str(each), "The namespace may use more.")
-    scopes = [
-        each
-        for key in ("scopes", "scopeSelector")
-        for each in deltas(at(before, "spec", key), at(after, "spec", key), (key,))
-    ]
-    if scopes:
+    if scopes := fields(at(before, "spec"), at(after, "spec"), "scopes", "scopeSelector"):
         yield endangers(Danger.LOOSER_ISOLATION, summary(scopes), "The quota counts other objects.")
 
 
 def judge_limit_range(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
     """Yield a LimitRange's changes; every change but a lower maximum may allow more."""
     if before is not None and (changed := list(deltas(_by_type(before), _by_type(after)))):
-        looser = [each for each in changed if not _stricter(each)]
-        if looser:
+        if looser := [each for each in changed if not _stricter(each)]:
             yield endangers(Danger.LOOSER_ISOLATION, summary(looser), "Its pods may use more.")
         if rest := [each for each in changed if each not in looser]:
             yield Consequence(summary(rest), Effect.IN_PLACE, "It holds for new pods.")
@@ -77,13 +67,11 @@ def judge_disruption_budget(before: Body | None, after: Body, _context: Context)
     """Yield how many more pods may be evicted at once."""
     if before is None:
         return
-    for each in deltas(before.get("spec"), after.get("spec"), ("spec",)):
+    for each in fields(before, after, "spec"):
         field = each.path[-1]
-        stricter = (field == "minAvailable" and each.after is not None and _at_most(each.before, each.after)) or (
-            field == "maxUnavailable" and each.after is not None and _at_most(each.after, each.before)
-        )
-        if stricter:
-            yield Consequence(str(each), Effect.IN_PLACE)
+        bounds = {"minAvailable": (each.before, each.after), "maxUnavailable": (each.after, each.before)}
+        if field in bounds and each.after is not None and _at_most(*bounds[field]):
+            yield Consequence(str(each))
         else:
             yield endangers(Danger.LOOSER_ISOLATION, str(each), "More pods may be evicted at once.")
 
@@ -96,11 +84,8 @@ def judge_priority_class(before: Body | None, after: Body, _context: Context) ->
         return
     for key in ("value", "preemptionPolicy"):
         if before.get(key) != after.get(key):
-            yield refused(
-                str(Delta((key,), before.get(key), after.get(key))),
-                f"A PriorityClass' {key} is immutable.",
-                author("rename it"),
-            )
+            what = str(Delta((key,), before.get(key), after.get(key)))
+            yield refused(what, f"A PriorityClass' {key} is immutable.", author("rename it"))
 
 
 def quantity(value: Any) -> Decimal | None:

@@ -6,7 +6,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any, Final
 
 from ops.review.consequences import Consequence, endangers
-from ops.review.kubernetes.deltas import at, deltas, summary
+from ops.review.kubernetes.deltas import at, fields, summary
 from ops.review.kubernetes.objects import Body, KubernetesObject
 from ops.review.kubernetes.rules.context import Context
 from ops.review.model import Danger, Effect
@@ -41,7 +41,7 @@ def judge_network_policy(before: Body | None, after: Body, context: Context) -> 
         what = f"it no longer denies the {direction.lower()} of {_pods(at(before, 'spec', 'podSelector'))}"
         yield endangers(Danger.LOOSER_ISOLATION, what, "What other policies leave open is open then.")
     yield from no_longer_isolates(before, context, Effect.IN_PLACE)
-    if before is not None and (changed := list(deltas(before.get("spec"), after.get("spec"), ("spec",)))):
+    if before is not None and (changed := fields(before, after, "spec")):
         same = _unordered(before.get("spec")) == _unordered(after.get("spec"))
         yield Consequence(summary(changed), Effect.NOTHING if same else Effect.IN_PLACE)
 

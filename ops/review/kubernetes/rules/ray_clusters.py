@@ -1,12 +1,12 @@
 """Judge RayClusters by what KubeRay 1.2.0 does with a changed one (ADR 23, docs/operate/kuberay.md)."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from config.labels import INSTANCE_GROUP_LABEL, TEMPLATE_LABEL
 from ops.review.consequences import Consequence, endangers, unknown
-from ops.review.kubernetes.deltas import Delta, at, deltas, summary
+from ops.review.kubernetes.deltas import Delta, at, deltas, fields, others, summary
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import Context
 from ops.review.kubernetes.rules.pods.template import judge_pod
@@ -70,10 +70,8 @@ def _worker_groups(old: Any, new: Any, cluster: _Cluster) -> Iterator[Consequenc
             yield Consequence(f"worker group {name} removed", Effect.NEEDS_ROLLOUT, why, cluster.rollout)
             continue
         if name not in before and old:
-            count = after[name].get("replicas", 0)
-            yield Consequence(
-                f"worker group {name} added: {count} replicas", Effect.IN_PLACE, "KubeRay creates its pods."
-            )
+            what = f"worker group {name} added: {after[name].get('replicas', 0)} replicas"
+            yield Consequence(what, Effect.IN_PLACE, "KubeRay creates its pods.")
         yield from _group(f"worker group {name}", before.get(name), after[name], cluster)
         if name in before:
             yield from _numbers(name, before[name], after[name], autoscaled=autoscaled)
@@ -124,18 +122,14 @@ def _group(name: str, before: Any, after: Any, cluster: _Cluster) -> Iterator[Co
     """Yield the consequences of a changed template or start parameters; `before` is None for a new group."""
     old, new = at(before, "template"), at(after, "template")
     for each in judge_pod(old, new, cluster.context, namespace=cluster.namespace):
-        yield Consequence(
-            f"{name}: {each.what}", each.effect, each.reason, cluster.rollout if before else "", each.dangers
-        )
-    if lines := dangerous_lines(
-        *("\n".join(map(str, (at(side, "rayStartParams") or {}).values())) for side in (before, after))
-    ):
+        yield replace(each, what=f"{name}: {each.what}", action=cluster.rollout if before else "")
+    started = ["\n".join(map(str, (at(side, "rayStartParams") or {}).values())) for side in (before, after)]
+    if lines := dangerous_lines(*started):
         yield endangers(Danger.RUNS_CODE, f"{name}: {summary(lines)}")
     if before is None:
         return
-    parts = [{key: at(side, key) for key in ("template", "rayStartParams")} for side in (before, after)]
-    changed = [each for each in deltas(parts[0], parts[1]) if TEMPLATE_LABEL not in each.path]
-    if changed:
+    templates = fields(before, after, "rayStartParams", "template")
+    if changed := [each for each in templates if TEMPLATE_LABEL not in each.path]:
         images = [f"image tag {tag_of(old)} → {tag_of(new)}"] if tag_of(old) != tag_of(new) else []
         rest = [each for each in changed if not (images and each.path[-1] == "image")]
         what = f"{name}: {summary([*images, *in_words(rest)])}"
@@ -143,8 +137,7 @@ def _group(name: str, before: Any, after: Any, cluster: _Cluster) -> Iterator[Co
         action = steps(ready if images else "", cluster.rollout)
         yield Consequence(what, Effect.NEEDS_ROLLOUT, _NO_ROLL, action)
     known = _HEAD_FIELDS if name == "head" else _GROUP_FIELDS
-    strange = [each for each in deltas(before, after) if each.path[0] not in known]
-    if strange:
+    if strange := others(before, after, known):
         yield unknown(f"{name}: {summary(strange)}", "No rule knows these fields of a group.")
 
 
@@ -158,25 +151,17 @@ def tag_of(template: Any) -> str:
 def _spec(before: Body, after: Body, rollout: str) -> Iterator[Consequence]:
     old, new = before.get("spec") or {}, after.get("spec") or {}
     if not old.get("suspend") and new.get("suspend"):
-        yield Consequence(
-            "suspend none → true", Effect.ENDS_JOBS, "KubeRay deletes all pods of a suspended RayCluster."
-        )
+        why = "KubeRay deletes all pods of a suspended RayCluster."
+        yield Consequence("suspend none → true", Effect.ENDS_JOBS, why)
     elif old.get("suspend") != new.get("suspend"):
         yield Consequence("suspend", Effect.IN_PLACE, "KubeRay creates the pods of a resumed RayCluster.")
-    autoscaling = [
-        each
-        for key in ("enableInTreeAutoscaling", "autoscalerOptions")
-        for each in deltas(old.get(key), new.get(key), (key,))
-    ]
-    if autoscaling:
-        yield Consequence(
-            summary(autoscaling), Effect.NEEDS_ROLLOUT, "The autoscaler is a container of the head pod.", rollout
-        )
+    if autoscaling := fields(old, new, "enableInTreeAutoscaling", "autoscalerOptions"):
+        why = "The autoscaler is a container of the head pod."
+        yield Consequence(summary(autoscaling), Effect.NEEDS_ROLLOUT, why, rollout)
     if old.get("rayVersion") != new.get("rayVersion"):
-        yield Consequence(
-            f"rayVersion {old.get('rayVersion')} → {new.get('rayVersion')}", Effect.NEEDS_ROLLOUT, _NO_ROLL, rollout
-        )
-    if strange := [each for each in deltas(old, new) if each.path[0] not in _SPEC_FIELDS]:
+        what = f"rayVersion {old.get('rayVersion')} → {new.get('rayVersion')}"
+        yield Consequence(what, Effect.NEEDS_ROLLOUT, _NO_ROLL, rollout)
+    if strange := others(old, new, _SPEC_FIELDS):
         yield unknown(summary(strange), "No rule knows these fields of a RayCluster.")
     marks = [(at(side, "metadata", "annotations") or {}) for side in (before, after)]
     if any(marks[0].get(key) != marks[1].get(key) for key in _POD_ANNOTATIONS):
@@ -203,6 +188,6 @@ def _exposure(before: Body | None, after: Body) -> Iterator[Consequence]:
     ]
     if new_ones := list(deltas(annotations[0], annotations[1])):
         yield endangers(Danger.PUBLIC_ENDPOINT, f"head service: {summary(new_ones)}", "They configure load balancers.")
-    rest = list(deltas(at(old, "headService"), at(new, "headService"), ("headService",)))
+    rest = fields(old, new, "headService")
     if rest and before is not None:
         yield Consequence(f"head: {summary(rest)}", Effect.NEEDS_ROLLOUT, "KubeRay creates the head's service once.")

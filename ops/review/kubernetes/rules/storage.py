@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ops.review.consequences import Consequence, endangers, refused, unknown
-from ops.review.kubernetes.deltas import Delta, at, deltas, shown, summary
+from ops.review.kubernetes.deltas import at, fields, others, shown, summary
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import Context
 from ops.review.kubernetes.rules.namespaces import quantity
@@ -43,16 +43,11 @@ def judge_volume(before: Body | None, after: Body, _context: Context) -> Iterato
         yield endangers(Danger.LOWER_PROTECTION, what, "A deleted claim deletes the file system.")
     elif policy != now:
         yield Consequence(f"persistentVolumeReclaimPolicy {policy} → {now}", Effect.IN_PLACE)
-    if path := at(new, "hostPath", "path"):
-        yield from (
-            [endangers(Danger.LOOSER_ISOLATION, f"hostPath {path}", "Pods mount the node's own disk.")]
-            if at(old, "hostPath") != at(new, "hostPath")
-            else []
-        )
+    if (path := at(new, "hostPath", "path")) and at(old, "hostPath") != at(new, "hostPath"):
+        yield endangers(Danger.LOOSER_ISOLATION, f"hostPath {path}", "Pods mount the node's own disk.")
     if before is None:
         return
-    moved = [each for key in _SOURCES for each in deltas(old.get(key), new.get(key), (key,))]
-    if moved:
+    if moved := fields(old, new, *_SOURCES):
         why = f"The source of a PersistentVolume is immutable. {_OTHER_FILES}"
         yield Consequence(summary(moved), Effect.REFUSED, why, _RENAME, frozenset({Danger.DATA_LOSS}))
     yield from _other(old, new, _VOLUME_FIELDS - set(_SOURCES) - {"persistentVolumeReclaimPolicy"})
@@ -63,7 +58,7 @@ def judge_claim(before: Body | None, after: Body, _context: Context) -> Iterator
     if before is None:
         return
     old, new = at(before, "spec") or {}, at(after, "spec") or {}
-    if fixed := [each for key in _CLAIM_FIXED for each in deltas(old.get(key), new.get(key), (key,))]:
+    if fixed := fields(old, new, *_CLAIM_FIXED):
         why = f"These fields of a claim are immutable. {_OTHER_FILES}"
         yield Consequence(summary(fixed), Effect.REFUSED, why, _RENAME, frozenset({Danger.DATA_LOSS}))
     yield from _size(old, new)
@@ -91,34 +86,25 @@ def judge_storage_class(before: Body | None, after: Body, _context: Context) -> 
     if before is None:
         return
     if at(before, "reclaimPolicy") == "Retain" and at(after, "reclaimPolicy") != "Retain":
-        yield endangers(
-            Danger.LOWER_PROTECTION,
-            "reclaimPolicy Retain → Delete",
-            "A deleted claim deletes the file system.",
-            Effect.REFUSED,
-        )
+        why = "A deleted claim deletes the file system."
+        yield endangers(Danger.LOWER_PROTECTION, "reclaimPolicy Retain → Delete", why, Effect.REFUSED)
     was, now = (at(each, "parameters", "kmsKeyId") for each in (before, after))
     if was and was != now:
         what = f"kmsKeyId {shown(was)} → {shown(now)}"
         yield endangers(Danger.LOWER_PROTECTION, what, "New file systems have another key.", Effect.REFUSED)
-    if before["metadata"]["name"] == after["metadata"]["name"]:
-        fixed = [each for key in _CLASS_FIXED for each in deltas(before.get(key), after.get(key), (key,))]
-        if fixed:
-            yield refused(
-                summary(fixed), "A StorageClass is immutable.", "Delete the StorageClass, then deploy; volumes stay."
-            )
+    same_name = before["metadata"]["name"] == after["metadata"]["name"]
+    if same_name and (fixed := fields(before, after, *_CLASS_FIXED)):
+        action = "Delete the StorageClass, then deploy; volumes stay."
+        yield refused(summary(fixed), "A StorageClass is immutable.", action)
     if at(before, "metadata", "annotations", default) != at(after, "metadata", "annotations", default):
         yield Consequence("default class", Effect.IN_PLACE, "Claims without a class get the default class.")
-    key = "allowVolumeExpansion"
-    if growth := list(deltas(before.get(key), after.get(key), (key,))):
-        yield Consequence(summary(growth), Effect.IN_PLACE)
+    if growth := fields(before, after, "allowVolumeExpansion"):
+        yield Consequence(summary(growth))
 
 
 def _other(old: Any, new: Any, known: frozenset[str], *, skip: bool = False) -> Iterator[Consequence]:
     """Yield the changes of known fields, unless `skip`, and of unknown ones; sources are judged apart."""
-    changed: list[Delta] = [
-        each for each in deltas(old, new) if each.path[0] not in {*_SOURCES, "persistentVolumeReclaimPolicy"}
-    ]
+    changed = others(old, new, {*_SOURCES, "persistentVolumeReclaimPolicy"})
     if mine := [each for each in changed if each.path[0] in known and not skip]:
         yield Consequence(summary(mine), Effect.IN_PLACE, "It holds for new mounts.")
     if strange := [each for each in changed if each.path[0] not in known]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ops.review.consequences import Consequence, endangers, refused
-from ops.review.kubernetes.deltas import at, deltas, summary
+from ops.review.kubernetes.deltas import at, fields, summary
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import Context
 from ops.review.kubernetes.rules.pods.reach import judge_variables
@@ -61,7 +61,7 @@ def without_code(template: Any) -> Any:
 
 
 def _in_place(before: Body, after: Body, kind: str) -> Iterator[Consequence]:
-    changed = list(deltas(before.get("spec"), after.get("spec"), ("spec",)))
+    changed = fields(before, after, "spec")
     code = [each for each in changed if each.path[-1] == CODE_ANNOTATION or _only_code(each.before, each.after)]
     if code:
         yield Consequence("hash of its code", Effect.NOTHING, "It follows from the changed ConfigMap of the code.")
@@ -89,5 +89,5 @@ def _fixed_part(job: Body) -> dict[str, Any]:
 
 def judge_driver(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
     """Yield a CSIDriver's change."""
-    if before is not None and (changed := list(deltas(before.get("spec"), after.get("spec"), ("spec",)))):
+    if before is not None and (changed := fields(before, after, "spec")):
         yield Consequence(summary(changed), Effect.IN_PLACE, "It holds for new mounts.")
