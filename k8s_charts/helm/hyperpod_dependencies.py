@@ -10,8 +10,9 @@ from k8s_charts.shared.names import SYSTEM_NAMESPACE
 from k8s_charts.shared.tolerations import tolerations
 
 # Sub-charts by the switch that their Chart.yaml names (two forms differ: `trainingOperators`, `<plugin>.devicePlugin`).
-# Enabled are those that the service is tested with and that its check for missing dependencies lists, including
-# Kubeflow's operators and plugins for absent hardware.
+# Enabled are those that AWS's page calls required components (sagemaker-hyperpod-eks-install-packages-using-helm-chart)
+# and that the service's check for missing dependencies lists, including Kubeflow's MPI operator (docs/adr/0039) and
+# plugins for absent hardware; and those that the service is tested with.
 _ON: Final = ("health-monitoring-agent", "deep-health-check", "job-auto-restart", "hyperpod-patching", "mpi-operator")
 _DEVICE_PLUGINS_ON: Final = ("nvidia-device-plugin", "aws-efa-k8s-device-plugin", "neuron-device-plugin")
 # The chart's own tolerations of the plugins whose tolerations are a value: a list in the values replaces them. The

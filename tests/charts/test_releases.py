@@ -1,5 +1,7 @@
 """Helm releases: the values for third-party charts."""
 
+from typing import Any
+
 import pytest
 
 from config import Environment
@@ -102,6 +104,24 @@ def test_device_plugins_keep_the_charts_own_tolerations_beside_those_of_the_grou
 def test_without_taints_the_charts_tolerations_are_left_alone() -> None:
     values = hyperpod_dependencies_release(region="us-west-2").values
     assert not any("tolerations" in part for part in values.values())
+
+
+@pytest.mark.parametrize(
+    ("component", "switch"),
+    [
+        ("health-monitoring-agent", {"enabled": True}),
+        ("deep-health-check", {"enabled": True}),
+        ("job-auto-restart", {"enabled": True}),
+        ("mpi-operator", {"enabled": True}),
+        ("nvidia-device-plugin", {"devicePlugin": {"enabled": True}}),
+        ("neuron-device-plugin", {"devicePlugin": {"enabled": True}}),
+        ("aws-efa-k8s-device-plugin", {"devicePlugin": {"enabled": True}}),
+    ],
+)
+def test_components_that_aws_calls_required_are_on(component: str, switch: dict[str, Any]) -> None:
+    """AWS docs, sagemaker-hyperpod-eks-install-packages-using-helm-chart: without them CreateCluster may fail."""
+    values = hyperpod_dependencies_release(region="us-west-2").values
+    assert {**values[component], **switch} == values[component]
 
 
 def test_a_sub_chart_is_on_when_it_is_named() -> None:
