@@ -41,7 +41,7 @@ def test_a_figure():
     assert 1 == 2
 
 @pytest.mark.table("other.yaml")
-@pytest.mark.parametrize("row", ["x"])
+@pytest.mark.parametrize("row", ["x", "y"])
 def test_a_row(row):
     raise ValueError(row)
 
@@ -107,11 +107,12 @@ def test_a_failure_names_the_file_to_edit(pytester: pytest.Pytester, workers: st
     )
     pytester.makefile(".ini", pytest="[pytest]\nmarkers = table(path): a table\naddopts = -p no:cacheprovider")
     pytester.makepyfile(test_tables=FAILING)
-    result = pytester.runpytest_subprocess("-n", workers, "-rf")
-    result.assert_outcomes(passed=1, failed=2)
+    result = pytester.runpytest_subprocess("-n", workers)
+    result.assert_outcomes(passed=1, failed=3)
     result.stdout.fnmatch_lines_random(
         [
-            "FAILED test_tables.py::test_a_figure - Edit facts.yaml: assert 1 == 2",
-            "FAILED test_tables.py::test_a_row[[]x[]] - Edit other.yaml: ValueError: x",
+            "*- file to edit -*",
+            "Edit facts.yaml: tests that compare it with an independent record failed: 1",
+            "Edit other.yaml: tests that compare it with an independent record failed: 2",
         ]
     )
