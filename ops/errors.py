@@ -45,6 +45,10 @@ class NoAnswerError(UnreachableError):
         return re.split(r"\. (?:Allowed|Fix): ", str(self))[0]
 
 
+class RefusedError(Exception):
+    """The command is not allowed, not possible now, or not done in time; the message says why and what to do."""
+
+
 @contextmanager
 def in_plain_words(access: str = "access.admins") -> Iterator[None]:
     """Raise UnreachableError for errors of both clients; `access` is the key that lists the allowed roles."""

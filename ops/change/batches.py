@@ -10,7 +10,7 @@ from typing import Any
 
 from ops.change.drain import Say
 from ops.change.ray_clusters import LiveRayCluster, replicas, until
-from ops.change.scale import RefusedError
+from ops.errors import RefusedError
 from ops.max_unavailable import MaxUnavailable
 from ops.readiness.conditions import is_ready, is_ready_to_stay
 from ops.readiness.outdated_pods import Json, counted, group_of, is_worker, outdated

@@ -13,11 +13,10 @@ from ops.change import scale as scaling
 from ops.change import update_software as software
 from ops.change.kuberay_crds import Kind, Owner
 from ops.change.saving import jobs_to_save, save
-from ops.change.scale import RefusedError
 from ops.cli import confirmed
 from ops.clients import Clients, connect
 from ops.environment.edits import lower_counts
-from ops.errors import in_plain_words
+from ops.errors import RefusedError, in_plain_words
 from ops.max_unavailable import MaxUnavailable
 
 Print = Callable[[str], None]

@@ -19,8 +19,9 @@ from config.labels import INSTANCE_GROUP_LABEL, PAUSED
 from ops.change.drain import DrainTimeoutError, Say, cordon, drain, uncordon
 from ops.change.group_counts import Wanted, set_counts
 from ops.change.ray_clusters import LiveRayCluster, until
-from ops.change.scale import RefusedError, in_service, refuse_deep_checks
+from ops.change.scale import in_service, refuse_deep_checks
 from ops.clients import REQUEST_TIMEOUT, Clients
+from ops.errors import RefusedError
 from ops.readiness.nodes import list_nodes
 from ops.readiness.outdated_pods import is_paused, is_suspended
 

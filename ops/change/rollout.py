@@ -16,8 +16,8 @@ from config import Environment
 from ops.change import batches
 from ops.change.drain import Say
 from ops.change.ray_clusters import LiveRayCluster, until
-from ops.change.scale import RefusedError
 from ops.clients import Clients
+from ops.errors import RefusedError
 from ops.max_unavailable import MaxUnavailable
 from ops.readiness.item import State
 from ops.readiness.one_off_jobs import image

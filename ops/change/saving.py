@@ -5,8 +5,9 @@ from contextlib import contextmanager
 from functools import partial
 
 from ops.change.drain import Say
-from ops.change.scale import RefusedError, refuse_jobs
+from ops.change.scale import refuse_jobs
 from ops.clients import Clients
+from ops.errors import RefusedError
 from ops.jobs.checkpoint import CheckpointError, Job, jobs_on, save_all
 from ops.jobs.head_api import HeadUnreachableError, RayApiError
 from ops.jobs.running import running

@@ -21,6 +21,7 @@ from ops.change.drain import DrainTimeoutError, Say, cordon, drain
 from ops.change.ray_workers import WorkersNotLoweredError, lower
 from ops.change.scale_plan import MARK, Plan, plan
 from ops.clients import REQUEST_TIMEOUT, Clients
+from ops.errors import RefusedError
 from ops.jobs.head_api import HeadUnreachableError
 from ops.jobs.running import Jobs
 from ops.readiness.nodes import CHECKING, list_nodes
@@ -33,10 +34,6 @@ RAY_PODS: Final = "ray.io/is-ray-node=yes"
 """KubeRay's label of head and worker pods."""
 
 _PATIENCE: Final[Mapping[str, Any]] = {"_request_timeout": REQUEST_TIMEOUT}
-
-
-class RefusedError(Exception):
-    """The change is not allowed, or not now; the message says why and what to do instead."""
 
 
 def look(environment: Environment, clients: Clients, group: str, wanted: int) -> Plan:

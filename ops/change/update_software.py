@@ -12,8 +12,9 @@ import kubernetes
 
 from config import Environment
 from config.labels import INSTANCE_GROUP_LABEL
-from ops.change.scale import RAY_PODS, RefusedError, in_service, refuse_deep_checks
+from ops.change.scale import RAY_PODS, in_service, refuse_deep_checks
 from ops.clients import REQUEST_TIMEOUT, Clients
+from ops.errors import RefusedError
 from ops.readiness.nodes import list_nodes
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from config import Environment, naming
 from ops import stacks
-from ops.data.errors import BadPathError, RefusedError
+from ops.data.errors import BadPathError
+from ops.errors import RefusedError
 
 _BOTH = {"NEW", "CHANGED"}
 

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from ops.data.errors import RefusedError, TaskFailedError
+from ops.data.errors import TaskFailedError
 from ops.data.links import Place
 from ops.data.plan import REPORTS
+from ops.errors import RefusedError
 
 IMPORT: Final = "IMPORT_METADATA_FROM_REPOSITORY"
 EXPORT: Final = "EXPORT_TO_REPOSITORY"

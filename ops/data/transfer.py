@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn, TransferSpeedColumn
 from s3transfer.subscribers import BaseSubscriber
 
-from ops.data.errors import RefusedError
 from ops.data.plan import DIGEST, Item
+from ops.errors import RefusedError
 
 _PART: Final = 64 * 1024 * 1024
 _CONFIG: Final = TransferConfig(multipart_threshold=_PART, multipart_chunksize=_PART)

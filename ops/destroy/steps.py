@@ -3,13 +3,13 @@
 from functools import partial
 
 from config import Environment
-from ops.change.scale import RefusedError, refuse_jobs
+from ops.change.scale import refuse_jobs
 from ops.cli import confirmed
 from ops.clients import Account, connect
 from ops.destroy import show
 from ops.destroy.plan import Plan, plan
 from ops.destroy.run import Print, carry_out
-from ops.errors import UnreachableError, in_plain_words
+from ops.errors import RefusedError, UnreachableError, in_plain_words
 from ops.jobs.running import ray_clusters, running
 
 

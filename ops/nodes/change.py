@@ -13,10 +13,10 @@ from config import Environment
 from config.model import InstanceGroup
 from ops.change.drain import DrainTimeoutError, Say, cordon
 from ops.change.drain import drain as evict
-from ops.change.scale import RefusedError, in_service
+from ops.change.scale import in_service
 from ops.clients import REQUEST_TIMEOUT, Clients
 from ops.durations import elapsed
-from ops.errors import NoAnswerError, in_plain_words
+from ops.errors import NoAnswerError, RefusedError, in_plain_words
 from ops.nodes.listing import RUNNING, Node, nodes, ray_pods
 from ops.readiness.conditions import is_ready
 

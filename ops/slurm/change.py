@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
-from ops.change.scale import RefusedError
+from ops.errors import RefusedError
 from ops.slurm.nodes import SlurmNode
 
 

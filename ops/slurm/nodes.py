@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from config import Environment
-from ops.change.scale import RefusedError
+from ops.errors import RefusedError
 from ops.readiness.nodes import list_nodes
 
 _SHOWN: Final = 10

@@ -4,7 +4,7 @@ import json
 import subprocess
 from typing import Final
 
-from ops.change.scale import RefusedError
+from ops.errors import RefusedError
 
 _DONE: Final = "ops-done"
 """The last line of a command that succeeded: a session does not pass on the command's exit status."""

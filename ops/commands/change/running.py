@@ -318,8 +318,7 @@ def require_one(*, checkpoint: bool, force: bool) -> None:
 @contextmanager
 def changing(again: str) -> Iterator[None]:
     """Report why a change was refused or failed; after Ctrl-C print `again`."""
-    from ops.change.scale import RefusedError  # noqa: PLC0415
-    from ops.errors import UnreachableError  # noqa: PLC0415
+    from ops.errors import RefusedError, UnreachableError  # noqa: PLC0415
 
     try:
         yield

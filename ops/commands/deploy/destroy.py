@@ -127,9 +127,8 @@ def sweep(
 @contextmanager
 def _reported(interrupted: str) -> Iterator[None]:
     """Report why a destroy was refused or failed; after Ctrl-C print `interrupted`."""
-    from ops.change.scale import RefusedError  # noqa: PLC0415
     from ops.destroy.run import DestroyFailedError  # noqa: PLC0415
-    from ops.errors import UnreachableError  # noqa: PLC0415
+    from ops.errors import RefusedError, UnreachableError  # noqa: PLC0415
 
     try:
         yield

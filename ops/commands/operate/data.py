@@ -189,9 +189,9 @@ def get(
 
 def _agreed(items: "list[Item]", place: "Place", what: str, *, dry_run: bool, force: bool) -> "Sequence[Item] | None":
     """Show the plan; return the files to transfer, or None for a dry run. Raises RefusedError unless agreed."""
-    from ops.data.errors import RefusedError  # noqa: PLC0415
     from ops.data.plan import State  # noqa: PLC0415
     from ops.data.transfer import size  # noqa: PLC0415
+    from ops.errors import RefusedError  # noqa: PLC0415
 
     chosen = [item for item in items if item.state is not State.EQUAL]
     replaced = [item for item in chosen if item.state is State.REPLACED]
@@ -220,9 +220,9 @@ def _files(items: "Sequence[Item]") -> str:
 def _connected(environment: Environment) -> Iterator[_Apis]:
     """Yield the environment's S3 and FSx, with its links; report refusals, failures and errors of AWS."""
     from ops.clients import Account  # noqa: PLC0415
-    from ops.data.errors import BadPathError, RefusedError, TaskFailedError  # noqa: PLC0415
+    from ops.data.errors import BadPathError, TaskFailedError  # noqa: PLC0415
     from ops.data.links import find  # noqa: PLC0415
-    from ops.errors import UnreachableError, in_plain_words  # noqa: PLC0415
+    from ops.errors import RefusedError, UnreachableError, in_plain_words  # noqa: PLC0415
 
     try:
         account = Account(environment)

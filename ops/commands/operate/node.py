@@ -271,7 +271,7 @@ def _act(
     wait: bool = True,
 ) -> None:
     from ops.change.saving import jobs_to_save, save  # noqa: PLC0415
-    from ops.change.scale import RefusedError  # noqa: PLC0415
+    from ops.errors import RefusedError  # noqa: PLC0415
     from ops.nodes import change  # noqa: PLC0415
 
     require_one(checkpoint=bool(checkpoint), force=force)
@@ -307,9 +307,8 @@ def _act(
 @contextmanager
 def _connected(environment: Environment) -> Iterator["Clients"]:
     """Yield clients; report refusals and errors of both APIs."""
-    from ops.change.scale import RefusedError  # noqa: PLC0415
     from ops.clients import connect  # noqa: PLC0415
-    from ops.errors import UnreachableError, in_plain_words  # noqa: PLC0415
+    from ops.errors import RefusedError, UnreachableError, in_plain_words  # noqa: PLC0415
 
     try:
         with connect(environment) as clients, in_plain_words():

@@ -34,7 +34,7 @@ def ssh_config(
     - `ops ssh-config --env dev`
     - `ops ssh-config --env dev --user ada > ~/.ssh/dev.conf`
     """
-    from ops.change.scale import RefusedError  # noqa: PLC0415 - the AWS SDK would double the start-up time
+    from ops.errors import RefusedError  # noqa: PLC0415 - the AWS SDK would double the start-up time
     from ops.slurm.nodes import slurm_nodes  # noqa: PLC0415
     from ops.slurm.ssh_config import ssh_config as lines_of  # noqa: PLC0415
 
@@ -75,7 +75,7 @@ def shell_command(environment: Environment, node: str) -> list[str]:
 
 def change(name: str, node: str, environment: Environment, *, yes: bool, dry_run: bool, force: bool) -> None:
     """Request a replacement or a reboot from Slurm's controller."""
-    from ops.change.scale import RefusedError  # noqa: PLC0415
+    from ops.errors import RefusedError  # noqa: PLC0415
     from ops.nodes.shell import missing_programs, target_of  # noqa: PLC0415
     from ops.slurm import change as changes  # noqa: PLC0415
     from ops.slurm.nodes import controller, find  # noqa: PLC0415
@@ -111,9 +111,8 @@ def change(name: str, node: str, environment: Environment, *, yes: bool, dry_run
 @contextmanager
 def connected(environment: Environment) -> Iterator[Any]:
     """Yield a client of SageMaker; report refusals and errors of AWS."""
-    from ops.change.scale import RefusedError  # noqa: PLC0415
     from ops.clients import Account  # noqa: PLC0415
-    from ops.errors import UnreachableError, in_plain_words  # noqa: PLC0415
+    from ops.errors import RefusedError, UnreachableError, in_plain_words  # noqa: PLC0415
 
     try:
         with in_plain_words():

@@ -19,7 +19,8 @@ from k8s_charts.shared.chart import ProjectChart
 from ops.change import rollout as rollouts
 from ops.change.drain import Say
 from ops.change.rollout import Rollout
-from ops.change.scale import RefusedError, refuse_jobs
+from ops.change.scale import refuse_jobs
+from ops.errors import RefusedError
 from ops.jobs.running import running
 from ops.max_unavailable import MaxUnavailable, max_unavailable
 from ops.readiness.item import Item, Require, State

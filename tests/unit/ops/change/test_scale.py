@@ -13,6 +13,7 @@ from ops.change import scale as scaling
 from ops.clients import Clients
 from ops.commands.whole import app
 from ops.environment.edits import lower_counts
+from ops.errors import RefusedError
 from tests.unit.support.fake_apis import Apis
 from tests.unit.support.running_environment import HEAD, NODES, WORKERS, group, nodes
 
@@ -294,7 +295,7 @@ def test_fewer_than_min_count_are_refused(running: Apis, clients: Clients) -> No
     dev = config.load("dev")
     groups = [each.model_copy(update={"min_count": 3}) for each in dev.hyperpod.instance_groups]
     hyperpod = dev.hyperpod.model_copy(update={"instance_groups": tuple(groups)})
-    with pytest.raises(scaling.RefusedError, match="min_count 3"):
+    with pytest.raises(RefusedError, match="min_count 3"):
         scaling.look(dev.model_copy(update={"hyperpod": hyperpod}), clients, WORKERS, 2)
 
 

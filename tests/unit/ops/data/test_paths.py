@@ -10,11 +10,12 @@ import pytest
 import config
 from ops.commands.operate.data import _link
 from ops.data import tasks
-from ops.data.errors import BadPathError, RefusedError
+from ops.data.errors import BadPathError
 from ops.data.links import Link, find, locate
 from ops.data.local import below, files
 from ops.data.plan import folder
 from ops.data.transfer import size
+from ops.errors import RefusedError
 from tests.unit.support.documented_data import assert_same_shape, documented
 
 
