@@ -41,7 +41,8 @@ _JOBS: Final = (
     "tests/support/slurm.py",
     *("k8s_charts/__init__.py", "k8s_charts/observability/*", "k8s_charts/shared/__init__.py"),
     "k8s_charts/shared/names.py",
-    *("tests/support/sampling.py", "tests/support/supervised_run.py", "tests/support/users_files.py"),
+    *("tests/support/sampling.py", "tests/support/supervised_run.py", "tests/support/tables.py"),
+    "tests/support/users_files.py",
     *("tests/support/mlflow_calls.py", "tests/support/waiting.py"),
 )
 

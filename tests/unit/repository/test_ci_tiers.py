@@ -161,6 +161,13 @@ def test_tier_reads_all_that_its_rehearsal_copies(name: str, tracked: list[str])
     assert not [path for path in copied if not NAMED[name].reads(path)]
 
 
+def test_tier_of_the_jobs_reads_each_plugin_of_its_tests() -> None:
+    """Pytest imports plugins by their names, which a graph of imports does not show."""
+    plugins = re.findall(r'"(tests\.[\w.]+)"', (REPOSITORY / "tests" / "conftest.py").read_text())
+    assert "tests.support.sampling" in plugins
+    assert [name for name in plugins if not NAMED["jobs"].reads(_file_of(name))] == []
+
+
 def test_budgets_leave_room_for_noise_and_are_those_of_the_guide() -> None:
     guide = (REPOSITORY / "CONTRIBUTING.md").read_text()
     rows = dict(re.findall(r"^\| `([a-z-]+)` \|.*\| (\d+) % \|$", guide, re.MULTILINE))
