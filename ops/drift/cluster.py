@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
+from handlers.hyperpod_cluster.consequences import live_value
 from ops.drift.finding import Drift
 
 Fields = Mapping[str, Any]
@@ -18,8 +19,6 @@ RESOURCE_TYPE: Final = "Custom::HyperPodCluster"
 _KIND: Final = "HyperPod cluster"
 _NOT_LIVE: Final = {"ServiceToken", "ConfirmGroupRemoval"}
 """Properties for the handler, which DescribeCluster does not know."""
-_LIVE_NAMES: Final = {"InstanceCount": "TargetCount", "MinInstanceCount": "MinCount"}
-"""DescribeCluster's names of properties; it shows labels, taints and images under Desired… as well."""
 _EMPTY_OBJECT: Final = "{}"
 """What the template says for an empty object, which CDK would leave out (`stacks/hyperpod/slurm.py`)."""
 _IDENTITIES: Final = ("InstanceGroupName", "Key")
@@ -93,9 +92,7 @@ def _identity(items: Sequence[Any]) -> str:
 
 
 def _live(live: Any, key: str) -> Any:
-    if not isinstance(live, Mapping):
-        return None
-    return next((live[name] for name in (_LIVE_NAMES.get(key, key), f"Desired{key}") if name in live), None)
+    return live_value(live, key) if isinstance(live, Mapping) else None
 
 
 def _pattern(value: Fields) -> str | None:
