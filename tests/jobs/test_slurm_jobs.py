@@ -13,7 +13,7 @@ from tests.support.waiting import wait_until
 KILLS = ("first node", "second node", "controller", "worker", "node and controller")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(1, of="jobs on real Slurm")
 @pytest.mark.parametrize("kind", KINDS)
 def test_job_of_a_lost_node_ends_like_an_undisturbed_one(tmp_path: Path, kind: str) -> None:
     """The node of the batch script is lost between two checkpoints; Slurm requeues the job on its replacement."""
@@ -33,7 +33,7 @@ def test_job_of_a_lost_node_ends_like_an_undisturbed_one(tmp_path: Path, kind: s
     assert_equal(job.weights, expected.weights)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(1, of="jobs on real Slurm")
 @pytest.mark.parametrize("way", ["scontrol", "sbatch"])
 def test_job_that_failed_after_the_loss_of_all_nodes_resumes_as_the_page_says(tmp_path: Path, way: str) -> None:
     """Slurm before 24.11.1 may end the start after such a loss; the batch script is killed where it does not."""
