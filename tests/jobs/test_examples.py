@@ -17,7 +17,7 @@ from tests.jobs.support.runs import JOB, Runs
 from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
 
 
-@pytest.mark.sampled(2, of="examples")
+@pytest.mark.sampled(1, of="examples")
 def test_fsdp_finetuning_survives_a_lost_node_and_learns(nodes: Nodes, runs: Runs, draw: random.Random) -> None:
     job = runs.start("--epochs=4", "--every=4", script=RAY_JOBS / "fsdp_finetune.py")
     at = 4 * draw.randint(1, 5)
@@ -33,7 +33,7 @@ def test_fsdp_finetuning_survives_a_lost_node_and_learns(nodes: Nodes, runs: Run
     assert done["metrics"]["loss"] < 0.6, "guessing gives 0.69"
 
 
-@pytest.mark.sampled(2, of="examples")
+@pytest.mark.sampled(1, of="examples")
 def test_batch_inference_classifies_with_what_ddp_trained(nodes: Nodes, runs: Runs) -> None:
     trained = runs.start("--epochs=8", "--learning-rate=0.02", "--workers=1", script=RAY_JOBS / "pytorch_ddp.py")
     assert trained.wait() == 0, trained.output
@@ -54,7 +54,7 @@ def test_batch_inference_classifies_with_what_ddp_trained(nodes: Nodes, runs: Ru
     assert "nothing is left to do" in third.output
 
 
-@pytest.mark.sampled(2, of="examples")
+@pytest.mark.sampled(1, of="examples")
 def test_the_readmes_program_trains_its_run_once(runs: Runs, tmp_path: Path) -> None:
     [program] = re.findall(r"```python\n(.*?)```", (LIBRARY / "README.md").read_text(), re.DOTALL)
     assert program.count('"/tmp/runs"') == 1
@@ -67,7 +67,7 @@ def test_the_readmes_program_trains_its_run_once(runs: Runs, tmp_path: Path) -> 
     assert "nothing is left to do" in again.output
 
 
-@pytest.mark.sampled(2, of="examples")
+@pytest.mark.sampled(1, of="examples")
 def test_ray_data_reads_a_workers_batches_in_their_order_from_any_step(nodes: Nodes, runs: Runs) -> None:
     """The recipe of docs/reference/job-library.md."""
     job = runs.start(script=JOB.with_name("ray_data_recipe.py"))
@@ -87,7 +87,7 @@ def rows(run: Path) -> list[int]:
     )
 
 
-@pytest.mark.sampled(2, of="examples")
+@pytest.mark.sampled(1, of="examples")
 def test_a_local_hugging_face_model_is_fine_tuned_without_a_download(
     nodes: Nodes, runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,7 +101,7 @@ def test_a_local_hugging_face_model_is_fine_tuned_without_a_download(
     assert -1 <= done["metrics"]["matthews_correlation"] <= 1
 
 
-@pytest.mark.sampled(2, of="examples")
+@pytest.mark.sampled(1, of="examples")
 def test_lightning_finetuning_survives_a_lost_node(
     nodes: Nodes, runs: Runs, tmp_path: Path, draw: random.Random
 ) -> None:

@@ -91,7 +91,7 @@ def test_interrupted_finetuning_ends_with_the_same_bits(trained: Callable[..., P
     assert_equal(undisturbed, state(trained(fsdp, lora=lora, lost_at=EVERY + 1)))
 
 
-@pytest.mark.sampled(2, of="examples")
+@pytest.mark.sampled(1, of="examples")
 def test_finetuning_survives_a_lost_node_with_the_bits_of_one_without_ray(
     nodes: Nodes, runs: Runs, folder: Path, trained: Callable[..., Path]
 ) -> None:

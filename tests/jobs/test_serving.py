@@ -49,7 +49,7 @@ def _read(file: Path) -> bytes:
         return b""
 
 
-@pytest.mark.sampled(2, of="examples")
+@pytest.mark.sampled(1, of="examples")
 def test_served_model_completes_as_the_model_itself_and_survives_a_killed_replica(
     nodes: Nodes, runs: Runs, tmp_path: Path
 ) -> None:

@@ -54,7 +54,7 @@ def runs_process(node: Any, name: bytes) -> bool:
     return False
 
 
-@pytest.mark.sampled(2, of="examples")
+@pytest.mark.sampled(1, of="examples")
 def test_sweep_resumes_each_trial_after_a_lost_node_and_after_a_lost_driver(cluster: Nodes, runs: Runs) -> None:
     script = RAY_JOBS / "sweep.py"
     first = runs.start(*SWEEP, attempt=1, script=script)
