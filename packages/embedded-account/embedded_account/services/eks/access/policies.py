@@ -94,11 +94,14 @@ class AccessBindings:
         """Create missing bindings and delete those that no grant needs. Raises ApiError."""
         with self._lock:
             wanted = self._wanted()
-            for path in (*self._existing("clusterrolebindings"), *self._existing("rolebindings")):
+            existing = [*self._existing("clusterrolebindings"), *self._existing("rolebindings")]
+            for path in existing:
                 if path not in wanted:
                     self._delete(path)
             for path, body in wanted.items():
-                self._create(path.rsplit("/", 1)[0], body)
+                # A binding's name determines its content.
+                if path not in existing:
+                    self._create(path.rsplit("/", 1)[0], body)
 
     def _wanted(self) -> dict[str, Object]:
         """Return the bindings that the grants need, by path, and create the cluster roles that they refer to."""
