@@ -1,6 +1,7 @@
 """Read a synthesised cloud assembly, and pair the resources of two."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,16 @@ from ops.review.checkouts.cdk import ReviewError
 from ops.review.model import Address
 
 Properties = Mapping[str, Any]
+RETAINED: Final = ("Retain", "RetainExceptOnCreate")
+"""The values of DeletionPolicy with which CloudFormation leaves a resource that its stack loses."""
+HASH: Final = re.compile(r"(?<=.)[0-9A-F]{8}$")
+"""What CDK adds to the names of constructs in a logical id."""
 _SUFFIX: Final = ".template.json"
+
+
+def stable(logical_id: str) -> str:
+    """Return the construct's name: a logical id without CDK's hash."""
+    return HASH.sub("", logical_id)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from config.facts.add_ons import CLOUDWATCH
 from config.facts.instance_types import GPU_RESOURCE, instance_type
 from config.facts.versions import KUBERNETES_DEFAULT
 from ops.review.assembly import Assembly, Properties
+from ops.review.hyperpod.values import number
 from ops.review.kubernetes.objects import MANIFEST, applied
 from ops.review.model import Bill
 
@@ -42,6 +43,12 @@ _WITHOUT_A_STANDING_PRICE: Final = frozenset(
         "Custom::S3AutoDeleteObjects",
     }
 )
+_AT_ONE_PRICE: Final = {
+    "AWS::CloudWatch::Alarm": ("CloudWatch alarm", "cloudwatch_alarm_month", HOURS_PER_MONTH),
+    "AWS::CloudWatch::Dashboard": ("CloudWatch dashboard", "cloudwatch_dashboard_month", HOURS_PER_MONTH),
+    "AWS::EC2::NatGateway": ("NAT gateway", "nat_gateway", 1),
+}
+"""What a resource is, the key of its price in the table, and the hours of that price."""
 _NAMES: Final = {
     "AWS::APS::Workspace": "samples in the Prometheus workspace",
     "AWS::EC2::EIP": "public IPv4 address",
@@ -97,7 +104,10 @@ def _resources(assembly: Assembly) -> Iterator[_Line]:
     for stack in assembly.stacks.values():
         for resource in stack.resources.values():
             kind, properties = str(resource.get("Type", "")), resource.get("Properties", {})
-            if kind in _PRICED:
+            if kind in _AT_ONE_PRICE:
+                what, key, hours = _AT_ONE_PRICE[kind]
+                yield _Line(what, prices()[key] / hours)
+            elif kind in _PRICED:
                 yield from _PRICED[kind](properties)
             elif kind not in _WITHOUT_A_STANDING_PRICE | {MANIFEST}:
                 yield _Line(_NAMES.get(kind, kind), None)
@@ -109,7 +119,7 @@ def _cluster(properties: Properties) -> Iterator[_Line]:
         yield _Line("HyperPod's nodes: the instance groups are known only at the deployment", None)
         return
     for group in groups:
-        count = _number(group.get("InstanceCount"))
+        count = number(group.get("InstanceCount"))
         yield _nodes(f"instance group {group.get('InstanceGroupName')}", group.get("InstanceType"), count)
     if any(group.get("InstanceStorageConfigs") for group in groups):
         yield _Line("volumes of HyperPod's nodes", None)
@@ -127,7 +137,7 @@ def _nodes(whose: str, kind: Any, count: int | None) -> _Line:
 def _node_group(properties: Properties) -> Iterator[_Line]:
     scaling, kinds = properties.get("ScalingConfig", {}), properties.get("InstanceTypes")
     kind = kinds[0] if isinstance(kinds, list) and len(kinds) == 1 else None
-    yield _nodes("system nodes", kind, _number(scaling.get("DesiredSize", scaling.get("MinSize"))))
+    yield _nodes("system nodes", kind, number(scaling.get("DesiredSize", scaling.get("MinSize"))))
     yield _Line("volumes of system nodes", None)
 
 
@@ -135,18 +145,6 @@ def _control_plane(properties: Properties) -> Iterator[_Line]:
     # Without a version EKS takes one in standard support.
     version = properties.get("Version", KUBERNETES_DEFAULT)
     yield _Line(f"EKS control plane: {version}", control_plane(version) if isinstance(version, str) else None)
-
-
-def _nat_gateway(_: Properties) -> Iterator[_Line]:
-    yield _Line("NAT gateway", prices()["nat_gateway"])
-
-
-def _alarm(_: Properties) -> Iterator[_Line]:
-    yield _Line("CloudWatch alarm", prices()["cloudwatch_alarm_month"] / HOURS_PER_MONTH)
-
-
-def _dashboard(_: Properties) -> Iterator[_Line]:
-    yield _Line("CloudWatch dashboard", prices()["cloudwatch_dashboard_month"] / HOURS_PER_MONTH)
 
 
 def _add_on(properties: Properties) -> Iterator[_Line]:
@@ -167,7 +165,7 @@ def _endpoint(properties: Properties) -> Iterator[_Line]:
 
 def _file_system(properties: Properties) -> Iterator[_Line]:
     lustre = properties.get("LustreConfiguration", {})
-    capacity = _number(properties.get("StorageCapacity"))
+    capacity = number(properties.get("StorageCapacity"))
     ssd = properties.get("FileSystemType") == "LUSTRE" and properties.get("StorageType", "SSD") == "SSD"
     kind = lustre.get("DeploymentType") if ssd else None
     yield _lustre("FSx for Lustre", kind, lustre.get("PerUnitStorageThroughput"), capacity)
@@ -208,18 +206,11 @@ def _gib(quantity: Any) -> int | None:
     return int(found[1]) * (1024 if found[2] == "Ti" else 1) if found else None
 
 
-def _number(value: Any) -> int | None:
-    return int(value) if isinstance(value, int | str) and str(value).isdecimal() else None
-
-
 _PRICED: Final[Mapping[str, Callable[[Properties], Iterator[_Line]]]] = {
     "Custom::HyperPodCluster": _cluster,
-    "AWS::CloudWatch::Alarm": _alarm,
-    "AWS::CloudWatch::Dashboard": _dashboard,
     "AWS::EKS::Addon": _add_on,
     "AWS::EKS::Nodegroup": _node_group,
     "AWS::EKS::Cluster": _control_plane,
-    "AWS::EC2::NatGateway": _nat_gateway,
     "AWS::EC2::VPCEndpoint": _endpoint,
     "AWS::FSx::FileSystem": _file_system,
     "AWS::Grafana::Workspace": _grafana,

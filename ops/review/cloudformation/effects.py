@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from ops.review.assembly import ResourceChange
+from ops.review.assembly import RETAINED, ResourceChange, stable
 from ops.review.cloudformation.kinds import KINDS, Holds, Kind, title
-from ops.review.cloudformation.risks.protection import RETAINED
 from ops.review.cloudformation.schema import Update, schema
 from ops.review.cloudformation.sides import Key, Sides, referred
-from ops.review.cloudformation.values import Leaf, leaves, listed, mapping, same, short, stable
+from ops.review.cloudformation.values import Leaf, leaves, listed, mapping, same, short
 from ops.review.consequences import Consequence, endangers, refused, unknown
 from ops.review.model import Danger, Effect
 from ops.review.steps import operator_before, steps

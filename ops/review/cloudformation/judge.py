@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
-from ops.review.assembly import Pair, ResourceChange
+from ops.review.assembly import Pair, ResourceChange, stable
 from ops.review.cloudformation import stacks
 from ops.review.cloudformation.effects import outcome, replacement
 from ops.review.cloudformation.kinds import KINDS, Holds, title
@@ -19,7 +19,7 @@ from ops.review.cloudformation.risks.references import other_references
 from ops.review.cloudformation.risks.routes import new_ways
 from ops.review.cloudformation.risks.subjects import more_subjects
 from ops.review.cloudformation.sides import Key, Risk, Side, Sides
-from ops.review.cloudformation.values import listed, stable
+from ops.review.cloudformation.values import listed
 from ops.review.consequences import Consequence, Thing, endangers
 from ops.review.model import Change, Danger, Effect
 

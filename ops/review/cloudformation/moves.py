@@ -5,9 +5,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from ops.review.assembly import HASH, stable
 from ops.review.cloudformation.schema import Update, schema
 from ops.review.cloudformation.sides import Key, Renames, Side, Sides, referred
-from ops.review.cloudformation.values import HASH, leaves, stable
+from ops.review.cloudformation.values import leaves
 
 _ANONYMOUS: Final = re.compile(r"\$\{\w+\.\w+\.([\w.:-]+)\}")
 

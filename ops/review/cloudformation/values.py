@@ -5,15 +5,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-HASH: Final = re.compile(r"(?<=.)[0-9A-F]{8}$")
+from ops.review.assembly import stable
+
 REFERENCE: Final = re.compile(r"\$\{(\w+)\.(\w+)\.([\w.:-]+)\}")
 """A resolved reference: stack, logical id, attribute (`Ref` for the resource itself)."""
 _LONGEST: Final = 60
-
-
-def stable(logical_id: str) -> str:
-    """Return the construct's name: a logical id without CDK's hash."""
-    return HASH.sub("", logical_id)
 
 
 def same(before: object, after: object) -> bool:

@@ -4,14 +4,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ops.review.assembly import Pair
+from ops.review.assembly import Pair, stable
 from ops.review.cloudformation.judge import compared
 from ops.review.cloudformation.kinds import KINDS, title
 from ops.review.cloudformation.risks.grants import Grant
 from ops.review.cloudformation.risks.network import closed, opened
 from ops.review.cloudformation.risks.policies import Held, Owner, differences
 from ops.review.cloudformation.sides import Side, Sides
-from ops.review.cloudformation.values import REFERENCE, elements, readable, short, stable, text
+from ops.review.cloudformation.values import REFERENCE, elements, readable, short, text
 
 _VERBS: Final = {
     "*": "do everything with",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from ops.review.assembly import Pair, ResourceChange
+from ops.review.assembly import RETAINED, Pair, ResourceChange
 from ops.review.hyperpod import groups, slurm
 from ops.review.hyperpod.rows import Part
 from ops.review.hyperpod.values import differing, shown
@@ -71,7 +71,7 @@ def teardown_changes(change: ResourceChange, differing_resources: Sequence[Resou
 
 
 def _gone(thing: Part, before: Mapping[str, Any], another: bool) -> Change:
-    if before.get("DeletionPolicy") in ("Retain", "RetainExceptOnCreate"):
+    if before.get("DeletionPolicy") in RETAINED:
         return thing.change("removed from its stack", Effect.KEPT, "Its nodes stay, with their cost.", dangers=_LOST)
     if another:
         return thing.change("replaced: another logical id or stack", Effect.REPLACED, _REPLACED, dangers=_LOST)

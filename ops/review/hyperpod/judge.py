@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from ops.review.assembly import Pair, ResourceChange
+from ops.review.assembly import RETAINED, Pair, ResourceChange
 from ops.review.hyperpod import cluster, uploads, values
 from ops.review.hyperpod.cluster import CLUSTER, TEARDOWN, is_of
 from ops.review.hyperpod.rows import Part
@@ -19,7 +19,7 @@ _NAMES: Final = {
     TEARDOWN: ("HyperPodClusterTeardown", "teardown guard of the HyperPod cluster"),
 }
 _POLICIES: Final = ("DeletionPolicy", "UpdateReplacePolicy")
-_RETAINED: Final = ("Retain", "RetainExceptOnCreate", "Snapshot")
+_KEPT: Final = (*RETAINED, "Snapshot")
 
 
 def changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]:
@@ -66,9 +66,9 @@ def _attributes(change: ResourceChange) -> Iterator[Change]:
 
 
 def _policy(thing: Part, what: str, old: Any, new: Any) -> Change:
-    if new in _RETAINED:
+    if new in _KEPT:
         return thing.change(what, Effect.IN_PLACE, "A destroy leaves it behind, with its cost.")
-    dangers = frozenset({Danger.LOWER_PROTECTION} if old in _RETAINED else set())
+    dangers = frozenset({Danger.LOWER_PROTECTION} if old in _KEPT else set())
     return thing.change(what, Effect.IN_PLACE, "A destroy deletes it.", dangers=dangers)
 
 

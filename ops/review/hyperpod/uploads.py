@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ops.review.assembly import Assembly, Pair, ResourceChange
+from ops.review.assembly import Assembly, Pair, ResourceChange, stable
 from ops.review.hyperpod.rows import Part
 from ops.review.hyperpod.values import differing, same, shown
 from ops.review.model import Change, Danger, Effect
@@ -204,5 +204,5 @@ def thing_of(change: ResourceChange) -> Part:
     resource = change.after or change.before or {}
     found = re.search(r"/Upload-([^/]+)/", str(resource.get("Metadata", {}).get("aws:cdk:path", "")))
     # Without a path: the logical id without the hash of the path.
-    name = found[1] if found else re.sub(r"[0-9A-F]{8}$", "", change.logical_id)
+    name = found[1] if found else stable(change.logical_id)
     return Part(change.stack, f"LifecycleScripts {name}", f"lifecycle scripts {name}")

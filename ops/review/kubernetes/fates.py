@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
+from ops.review.assembly import RETAINED
 from ops.review.kubernetes.objects import KubernetesObject, Source
 from ops.review.kubernetes.sides import Sides
 
@@ -101,7 +102,7 @@ def _leaves(each: KubernetesObject, now: Source | None) -> Course:
 
 
 def _with_resource(each: KubernetesObject) -> Course:
-    if each.source.resource.get("DeletionPolicy") in ("Retain", "RetainExceptOnCreate"):
+    if each.source.resource.get("DeletionPolicy") in RETAINED:
         return Course(Fate.KEPT, f"DeletionPolicy of {each.source.name} is Retain: nothing deletes the object.")
     return _from_release(each) if each.source.is_release else Course(Fate.DELETED, "Its manifest is deleted.")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
-from ops.review.assembly import Assembly
+from ops.review.assembly import Assembly, stable
 from ops.review.checkouts.cdk import ReviewError
 from ops.review.model import Address
 
@@ -20,7 +20,6 @@ Key = tuple[str, str, str, str]
 
 # CDK labels each object with its manifest's address, for `kubectl apply --prune`.
 _PRUNE_LABEL: Final = "aws.cdk.eks/prune-"
-_HASH: Final = re.compile(r"(?<=.)[0-9A-F]{8}$")
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class Source:
         if self.is_release:
             namespace = literal(self.properties.get("Namespace", "default"))
             return f"HelmRelease {namespace}/{literal(self.properties.get('Release', ''))}"
-        return f"KubernetesManifest {_HASH.sub('', self.logical_id)}"
+        return f"KubernetesManifest {stable(self.logical_id)}"
 
 
 @dataclass(frozen=True)

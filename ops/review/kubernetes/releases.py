@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from ops.review.assembly import RETAINED
 from ops.review.consequences import Consequence, endangers, unknown
 from ops.review.kubernetes.charts import Release
 from ops.review.kubernetes.deltas import deltas, summary
@@ -84,7 +85,7 @@ def _other_chart(before: Release, after: Release) -> Iterator[Consequence]:
 def _removed(before: Release, both: Sides) -> Consequence:
     other = _exists(before.source, both.after.sources)
     reason, effect, dangers = _REMOVED.get(_name(before.source), (_GUARD, Effect.DELETED, {Danger.LOWER_PROTECTION}))
-    if before.source.resource.get("DeletionPolicy") in ("Retain", "RetainExceptOnCreate"):
+    if before.source.resource.get("DeletionPolicy") in RETAINED:
         return Consequence(
             "removed from the stack", Effect.KEPT, "Its DeletionPolicy is Retain: Helm does not uninstall it."
         )

@@ -4,13 +4,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from ops.review.assembly import RETAINED
 from ops.review.cloudformation.risks.expiry import earlier_deletions
 from ops.review.cloudformation.sides import Key, Risk, Sides, referred
 from ops.review.cloudformation.values import elements, is_off, is_on, nested, number, same, short, text
 from ops.review.model import Danger
 
 Lowered = Callable[[object, object], bool]
-RETAINED: Final = ("Retain", "RetainExceptOnCreate")
 _AUTO_DELETE: Final = "Custom::S3AutoDeleteObjects"
 _AUTO_DELETE_TAG: Final = "aws-cdk:auto-delete-objects"
 PROTECT: Final = "protect"
