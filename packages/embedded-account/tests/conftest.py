@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from embedded_account.kubernetes.building.binaries import JSII_PACKAGES, Binaries
 from embedded_account.testing.clients import NODE_MODULES
 from embedded_account.testing.runs import scheduling
 from embedded_account.testing.runs.skips import Skips
@@ -15,6 +16,8 @@ from embedded_account.testing.runs.skips import Skips
 pytest_plugins = ("embedded_account.testing.plugin", "embedded_account.testing.garbage")
 
 _WORKSPACE: Final = Path(__file__).resolve().parents[3]
+# Where jsii keeps its packages unless JSII_RUNTIME_PACKAGE_CACHE_ROOT says otherwise.
+_UNPACKED: Final = Path.home() / ".cache" / "aws" / "jsii" / "package-cache"
 
 # Files with more than ten seconds of work, the longest first, so that all workers stay busy until the end: the first
 # brings all files of WITH_CONTROL_PLANE with it.
@@ -60,12 +63,17 @@ def programs_cache() -> Path:
 
 
 @pytest.fixture
-def environment(tmp_path: Path, programs_cache: Path) -> Mapping[str, str]:
-    """Return the environment of a user whose programs are already built; link the CDK CLI into `tmp_path`."""
+def environment(tmp_path: Path, binaries: Binaries) -> Mapping[str, str]:
+    """Return the environment of a user whose programs are already built; link the CDK CLI into `tmp_path`.
+
+    To unpack aws-cdk-lib takes ten seconds of a core: jsii finds what it unpacked for this machine's other syntheses.
+    """
     (tmp_path / "node_modules").symlink_to(NODE_MODULES)
-    programs_cache.mkdir(parents=True, exist_ok=True)
     cache = tmp_path / "cache"
-    cache.mkdir()
-    (cache / "embedded-account").symlink_to(programs_cache)
+    own = cache / "embedded-account"
+    own.mkdir(parents=True)
+    (own / binaries.directory.name).symlink_to(binaries.directory)
+    _UNPACKED.mkdir(parents=True, exist_ok=True)
+    (own / JSII_PACKAGES).symlink_to(_UNPACKED)
     path = os.pathsep.join([str(Path(sys.prefix, "bin")), os.environ["PATH"]])
     return {"PATH": path, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(cache)}
