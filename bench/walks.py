@@ -1,7 +1,7 @@
 """Count how often six everyday walks pass from one file of the project to another: `python -m bench.walks`.
 
 A move is a call, or the resumption of a generator, whose code is in another file than the code that asked for it.
-Libraries between both are left out, and so are tests and benchmarks.
+Libraries between both are left out, and so are tests and benchmarks, and the embedded account but for CreateStack.
 """
 
 import json
@@ -44,27 +44,34 @@ from tests.synth.support import variants
 from tests.synth.support.synthesis import synthesise
 from tests.unit.support import fake_apis, running_environment
 
-_OF_THE_PROJECT: Final = ("config", "controllers", "handlers", "k8s_charts", "ops", "packages", "rehearsal", "stacks")
+_OF_THE_PROJECT: Final = ("config", "controllers", "handlers", "k8s_charts", "ops", "rehearsal", "stacks")
+_OF_THE_ACCOUNT: Final = ("packages/embedded-account",)
 _ENVIRONMENTS: Final = REPOSITORY / "tests" / "environments"
 
-Walk = AbstractContextManager[Callable[[], object]]
-"""Prepares what is not counted, and yields what is."""
+
+@dataclass(frozen=True)
+class Walk:
+    """What is prepared and not counted, what is then taken and counted, and in which folders."""
+
+    prepared: Callable[[], AbstractContextManager[Callable[[], object]]]
+    folders: tuple[str, ...] = _OF_THE_PROJECT
 
 
 @dataclass
 class Moves:
-    """The files that a walk ran, and its moves by the files from and to which they led."""
+    """The files below `folders` that a walk ran, and its moves by the files from and to which they led."""
 
+    folders: tuple[str, ...]
     files: set[str] = field(default_factory=set)
     between: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def profile(self, frame: FrameType, event: str, _argument: Any) -> None:
         """Note a call; for `sys.setprofile`."""
-        if event != "call" or (file := _file(frame.f_code.co_filename)) is None:
+        if event != "call" or (file := _file(frame.f_code.co_filename, self.folders)) is None:
             return
         self.files.add(file)
         caller = frame.f_back
-        while caller and (asks := _file(caller.f_code.co_filename)) is None:
+        while caller and (asks := _file(caller.f_code.co_filename, self.folders)) is None:
             caller = caller.f_back
         if caller and asks != file:
             self.between[str(asks), file] += 1
@@ -72,8 +79,8 @@ class Moves:
 
 def count(walk: Walk) -> Moves:
     """Take a walk, in all threads that it starts, and return its moves."""
-    moves = Moves()
-    with walk as take:
+    moves = Moves(walk.folders)
+    with walk.prepared() as take:
         # What is imported or cached at the first time is no part of the way.
         take()
         threading.setprofile(moves.profile)
@@ -87,12 +94,11 @@ def count(walk: Walk) -> Moves:
 
 
 @cache
-def _file(path: str) -> str | None:
-    """Return a file of the project by its path in the repository; None for any other file."""
-    own = Path(path)
-    if not own.is_relative_to(REPOSITORY) or own.relative_to(REPOSITORY).parts[0] not in _OF_THE_PROJECT:
-        return None
-    return own.relative_to(REPOSITORY).as_posix()
+def _file(path: str, folders: tuple[str, ...]) -> str | None:
+    """Return a file below one of the repository's folders by its path there; None for any other file."""
+    return next(
+        (path.removeprefix(f"{REPOSITORY}/") for each in folders if path.startswith(f"{REPOSITORY}/{each}/")), None
+    )
 
 
 @contextmanager
@@ -214,13 +220,13 @@ def create_stack() -> Iterator[Callable[[], object]]:
             server.stop()
 
 
-WALKS: Final[Mapping[str, Callable[[], Walk]]] = {
-    "ops check": ops_check,
-    "a count in the handler": handlers_count,
-    "an alert's chart": alerts_chart,
-    "a job's submission": jobs_submission,
-    "a review's verdict": reviews_verdict,
-    "CreateStack": create_stack,
+WALKS: Final[Mapping[str, Walk]] = {
+    "ops check": Walk(ops_check),
+    "a count in the handler": Walk(handlers_count),
+    "an alert's chart": Walk(alerts_chart),
+    "a job's submission": Walk(jobs_submission),
+    "a review's verdict": Walk(reviews_verdict),
+    "CreateStack": Walk(create_stack, _OF_THE_ACCOUNT),
 }
 
 
@@ -229,7 +235,7 @@ def main() -> None:
     # The embedded account's server would list each request between the figures.
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     for name, walk in WALKS.items():
-        moves = count(walk())
+        moves = count(walk)
         [((caller, called), times)] = moves.between.most_common(1)
         print(f"{name}: {len(moves.files)} files, {moves.between.total():,} moves")
         print(f"  most often, {times:,} times: {caller} → {called}")
