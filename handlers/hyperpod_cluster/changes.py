@@ -6,7 +6,7 @@ What an update of each property does is in `consequences.py`.
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from .consequences import ANOTHER_NAME, DESTROY, FIXED, FIXED_IN_A_GROUP, IN_PLACE, keys_of_volumes, live_value
+from .consequences import ANOTHER_NAME, DESTROY, FIXED, FIXED_IN_A_GROUP, IN_PLACE, LIVE_NAMES, keys_of_volumes
 from .errors import RefusedRequestError
 
 # UpdateCluster keeps a field that is left out: these values reset a field that is no longer given.
@@ -181,7 +181,7 @@ def _is_left(before: Any, desired: Any, live: Any) -> bool:
     """Return whether any field, at any depth, is no longer desired but still live with its previous value."""
     if not (isinstance(before, Mapping) and isinstance(desired, Mapping) and isinstance(live, Mapping)):
         return False
-    return any(_is_left_in(key, value, desired, live_value(live, key)) for key, value in before.items())
+    return any(_is_left_in(key, value, desired, _live(live, key)) for key, value in before.items())
 
 
 def _is_left_in(key: str, before: Any, desired: Fields, live: Any) -> bool:
@@ -215,7 +215,7 @@ def _as_text(value: Any) -> Any:
 def _holds(desired: Any, live: Any) -> bool:
     """Return whether the live value contains the desired one; the service adds defaults and states."""
     if isinstance(desired, Mapping):
-        return isinstance(live, Mapping) and all(_holds(value, live_value(live, key)) for key, value in desired.items())
+        return isinstance(live, Mapping) and all(_holds(value, _live(live, key)) for key, value in desired.items())
     if isinstance(desired, list):
         if not isinstance(live, list) or len(desired) != len(live):
             return not desired and not live
@@ -234,3 +234,10 @@ def _matched(desired: list[Any], live: list[Any]) -> bool:
             return False
         left.remove(found)
     return True
+
+
+def _live(live: Fields, key: str) -> Any:
+    for name in (LIVE_NAMES.get(key, key), f"Desired{key}"):
+        if name in live:
+            return live[name]
+    return None

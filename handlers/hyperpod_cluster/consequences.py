@@ -19,13 +19,8 @@ ANY_FIELD: Final = f"{GROUPS}.*"
 """The fields of a group that have no row of their own."""
 
 
-_LIVE_NAMES: Final[Mapping[str, str]] = {"InstanceCount": "TargetCount", "MinInstanceCount": "MinCount"}
-"""DescribeCluster's names of fields of a request."""
-
-
-def live_value(live: Mapping[str, Any], key: str) -> Any:
-    """Return a request's field as DescribeCluster shows it: images, labels and taints also under Desired…."""
-    return next((live[name] for name in (_LIVE_NAMES.get(key, key), f"Desired{key}") if name in live), None)
+LIVE_NAMES: Final[Mapping[str, str]] = {"InstanceCount": "TargetCount", "MinInstanceCount": "MinCount"}
+"""DescribeCluster's names of fields of a request; it shows images, labels and taints under Desired… as well."""
 
 
 class Kind(StrEnum):

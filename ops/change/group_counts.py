@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from handlers.hyperpod_cluster.consequences import live_value
-
 _ONLY_IF_GIVEN: Final = ("ImageId", "ImageReleaseVersion")
 """DescribeCluster shows an image for every group; only a custom one may be sent."""
 
@@ -40,7 +38,7 @@ def _specification(shape: Any, live: Json) -> dict[str, Any]:
     """Return the fields of the request's shape from an answer, where changing ones are named Desired…."""
     found = {}
     for key, member in shape.members.items():
-        value = live_value(live, key)
+        value = next((live[name] for name in (key, f"Desired{key}") if name in live), None)
         if value and key not in _ONLY_IF_GIVEN:
             found[key] = _specification(member, value) if member.type_name == "structure" else value
     return found

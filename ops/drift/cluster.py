@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from handlers.hyperpod_cluster.consequences import live_value
+from handlers.hyperpod_cluster.consequences import LIVE_NAMES
 from ops.drift.finding import Drift
 
 Fields = Mapping[str, Any]
@@ -92,7 +92,9 @@ def _identity(items: Sequence[Any]) -> str:
 
 
 def _live(live: Any, key: str) -> Any:
-    return live_value(live, key) if isinstance(live, Mapping) else None
+    if not isinstance(live, Mapping):
+        return None
+    return next((live[name] for name in (LIVE_NAMES.get(key, key), f"Desired{key}") if name in live), None)
 
 
 def _pattern(value: Fields) -> str | None:
