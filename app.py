@@ -9,8 +9,9 @@ if __name__ == "__main__":
 
 import aws_cdk as cdk
 
-from config import ConfigError, Environment, allowed_names, load, naming
+from config import ConfigError, EksEnvironment, Environment, SlurmEnvironment, allowed_names, load_any, naming
 from stacks.eks.stack import EksStack
+from stacks.hyperpod.orchestration import by_eks, by_slurm
 from stacks.hyperpod.stack import HyperPodStack
 from stacks.network.stack import NetworkStack
 from stacks.platform.stack import PlatformStack
@@ -26,10 +27,14 @@ def build(app: cdk.App, environment: Environment) -> None:
     network = NetworkStack(app, environment=environment)
     storage = StorageStack(app, environment=environment, network=network)
     parts: dict[str, cdk.Stack] = {"network": network, "storage": storage}
-    if environment.slurm:
-        parts["hyperpod"] = HyperPodStack(app, environment=environment, network=network, storage=storage)
-    else:
-        parts |= _eks_and_ray(app, environment, network, storage)
+    match environment:
+        case SlurmEnvironment():
+            slurm = by_slurm(environment, storage)
+            parts["hyperpod"] = HyperPodStack(
+                app, environment=environment, network=network, storage=storage, orchestration=slurm
+            )
+        case EksEnvironment():
+            parts |= _eks_and_ray(app, environment, network, storage)
     for part, stack in parts.items():
         for used in naming.USES[part]:
             if used in parts:
@@ -40,10 +45,10 @@ def build(app: cdk.App, environment: Environment) -> None:
 
 
 def _eks_and_ray(
-    app: cdk.App, environment: Environment, network: NetworkStack, storage: StorageStack
+    app: cdk.App, environment: EksEnvironment, network: NetworkStack, storage: StorageStack
 ) -> dict[str, cdk.Stack]:
     eks = EksStack(app, environment=environment, network=network)
-    hyperpod = HyperPodStack(app, environment=environment, network=network, storage=storage, eks=eks)
+    hyperpod = HyperPodStack(app, environment=environment, network=network, storage=storage, orchestration=by_eks(eks))
     platform = PlatformStack(app, environment=environment, network=network, eks=eks)
     ray = RayStack(app, environment=environment, storage=storage, eks=eks)
     return {"eks": eks, "hyperpod": hyperpod, "platform": platform, "ray": ray}
@@ -56,7 +61,7 @@ if __name__ == "__main__":
         print(f"no environment is given. Allowed: {allowed_names()}. Fix: -c environment=NAME", file=sys.stderr)
         sys.exit(2)
     try:
-        build(app, load(name))
+        build(app, load_any(name))
     except ConfigError as error:
         print(error, file=sys.stderr)
         sys.exit(2)

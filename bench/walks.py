@@ -135,7 +135,7 @@ def alerts_chart() -> Iterator[Callable[[], object]]:
     """Render the charts of Prometheus and Alertmanager."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setenv(DIRECTORY_VARIABLE, str(_ENVIRONMENTS))
-        environment = variants.environment(variants.WATCHED)
+        environment = variants.watched("dev")
     topic = f"arn:aws:sns:{REGION}:{ACCOUNT_ID}:alerts"
     facts = AlertFacts(topic, f"arn:aws:iam::{ACCOUNT_ID}:role/alertmanager")
     yield lambda: [chart.to_json() for chart in observability(cdk8s.App(), environment, facts).values()]

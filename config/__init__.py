@@ -4,18 +4,34 @@ All other packages except shipped code import it, so it needs neither jsii nor t
 """
 
 from config.findings import ConfigError
-from config.load import allowed_names, available, examine, examples, file_of, load, misnamed, name_of, neighbours
-from config.model import Environment
+from config.load import (
+    allowed_names,
+    available,
+    examine,
+    examples,
+    file_of,
+    load,
+    load_any,
+    load_as,
+    misnamed,
+    name_of,
+    neighbours,
+)
+from config.model import EksEnvironment, Environment, SlurmEnvironment
 
 __all__ = [
     "ConfigError",
+    "EksEnvironment",
     "Environment",
+    "SlurmEnvironment",
     "allowed_names",
     "available",
     "examine",
     "examples",
     "file_of",
     "load",
+    "load_any",
+    "load_as",
     "misnamed",
     "name_of",
     "neighbours",

@@ -5,16 +5,16 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
-from config.findings import Finding, InvalidEnvironmentError, Severity, place_of
-from config.model import Environment
+from config.findings import ConfigError, Finding, InvalidEnvironmentError, Severity, place_of
+from config.model import PARTS_OF_EKS, EksEnvironment, Environment, SlurmEnvironment
 from config.model.environment import model_of
 from config.reading import strict_yaml
 from config.reading.strict_yaml import Document
-from config.rules import findings, findings_of_part
+from config.rules import findings, findings_of_document, findings_of_part
 
 _PROJECT: Final = Path(__file__).resolve().parent.parent
 DIRECTORY_VARIABLE: Final = "RAYHP_ENVIRONMENTS"
@@ -22,6 +22,7 @@ DIRECTORY_VARIABLE: Final = "RAYHP_ENVIRONMENTS"
 DIRECTORY: Final = Path(os.environ.get(DIRECTORY_VARIABLE) or _PROJECT / "environments").resolve()
 EXAMPLES: Final = _PROJECT / "ops" / "environment" / "examples"
 _SUFFIX: Final = ".yaml"
+E = TypeVar("E", bound=Environment)
 
 
 class Examined(NamedTuple):
@@ -106,7 +107,23 @@ def examine(name: str, directory: Path = DIRECTORY) -> Examined:
     return examined._replace(findings=sorted(examined.located(found), key=lambda finding: finding.line))
 
 
-def load(name: str, directory: Path = DIRECTORY) -> Environment:
+def load(name: str, directory: Path = DIRECTORY) -> EksEnvironment:
+    """Return the environment as `load_any` does. Raises ConfigError if EKS does not orchestrate its cluster."""
+    return load_as(EksEnvironment, name, directory)
+
+
+def load_as(kind: type[E], name: str, directory: Path = DIRECTORY) -> E:
+    """Return the environment as `load_any` does. Raises ConfigError if it is of another type."""
+    environment = load_any(name, directory)
+    if isinstance(environment, kind):
+        return environment
+    raise ConfigError(
+        f"environment {name!r} is invalid here: it has no `{kind.section}`. "
+        f"Allowed: environments with {kind.section}. Fix: name such an environment"
+    )
+
+
+def load_any(name: str, directory: Path = DIRECTORY) -> Environment:
     """Return the environment, given by its name or its file. Raises InvalidEnvironmentError if it has errors."""
     examined = examine(name_of(name, directory), directory)
     if examined.environment is None or examined.errors:
@@ -135,6 +152,7 @@ def validated(values: dict[str, Any], name: str) -> tuple[Environment | None, li
         reason, fix = "it is not the file's name", f"remove the key, or rename the file to {values['name']}{_SUFFIX}"
         found.append(Finding("name", repr(values["name"]), reason, name, fix))
         values["name"] = name
+    found += findings_of_document(values)
     try:
         environment = _typed(values)
     except ValidationError as error:
@@ -171,5 +189,9 @@ def _unknown(name: str, file: Path, directory: Path) -> Finding:
 
 
 def _typed(values: dict[str, Any]) -> Environment:
+    model = model_of(values)
+    if model is SlurmEnvironment:
+        # V87 refuses them.
+        values = {key: value for key, value in values.items() if key not in PARTS_OF_EKS}
     # JSON mode keeps types strict ("4" is not a number), but accepts lists as tuples and text as networks.
-    return model_of(values).model_validate_json(json.dumps(values))
+    return model.model_validate_json(json.dumps(values))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from config.model import Environment
+from config.model import EksEnvironment, Environment
 
 ENVIRONMENT_TAG: Final = "ray-on-hyperpod:environment"
 """Key of the tag that marks AWS resources which no stack owns as an environment's."""
@@ -25,15 +25,9 @@ USES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The stacks that each stack uses: it is deployed after these, and destroyed before them."""
 PARTS: Final = tuple(USES)
-"""The stacks of an environment with EKS, in the order of a deployment."""
-_SLURM_PARTS: Final = ("network", "storage", "hyperpod")
+"""The stacks that an environment can have, in the order of a deployment."""
 
 _PATTERN: Final = "{project}-{environment}-{name}"
-
-
-def parts_of(environment: Environment) -> tuple[str, ...]:
-    """Return the stacks of the environment, in the order of a deployment."""
-    return _SLURM_PARTS if environment.slurm else PARTS
 
 
 def named(environment: Environment, name: str) -> str:
@@ -70,7 +64,7 @@ def toolkit_stack(environment: Environment) -> str:
     return f"CDKToolkit-{qualifier}" if qualifier else "CDKToolkit"
 
 
-def eks_cluster(environment: Environment) -> str:
+def eks_cluster(environment: EksEnvironment) -> str:
     """Return the name of the EKS cluster: the existing one's, if one is used."""
     if existing := environment.eks.existing:
         return existing.name
@@ -128,7 +122,7 @@ def tracking_server_arn(environment: Environment) -> str:
     return f"arn:aws:sagemaker:{where}:mlflow-tracking-server/{tracking_server(environment)}"
 
 
-def volume_namespace(environment: Environment) -> str:
+def volume_namespace(environment: EksEnvironment) -> str:
     """Return the Kubernetes namespace where root gives Ray's user a directory: Ray's own, if its claim is dynamic."""
     ray = environment.ray.namespace
     return ray if environment.fsx.dynamic else f"{ray}-volume"

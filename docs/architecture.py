@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import config
-from config import Environment, naming
+from config import EksEnvironment, naming
 
 FILE: Final = Path(__file__).with_name("architecture.svg")
 # The picture is the walkthrough's, not that of the user's `dev`.
@@ -24,7 +24,7 @@ text { font: 13px system-ui, sans-serif; fill: #1b1f24 } .h { font-weight: 600 }
 """
 
 
-def draw(environment: Environment) -> str:
+def draw(environment: EksEnvironment) -> str:
     """Return the picture as SVG."""
     return "\n".join(
         [
@@ -45,7 +45,7 @@ def draw(environment: Environment) -> str:
     )
 
 
-def _hyperpod(environment: Environment) -> Iterator[str]:
+def _hyperpod(environment: EksEnvironment) -> Iterator[str]:
     yield from _area(16, 16, 330, 400, "vpc", "HyperPod's VPC", "AWS's own, not visible in the account")
     cluster = environment.hyperpod.cluster_name
     yield from _box(32, 66, 298, 46, "box", cluster, "HyperPod cluster", "hyperpod Custom::HyperPodCluster")
@@ -63,7 +63,7 @@ def _hyperpod(environment: Environment) -> Iterator[str]:
         y += 140
 
 
-def _network(environment: Environment) -> Iterator[str]:
+def _network(environment: EksEnvironment) -> Iterator[str]:
     network = environment.network
     title = f"VPC {network.vpc_cidr}"
     yield from _area(398, 16, 420, 400, "own", title, "yours: the network stack", "network AWS::EC2::VPC")
@@ -86,7 +86,7 @@ def _network(environment: Environment) -> Iterator[str]:
     yield from _box(414, 352, 388, 48, "sub", endpoints, "flow logs to CloudWatch", "network AWS::EC2::VPCEndpoint")
 
 
-def _eks(environment: Environment) -> Iterator[str]:
+def _eks(environment: EksEnvironment) -> Iterator[str]:
     yield from _area(870, 16, 294, 400, "vpc", "EKS's VPC", "AWS's own, not visible in the account")
     name = naming.eks_cluster(environment)
     detail = f"Kubernetes {environment.eks.version}, secrets encrypted"
@@ -103,7 +103,7 @@ def _eks(environment: Environment) -> Iterator[str]:
     yield from _box(886, 306, 262, 50, "ray", f"namespace {environment.ray.namespace}", detail, resource)
 
 
-def _services(environment: Environment) -> Iterator[str]:
+def _services(environment: EksEnvironment) -> Iterator[str]:
     yield from _area(16, 452, 1148, 172, "own", "Regional services of the account", "")
     boxes = [
         ("data bucket", "datasets, results; linked to FSx", "storage AWS::S3::Bucket"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import cdk8s
 
-from config import Environment, naming
+from config import EksEnvironment, Environment, naming
 from k8s_charts.helm.fsx_csi import fsx_csi_release
 from k8s_charts.helm.images import with_copies
 from k8s_charts.helm.kuberay import kuberay_crds_release, kuberay_release
@@ -47,7 +47,7 @@ class PlatformObjects:
     kuberay: HelmRelease
 
 
-def platform_objects(environment: Environment, facts: PlatformFacts) -> PlatformObjects:
+def platform_objects(environment: EksEnvironment, facts: PlatformFacts) -> PlatformObjects:
     """Return the objects and releases that the environment's platform stack applies."""
     app = cdk8s.App()
     kuberay = environment.kuberay
@@ -91,7 +91,7 @@ def _image_build_policies(app: cdk8s.App) -> ProjectChart:
     return PoliciesChart(app, "image-build-policies", namespace=names.IMAGE_BUILD_NAMESPACE, flows=IMAGE_BUILD_FLOWS)
 
 
-def _fsx_csi(environment: Environment) -> HelmRelease:
+def _fsx_csi(environment: EksEnvironment) -> HelmRelease:
     own = {naming.ENVIRONMENT_TAG: naming.environment_tag(environment)}
     tags = {**naming.tags_of_all(environment), **own} if environment.fsx.dynamic else None
     return with_copies(fsx_csi_release(region=environment.region, file_system_tags=tags), environment.image_registry)
@@ -109,5 +109,5 @@ def _storage_class(app: cdk8s.App, environment: Environment, facts: PlatformFact
     return FileSystemClassChart(app, "storage-class", file_systems=file_systems)
 
 
-def _most_ray_pods(environment: Environment) -> int:
+def _most_ray_pods(environment: EksEnvironment) -> int:
     return sum(1 + sum(workers.max_replicas for workers in cluster.workers) for cluster in environment.ray.clusters)

@@ -9,7 +9,7 @@ from typing import Literal
 
 import cdk8s
 
-from config import Environment, naming
+from config import EksEnvironment, Environment, naming
 from config.facts import versions
 from config.facts.add_ons import TRAINING_OPERATOR
 from k8s_charts.controllers.code import ControllerCode, ControllerCodeChart
@@ -86,7 +86,7 @@ class RayObjects:
     clusters: dict[str, ProjectChart]
 
 
-def ray_objects(environment: Environment, facts: RayFacts) -> RayObjects:
+def ray_objects(environment: EksEnvironment, facts: RayFacts) -> RayObjects:
     """Return the objects that the environment's ray stack applies."""
     app = cdk8s.App()
     namespace = environment.ray.namespace
@@ -130,12 +130,12 @@ def ray_objects(environment: Environment, facts: RayFacts) -> RayObjects:
     )
 
 
-def ray_image(environment: Environment) -> str:
+def ray_image(environment: EksEnvironment) -> str:
     """Return the image that Ray's pods run: the existing one, or the one that is built."""
     return environment.image.uri or image_build(environment, context="").image
 
 
-def image_build(environment: Environment, *, context: str) -> ImageBuild:
+def image_build(environment: EksEnvironment, *, context: str) -> ImageBuild:
     """Return the build of the environment's Ray image; its tag is known without a deployment.
 
     Raises ValueError if the environment uses an existing image.
@@ -155,7 +155,7 @@ def image_build(environment: Environment, *, context: str) -> ImageBuild:
     )
 
 
-def _image_build_facts(environment: Environment, facts: RayFacts) -> ImageBuildFacts | None:
+def _image_build_facts(environment: EksEnvironment, facts: RayFacts) -> ImageBuildFacts | None:
     if not environment.image.built:
         return None
     if facts.image_build is None:
@@ -168,11 +168,11 @@ def _image_builder_account(app: cdk8s.App, role_arn: str) -> ProjectChart:
     return ServiceAccountChart(app, "image-builder-account", account=account)
 
 
-def _image_build(app: cdk8s.App, environment: Environment, context: str) -> ProjectChart:
+def _image_build(app: cdk8s.App, environment: EksEnvironment, context: str) -> ProjectChart:
     return ImageBuildChart(app, "image-build", build=image_build(environment, context=context))
 
 
-def _viewers(app: cdk8s.App, environment: Environment) -> ProjectChart:
+def _viewers(app: cdk8s.App, environment: EksEnvironment) -> ProjectChart:
     ray = environment.ray.namespace
     own = [ray, environment.kuberay.namespace, naming.volume_namespace(environment)]
     build = [names.IMAGE_BUILD_NAMESPACE] if environment.image.built else []
@@ -184,13 +184,13 @@ def _viewers(app: cdk8s.App, environment: Environment) -> ProjectChart:
     return ViewersChart(app, "viewers", ray_namespace=ray, namespaces=namespaces, hyperpod_jobs=jobs)
 
 
-def _ray_namespace(environment: Environment) -> Namespace:
+def _ray_namespace(environment: EksEnvironment) -> Namespace:
     # For a dynamic claim, the Job that sets the directory's owner runs here as root (storage/directory_owner.py).
     level: Literal["baseline", "restricted"] = "baseline" if environment.fsx.dynamic else "restricted"
     return Namespace(environment.ray.namespace, level, environment.eks.version)
 
 
-def _volume(app: cdk8s.App, environment: Environment, facts: RayFacts) -> ProjectChart:
+def _volume(app: cdk8s.App, environment: EksEnvironment, facts: RayFacts) -> ProjectChart:
     fsx, namespace = environment.fsx, environment.ray.namespace
     if fsx.dynamic:
         claim = ProvisionedClaim(fsx.claim, namespace, fsx.capacity_gib)
@@ -206,7 +206,7 @@ def _static_volume(environment: Environment, facts: RayFacts, *, namespace: str,
     return FileSystemVolume(claim, namespace, environment.fsx.capacity_gib, file_system)
 
 
-def _volume_owner(app: cdk8s.App, environment: Environment, facts: RayFacts) -> dict[str, ProjectChart]:
+def _volume_owner(app: cdk8s.App, environment: EksEnvironment, facts: RayFacts) -> dict[str, ProjectChart]:
     """Return the Job and the objects that it needs, by name, in the order in which they are applied."""
     fsx = environment.fsx
     image = copy_of(versions.PYTHON_IMAGE, environment.image_registry)
@@ -226,7 +226,7 @@ def _volume_owner(app: cdk8s.App, environment: Environment, facts: RayFacts) -> 
     }
 
 
-def _controller_code(app: cdk8s.App, environment: Environment) -> ProjectChart:
+def _controller_code(app: cdk8s.App, environment: EksEnvironment) -> ProjectChart:
     controllers = (
         ControllerCode("reaper", names.REAPER_CODE, environment.kuberay.namespace),
         ControllerCode("job_supervisor", names.JOB_SUPERVISOR_CODE, environment.ray.namespace),
@@ -235,16 +235,16 @@ def _controller_code(app: cdk8s.App, environment: Environment) -> ProjectChart:
     return ControllerCodeChart(app, "controller-code", controllers=controllers)
 
 
-def _reaper(environment: Environment) -> Reaper:
+def _reaper(environment: EksEnvironment) -> Reaper:
     image = copy_of(versions.PYTHON_IMAGE, environment.image_registry)
     return Reaper(environment.kuberay.namespace, environment.ray.namespace, image)
 
 
-def _job_supervisor(environment: Environment) -> JobSupervisor:
+def _job_supervisor(environment: EksEnvironment) -> JobSupervisor:
     image = copy_of(versions.PYTHON_IMAGE, environment.image_registry)
     return JobSupervisor(environment.ray.namespace, image, _hyperpod_jobs(environment))
 
 
-def _hyperpod_jobs(environment: Environment) -> bool:
+def _hyperpod_jobs(environment: EksEnvironment) -> bool:
     """Return whether the environment installs the operator of HyperPodPyTorchJobs."""
     return any(each.name == TRAINING_OPERATOR for each in environment.eks.add_ons)

@@ -13,7 +13,7 @@ from rich.measure import Measurement
 from typer.core import TyperGroup
 
 import config
-from config import Environment
+from config import EksEnvironment, Environment
 from config.findings import Finding, Severity
 from ops import completion
 
@@ -132,18 +132,26 @@ OptionalEnv = Annotated[
 ]
 
 
-def load(name: str, *, slurm: bool = False) -> Environment:
-    """Return the environment; if its file is invalid, report its errors and exit with 2.
-
-    Exit with 2 also if Slurm orchestrates its cluster, unless the command says with `slurm` that it can work there.
-    """
+def load_any(name: str) -> Environment:
+    """Return the environment; if its file is invalid, report its errors and exit with 2."""
     [environment] = load_all([name])
-    if environment.slurm and not slurm:
+    return environment
+
+
+def load(name: str) -> EksEnvironment:
+    """Return the environment as `load_any` does; exit with 2 also if Slurm orchestrates its cluster."""
+    found = of_eks(load_all([name]))
+    if not found:
         fail(
             f"--env: {name!r} is invalid here: Slurm orchestrates its cluster, which has no Kubernetes and no Ray. "
             "Allowed: environments with eks. Fix: use Slurm's own commands (docs/operate/slurm.md)"
         )
-    return environment
+    return found[0]
+
+
+def of_eks(environments: Iterable[Environment]) -> list[EksEnvironment]:
+    """Return those whose cluster EKS orchestrates: the others have no Kubernetes and no Ray."""
+    return [each for each in environments if isinstance(each, EksEnvironment)]
 
 
 def load_all(names: Iterable[str]) -> list[Environment]:

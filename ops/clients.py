@@ -15,7 +15,7 @@ import kubernetes
 from botocore.config import Config
 from botocore.signers import RequestSigner
 
-from config import Environment, naming
+from config import EksEnvironment, Environment, naming
 from ops.errors import UnreachableError, in_plain_words
 
 # Seconds to connect and to read: an address outside the endpoint's allow-list gets no answer at all.
@@ -74,7 +74,7 @@ class Clients:
         return self.account.client("s3")
 
 
-def described_cluster(environment: Environment, account: Account) -> Mapping[str, Any]:
+def described_cluster(environment: EksEnvironment, account: Account) -> Mapping[str, Any]:
     """Return EKS's description of the cluster. Raises UnreachableError unless it exists and has an endpoint."""
     with in_plain_words():
         cluster: Mapping[str, Any] = account.client("eks").describe_cluster(name=naming.eks_cluster(environment))[
@@ -87,7 +87,7 @@ def described_cluster(environment: Environment, account: Account) -> Mapping[str
 
 
 @contextmanager
-def connect(environment: Environment, account: Account | None = None) -> Iterator[Clients]:
+def connect(environment: EksEnvironment, account: Account | None = None) -> Iterator[Clients]:
     """Yield clients of the environment, with the caller's own AWS credentials; `account` saves the check of them.
 
     Raises UnreachableError if there are no credentials, they belong to another account, or the EKS cluster does not

@@ -34,15 +34,13 @@ def instance_groups(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def ray_clusters(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the RayClusters, of the environment that the command line names or else of all."""
-    return _matching(
-        (cluster.name for each in _environments(ctx) if not each.slurm for cluster in each.ray.clusters), incomplete
-    )
+    return _matching((cluster.name for each in _environments(ctx) for cluster in each.ray_clusters), incomplete)
 
 
 def _environments(ctx: typer.Context) -> Iterator[Environment]:
     for name in [ctx.params["env"]] if ctx.params.get("env") else config.available():
         try:
-            yield config.load(name)
+            yield config.load_any(name)
         except InvalidEnvironmentError:
             # A completion has no place for a message; the command itself reports the error.
             continue

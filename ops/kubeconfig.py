@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import yaml
 
-from config import Environment
+from config import EksEnvironment
 
 _LISTS: Final = ("clusters", "users", "contexts")
 
@@ -16,7 +16,7 @@ class KubeconfigError(Exception):
     """The file is no kubeconfig, or an entry of this name belongs to another cluster; the message says which."""
 
 
-def entry(environment: Environment, cluster: Mapping[str, Any]) -> dict[str, Any]:
+def entry(environment: EksEnvironment, cluster: Mapping[str, Any]) -> dict[str, Any]:
     """Return a kubeconfig with one context, named as the EKS cluster. `cluster` is EKS's description of it."""
     name = cluster["name"]
     command = {

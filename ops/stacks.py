@@ -39,7 +39,7 @@ class Stack:
 
 def existing(cloudformation: Any, environment: Environment) -> list[Stack]:
     """Return the environment's stacks that exist, in the order of PARTS."""
-    parts = reversed(naming.parts_of(environment))
+    parts = reversed(environment.parts)
     return [stack for part in parts if (stack := find(cloudformation, environment, part))]
 
 

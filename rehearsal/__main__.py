@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 import config
+from config import SlurmEnvironment
 from config.facts import versions
 from embedded_account.kubernetes.building import binaries
 from embedded_account.machine.processes import ProcessError, ProgramEndedError, living
@@ -134,13 +135,13 @@ def clean() -> None:
 
 def _require_rehearsable(env: str) -> None:
     """Raise ConfigError if the environment is invalid, or ProcessError if no rehearsal can run it."""
-    environment = config.load(env)
+    environment = config.load_any(env)
     if owner := environment.network.subnets_owner:
         raise ProcessError(
             f"{env} uses subnets of account {owner}, and a rehearsal has one account. Fix: to rehearse all else, leave "
             "network.existing.owner out meanwhile"
         )
-    if environment.slurm:
+    if isinstance(environment, SlurmEnvironment):
         return
     version = environment.kuberay.version
     if version != versions.KUBERAY:

@@ -35,8 +35,8 @@ def subnet_uses(environment: Environment) -> list[SubnetUse]:
     for group in environment.hyperpod.instance_groups:
         used[group.zone or network.node_zones[0]] += group.count * group.type.ips_per_node
     # The node group spreads over all node subnets.
-    system = 0 if environment.slurm else ceil(environment.eks.system_nodes.count / len(network.node_zones))
-    for_all = system * SYSTEM_NODE + SERVICES
+    system = environment.system_nodes.count if environment.system_nodes else 0
+    for_all = ceil(system / len(network.node_zones)) * SYSTEM_NODE + SERVICES
     return [
         SubnetUse(zone, block, max(0, block.num_addresses - RESERVED), used[zone] + for_all)
         for zone, block in ((zone, network.node_subnet(n)) for n, zone in enumerate(network.node_zones))

@@ -9,7 +9,7 @@ from config.alarms import alarms_of
 from config.facts import support
 from config.facts.instance_types import catalogue
 from config.facts.tables import read_table
-from config.model import MANAGED, Environment
+from config.model import Environment
 
 PRICES_FILE: Final = Path(__file__).with_name("prices.yaml")
 HOURS_PER_MONTH: Final = 730
@@ -77,7 +77,7 @@ def estimate(environment: Environment) -> list[Cost]:
     What `unpriced` names is not in it, nor what exists without the environment.
     """
     lines = priced(planned(environment))
-    if environment.slurm is None and environment.observability.in_cluster:
+    if environment.in_cluster:
         programs = "Prometheus, Grafana and Alertmanager" if environment.alertmanager else "Prometheus and Grafana"
         lines.append(Cost(programs, "on the system nodes", 0.0))
     if alarms := alarms_of(environment):
@@ -91,15 +91,15 @@ def estimate(environment: Environment) -> list[Cost]:
 
 def planned(environment: Environment) -> Inventory:
     """Return what the environment's file asks for."""
-    fsx, eks = environment.fsx, None if environment.slurm else environment.eks
+    fsx, system = environment.fsx, environment.system_nodes
     made = () if fsx.existing else (FileSystem(fsx.capacity_gib, fsx.throughput_mbps_per_tib, fsx.dynamic),)
     return Inventory(
         groups=tuple(Nodes(g.name, g.count, g.instance_type) for g in environment.hyperpod.instance_groups),
-        system=Nodes(SYSTEM_NODES, eks.system_nodes.count, eks.system_nodes.instance_type) if eks else None,
-        control_plane=eks.version if eks and eks.existing is None else None,
+        system=Nodes(SYSTEM_NODES, system.count, system.instance_type) if system else None,
+        control_plane=None if environment.existing_eks else environment.kubernetes_version,
         nat_gateways=_nat_gateways(environment),
         file_systems=made,
-        tracking_servers=int(eks is not None and environment.mlflow == MANAGED),
+        tracking_servers=int(environment.managed_mlflow),
     )
 
 

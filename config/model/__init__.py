@@ -8,7 +8,6 @@ from config.model.company import Company
 from config.model.eks import Access, AddOn, AddOnRole, Eks, ExistingEks, KubeflowPart, SystemNodes
 from config.model.environment import (
     PARTS_OF_EKS,
-    AbsentPartError,
     EksEnvironment,
     Environment,
     Notifications,
@@ -43,7 +42,6 @@ from config.model.slurm import Slurm, SlurmNode
 __all__ = [
     "MANAGED",
     "PARTS_OF_EKS",
-    "AbsentPartError",
     "Access",
     "AddOn",
     "AddOnRole",

@@ -1,20 +1,21 @@
 """The model of a whole environment."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, cast
+from collections.abc import Callable, Mapping
+from functools import cache
+from ipaddress import IPv4Network
+from typing import Annotated, Any, ClassVar, Final, TypeAlias, get_args
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, create_model
 
-from config.findings import ConfigError
 from config.model.base import AccountId, Email, Model, Name, Region, Shape
 from config.model.company import Company
-from config.model.eks import Access, Eks, ExistingEks
+from config.model.eks import Access, Eks, ExistingEks, SystemNodes
 from config.model.fsx import Fsx
 from config.model.hyperpod import HyperPod, InstanceGroup
-from config.model.mlflow import Mlflow
+from config.model.mlflow import MANAGED, Mlflow
 from config.model.network import Network
 from config.model.observability import Grafana, Observability
-from config.model.ray import AwsRay, Image, KubeRay, Ray
+from config.model.ray import AwsRay, Image, KubeRay, Ray, RayCluster
 from config.model.slurm import Slurm
 
 RuleId = Annotated[
@@ -58,8 +59,8 @@ class Notifications(Model):
     )
 
 
-class Environment(Model):
-    """One environment: all inputs of its deployment."""
+class BaseEnvironment(Model):
+    """What every environment has, whatever orchestrates its cluster."""
 
     name: Name = Field(description="Name of the file without `.yaml`; optional.")
     project: Name = Field(description="Prefix of all names.")
@@ -73,17 +74,40 @@ class Environment(Model):
         default={},
         description="Accepted warnings: the id of each rule, and the reason. Errors cannot be accepted.",
     )
+    company: Company = Field(default=Company(), description="What your company demands of every resource.")
+    network: Network = Field(description="The VPC.")
+    hyperpod: HyperPod = Field(description="The HyperPod cluster.")
+    fsx: Fsx = Field(default=Fsx(), description="The file system.")
+    notifications: Notifications | None = Field(default=None, description="Who is notified of events.")
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether AWS compares the costs of a month with a budget."""
+        return self.notifications is not None and self.notifications.monthly_budget_usd is not None
+
+    def instance_group(self, name: str) -> InstanceGroup:
+        """Return the instance group of that name; a rule guarantees that Ray's references exist."""
+        return next(group for group in self.hyperpod.instance_groups if group.name == name)
+
+
+class EksEnvironment(BaseEnvironment):
+    """An environment whose cluster EKS orchestrates, with Ray."""
+
+    section: ClassVar[str] = "eks"
+    """The key of the file that tells this type of environment from the others."""
+    parts: ClassVar[tuple[str, ...]] = ("network", "storage", "eks", "hyperpod", "platform", "ray")
+    """The environment's stacks, in the order of a deployment."""
+    least_zones: ClassVar[int] = 2
+    """The zones that a new VPC needs."""
+    has_kubernetes: ClassVar[bool] = True
+    """Whether nodes join a Kubernetes cluster, whose control plane has interfaces in the VPC."""
+
     image_registry: Registry | None = Field(
         default=None,
         description="Registry, optionally with a path, that holds copies of all public images; see `ops images`.",
     )
-    company: Company = Field(default=Company(), description="What your company demands of every resource.")
-    network: Network = Field(description="The VPC.")
     access: Access = Field(default=Access(), description="Who may use the Kubernetes API.")
     eks: Eks = Field(description="The EKS cluster.")
-    slurm: Slurm | None = Field(default=None, description="Slurm instead of `eks`, `image`, `kuberay` and `ray`.")
-    hyperpod: HyperPod = Field(description="The HyperPod cluster.")
-    fsx: Fsx = Field(default=Fsx(), description="The file system.")
     image: Image = Field(description="The Ray image.")
     kuberay: KubeRay = Field(default=KubeRay(), description="The KubeRay operator.")
     ray: Ray = Field(description="The RayClusters.")
@@ -93,27 +117,58 @@ class Environment(Model):
         default=None,
         description="MLflow tracking server of the jobs: `managed`, which SageMaker runs, or the address of yours.",
     )
-    notifications: Notifications | None = Field(default=None, description="Who is notified of events.")
-
-    @property
-    def has_budget(self) -> bool:
-        """Whether AWS compares the costs of a month with a budget."""
-        return self.notifications is not None and self.notifications.monthly_budget_usd is not None
 
     @property
     def existing_eks(self) -> ExistingEks | None:
-        """The EKS cluster that the environment uses and does not create; a cluster of Slurm has none."""
-        return None if self.slurm else self.eks.existing
+        """The EKS cluster that the environment uses and does not create."""
+        return self.eks.existing
+
+    @property
+    def kubernetes_version(self) -> str | None:
+        """The version of Kubernetes of the EKS cluster."""
+        return self.eks.version
+
+    @property
+    def control_plane_subnets(self) -> tuple[tuple[str, IPv4Network], ...]:
+        """The zone and the block of each subnet in which EKS has interfaces of its own."""
+        if vpc := self.network.existing:
+            return tuple((subnet.zone, subnet.cidr) for subnet in vpc.control_plane_subnets)
+        return tuple((zone, self.network.control_plane_subnet(n)) for n, zone in enumerate(self.network.zones[:2]))
+
+    @property
+    def system_nodes(self) -> SystemNodes | None:
+        """The EC2 nodes beside HyperPod's."""
+        return self.eks.system_nodes
+
+    @property
+    def ray_clusters(self) -> tuple[RayCluster, ...]:
+        """The RayClusters."""
+        return self.ray.clusters
+
+    @property
+    def mounting_groups(self) -> frozenset[str]:
+        """The names of the instance groups whose nodes work with the file system."""
+        return frozenset(workers.instance_group for cluster in self.ray.clusters for workers in cluster.workers)
+
+    @property
+    def repository(self) -> str | None:
+        """The repository that the storage stack makes for the Ray image."""
+        return self.image.repository
+
+    @property
+    def managed_mlflow(self) -> bool:
+        """Whether SageMaker runs an MLflow tracking server for the environment."""
+        return self.mlflow == MANAGED
 
     @property
     def container_insights(self) -> bool:
         """Whether the nodes run the DaemonSets of Container Insights."""
-        return self.slurm is None and self.observability.container_insights is not None
+        return self.observability.container_insights is not None
 
     @property
     def in_cluster(self) -> bool:
         """Whether Prometheus and Grafana run in the cluster, and exporters on its nodes."""
-        return self.slurm is None and self.observability.in_cluster is not None
+        return self.observability.in_cluster is not None
 
     @property
     def observed_gpu_groups(self) -> tuple[InstanceGroup, ...]:
@@ -128,81 +183,79 @@ class Environment(Model):
     @property
     def hyperpod_observability(self) -> bool:
         """Whether HyperPod's observability add-on is installed."""
-        return self.slurm is None and self.observability.hyperpod is not None
+        return self.observability.hyperpod is not None
 
     @property
     def managed_grafana(self) -> Grafana | None:
         """The workspace of Amazon Managed Grafana, if the environment makes one."""
-        hyperpod = self.observability.hyperpod if self.slurm is None else None
-        return hyperpod.grafana if hyperpod else None
+        return self.observability.hyperpod.grafana if self.observability.hyperpod else None
 
     @property
     def alertmanager(self) -> bool:
         """Whether Alertmanager sends Prometheus' alerts to somebody."""
-        wanted = self.observability
-        return self.slurm is None and wanted.in_cluster is not None and wanted.alerts.has_receivers
-
-    def instance_group(self, name: str) -> InstanceGroup:
-        """Return the instance group of that name; a rule guarantees that Ray's references exist."""
-        return next(group for group in self.hyperpod.instance_groups if group.name == name)
+        return self.in_cluster and self.observability.alerts.has_receivers
 
 
-class EksEnvironment(Environment):
-    """An environment whose cluster EKS orchestrates."""
+class SlurmEnvironment(BaseEnvironment):
+    """An environment whose cluster Slurm orchestrates: no Kubernetes, no Ray image, no RayClusters."""
+
+    section: ClassVar[str] = "slurm"
+    parts: ClassVar[tuple[str, ...]] = ("network", "storage", "hyperpod")
+    least_zones: ClassVar[int] = 1
+    has_kubernetes: ClassVar[bool] = False
+    existing_eks: ClassVar[None] = None
+    kubernetes_version: ClassVar[None] = None
+    access: ClassVar[Access] = Access()
+    image_registry: ClassVar[None] = None
+    control_plane_subnets: ClassVar[tuple[tuple[str, IPv4Network], ...]] = ()
+    system_nodes: ClassVar[None] = None
+    ray_clusters: ClassVar[tuple[RayCluster, ...]] = ()
+    repository: ClassVar[None] = None
+    managed_mlflow: ClassVar[bool] = False
+    container_insights: ClassVar[bool] = False
+    in_cluster: ClassVar[bool] = False
+    hyperpod_observability: ClassVar[bool] = False
+    managed_grafana: ClassVar[None] = None
+    alertmanager: ClassVar[bool] = False
+
+    slurm: Slurm = Field(description="Slurm instead of `eks`, `image`, `kuberay` and `ray`.")
+
+    @property
+    def mounting_groups(self) -> frozenset[str]:
+        """The names of the instance groups whose nodes work with the file system: all mount it."""
+        return frozenset(group.name for group in self.hyperpod.instance_groups)
 
 
-class AbsentPartError(ConfigError):
-    """A part of the environment was read that clusters of its orchestrator lack."""
+Environment: TypeAlias = EksEnvironment | SlurmEnvironment
+"""One environment; its type says what orchestrates the cluster."""
 
-    def __init__(self, key: str) -> None:
-        super().__init__(
-            f"{key} is missing: Slurm orchestrates the environment's cluster. "
-            f"Allowed: environments with eks. Fix: name such an environment"
-        )
-
-
-class _AbsentPart:
-    """Stand for a part that a Slurm environment lacks: reading any of its keys raises AbsentPartError.
-
-    Code that knows only environments with EKS then ends in one message instead of working with invented defaults.
-    """
-
-    def __init__(self, key: str) -> None:
-        self._key = key
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            # Python and pydantic look for such names themselves, as when they copy a default.
-            raise AttributeError(name)
-        raise AbsentPartError(self._key)
-
-    def __deepcopy__(self, memo: object) -> "_AbsentPart":
-        return self
-
-
-def _absent(key: str, description: str) -> Any:
-    return Field(default=cast("Any", _AbsentPart(key)), description=description)
-
-
-PARTS_OF_EKS: Final = (
-    *("access", "eks", "image", "kuberay", "ray", "aws_ray", "observability", "mlflow", "image_registry"),
-)
+PARTS_OF_EKS: Final = tuple(key for key in EksEnvironment.model_fields if key not in SlurmEnvironment.model_fields)
 """Keys of the top level that only environments with EKS have."""
+_ORDER: Final = (
+    *("name", "project", "account", "region", "protect", "accepted_warnings", "image_registry", "company", "network"),
+    *("access", "eks", "slurm", "hyperpod", "fsx", "image", "kuberay", "ray", "aws_ray", "observability", "mlflow"),
+    "notifications",
+)
 
 
-class SlurmEnvironment(Environment):
-    """An environment whose cluster Slurm orchestrates: it has no EKS cluster, no Ray image and no RayClusters."""
-
-    eks: Eks = _absent("eks", "Refused.")
-    slurm: Slurm = Field(description="Slurm.")
-    image: Image = _absent("image", "Refused.")
-    kuberay: KubeRay = _absent("kuberay", "Refused.")
-    ray: Ray = _absent("ray", "Refused.")
-    aws_ray: AwsRay = _absent("aws_ray", "Refused.")
-    observability: Observability = _absent("observability", "Refused.")
-    mlflow: Mlflow | None = _absent("mlflow", "Refused.")
-
-
-def model_of(values: Mapping[str, Any]) -> type[EksEnvironment | SlurmEnvironment]:
+def model_of(values: Mapping[str, Any]) -> type[Environment]:
     """Return the model of a document: a file with `slurm` describes a cluster that Slurm orchestrates."""
-    return SlurmEnvironment if "slurm" in values else EksEnvironment
+    return SlurmEnvironment if SlurmEnvironment.section in values else EksEnvironment
+
+
+def takes(function: Callable[..., Any], environment: Environment) -> bool:
+    """Return whether the signature of the function takes this type of environment: its first parameter says so."""
+    annotation = next(iter(function.__annotations__.values()), BaseEnvironment)
+    # `Here[EksEnvironment]` has the environment.
+    return isinstance(environment, get_args(annotation) or annotation)
+
+
+@cache
+def every_key() -> type[Model]:
+    """Return a model with the keys of all environments, in the order of the documentation. No file has all of them."""
+    fields: dict[str, Any] = {name: (field.annotation, field) for name, field in EksEnvironment.model_fields.items()}
+    slurm = Field(default=None, description=SlurmEnvironment.model_fields["slurm"].description)
+    fields |= {"slurm": (Slurm | None, slurm)}
+    ordered = {name: fields[name] for name in _ORDER}
+    doc = "One environment: all inputs of its deployment."
+    return create_model("Environment", __base__=Model, __doc__=doc, **ordered)

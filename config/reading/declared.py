@@ -9,8 +9,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from config.findings import Place
-from config.model import Environment
 from config.model.base import Shape
+from config.model.environment import every_key
 from config.reading.partial_environment import model_within
 
 _SIMPLE: Final = {
@@ -37,7 +37,7 @@ class Allowed:
 
 def allowed_at(place: Place, *, key: bool = False) -> Allowed:
     """Return the allowed values at the place; with `key`, the allowed keys of the user's own mapping there."""
-    annotation: Any = Environment
+    annotation: Any = every_key()
     for part in place[:-1] if key else place:
         annotation = _below(annotation, part)
     if key:
@@ -53,7 +53,7 @@ def keys_of(place: Place) -> list[str]:
 
 def model_of(place: Place) -> type[BaseModel] | None:
     """Return the model of the mapping at the place."""
-    annotation: Any = Environment
+    annotation: Any = every_key()
     for part in place:
         annotation = _below(annotation, part)
     return model_within(_bare(annotation)[0])
@@ -62,7 +62,7 @@ def model_of(place: Place) -> type[BaseModel] | None:
 def places_of(key: str, here: Place) -> list[str]:
     """Return in words the nearest mappings that have a key which the mapping at `here` lacks."""
     mine = _pattern(here)
-    found = [way for way, model in _mappings(Environment, ()) if key in model.model_fields]
+    found = [way for way, model in _mappings(every_key(), ()) if key in model.model_fields]
     near = {way: len(way) + len(mine) - 2 * _common(way, mine) for way in found}
     least = min(near.values(), default=0)
     return [f"`{'.'.join(way)}`" if way else "the top level" for way, far in near.items() if far == least]

@@ -5,12 +5,15 @@ project's files, never AWS or jsii. A rule is silent if another rule refuses its
 finding.
 """
 
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from config.findings import Finding, Severity
 from config.model import Environment
 from config.model.base import UnknownValueError
+from config.model.environment import takes
 from config.rules import (
     company,
     eks,
@@ -30,7 +33,7 @@ from config.rules.add_ons import budget, described, grafana, observability
 from config.rules.rule import Rule
 from config.rules.slurm import rules as slurm
 
-__all__ = ["ALL_RULES", "RULES", "findings", "findings_beside", "findings_of_part"]
+__all__ = ["ALL_RULES", "RULES", "findings", "findings_beside", "findings_of_document", "findings_of_part"]
 
 RULES: Final[tuple[Rule, ...]] = (
     company.account_of_somebody,
@@ -151,7 +154,14 @@ ALL_RULES: Final[dict[str, Rule]] = {
 
 def rules_of(environment: Environment) -> list[Rule]:
     """Return the rules for the environment's orchestrator."""
-    return [rule for rule in RULES if rule.takes(environment)]
+    return [rule for rule in RULES if takes(rule.check, environment)]
+
+
+def findings_of_document(document: Mapping[str, Any]) -> list[Finding]:
+    """Return the findings about keys that environments of the document's orchestrator lack."""
+    if "slurm" not in document:
+        return []
+    return list(replace(slurm.one_orchestrator, check=slurm.parts_beside_slurm)(document))
 
 
 def findings(environment: Environment) -> list[Finding]:

@@ -6,20 +6,17 @@ from typing import Final
 from config import naming
 from config.findings import Finding
 from config.model import Environment
+from config.model.environment import takes
 from config.rules.rule import Rule, Violation, error, warning
 
 _NAMES: Final = "names of stacks and clusters begin with it and the environment's name"
 # What two environments of one account and region must not share: the key, its value, and why.
-_OWN: Final[tuple[tuple[str, Callable[[Environment], str | None], str], ...]] = (
-    ("project", lambda it: None if it.slurm else naming.eks_cluster(it), _NAMES),
+_OWN: Final[tuple[tuple[str, Callable[..., str | None], str], ...]] = (
+    ("project", naming.eks_cluster, _NAMES),
     ("project", lambda it: naming.named(it, "*"), _NAMES),
     ("project", naming.environment_tag, "a tag made of it and the environment's name marks what no stack owns"),
     ("hyperpod.cluster_name", lambda it: it.hyperpod.cluster_name, "SageMaker has one cluster of a name"),
-    (
-        "image.repository",
-        lambda it: None if it.slurm else it.image.repository,
-        "each storage stack makes its own repository",
-    ),
+    ("image.repository", lambda it: it.repository, "each storage stack makes its own repository"),
     (
         "eks.existing.name",
         lambda it: it.existing_eks.name if it.existing_eks else None,
@@ -39,8 +36,10 @@ def own_names(environment: Environment, other: Environment) -> Iterator[Violatio
     if (environment.account, environment.region) == (other.account, other.region):
         found = set()
         for key, value_of, why in _OWN:
+            if key in found or not (takes(value_of, environment) and takes(value_of, other)):
+                continue
             value = value_of(environment)
-            if value is not None and value == value_of(other) and key not in found:
+            if value is not None and value == value_of(other):
                 found.add(key)
                 reason = f"environment {other.name!r} already uses it in this account and region, and {why}"
                 yield Violation(key, reason, "a name that no other environment has", "choose another name", repr(value))

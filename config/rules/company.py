@@ -98,7 +98,7 @@ def given_names_follow_the_pattern(environment: Environment) -> Iterator[Violati
     begin = naming.named(environment, "")
     given = {
         "hyperpod.cluster_name": environment.hyperpod.cluster_name,
-        "image.repository": begin if environment.slurm else environment.image.repository or begin,
+        "image.repository": environment.repository or begin,
     }
     for key, name in given.items():
         if not name.startswith(begin):

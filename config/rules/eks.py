@@ -263,7 +263,7 @@ def namespaces(environment: EksEnvironment) -> Iterator[Violation]:
 
 
 @error("V46")
-def roles(environment: Environment) -> Iterator[Violation]:
+def roles(environment: EksEnvironment) -> Iterator[Violation]:
     """Require that each role is listed once.
 
     Why: a role has one access entry on a cluster.

@@ -54,11 +54,10 @@ def types_of_the_region(environment: Environment) -> Iterator[Violation]:
     if environment.region not in regions():
         return
     named = [(f"{key}.instance_type", group.instance_type) for key, group in groups(environment) if is_known(group)]
-    if environment.slurm is None:
-        system = environment.eks.system_nodes.instance_type
-        # The table lists only the catalogue's families.
-        if regions_of(system) is not None:
-            named.append(("eks.system_nodes.instance_type", system))
+    system = environment.system_nodes
+    # The table lists only the catalogue's families.
+    if system and regions_of(system.instance_type) is not None:
+        named.append(("eks.system_nodes.instance_type", system.instance_type))
     for key, name in named:
         offering = regions_of(name) or ()
         if environment.region not in offering:

@@ -34,16 +34,13 @@ def two_zones_for_eks(environment: Environment) -> Iterator[Violation]:
     if network.existing is None:
         if repeated(network.zones):
             yield from same_names("network.zones", network.zones, key="")
-        elif environment.slurm and not 1 <= len(network.zones) <= 3:
-            reason = f"the VPC has room for one to three zones; {len(network.zones)} are listed"
-            yield Violation("network.zones", reason, "one to three zone ids", "list the ids of zones of the region")
-        elif environment.slurm is None and not 2 <= len(network.zones) <= 3:
-            yield Violation(
-                "network.zones",
-                f"EKS needs two zones, and the VPC has room for three; {len(network.zones)} are listed",
-                "two or three zone ids",
-                "list the ids of two or three zones of the region",
-            )
+        elif not environment.least_zones <= len(network.zones) <= 3:
+            room, allowed, ids = {
+                1: ("the VPC has room for one to three zones", "one to three", "zones"),
+                2: ("EKS needs two zones, and the VPC has room for three", "two or three", "two or three zones"),
+            }[environment.least_zones]
+            reason = f"{room}; {len(network.zones)} are listed"
+            yield Violation("network.zones", reason, f"{allowed} zone ids", f"list the ids of {ids} of the region")
 
 
 @error("V24")
@@ -132,7 +129,7 @@ def zones_of_the_region(environment: Environment) -> Iterator[Violation]:
     if zones is None:
         return
     network = environment.network
-    of_eks = environment.slurm is None
+    of_eks = environment.has_kubernetes
     named = [(f"network.zones.{n}", zone, of_eks) for n, zone in enumerate(network.zones)]
     if existing := network.existing:
         for place, subnets in _subnets(environment):

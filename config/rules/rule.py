@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from config.findings import Finding, Severity, in_words, named, value_at
-from config.model import Environment
 
 
 class Violation(NamedTuple):
@@ -51,10 +50,6 @@ class Rule:
     id: str
     check: Check
     severity: Severity = Severity.ERROR
-
-    def takes(self, environment: Environment) -> bool:
-        """Return whether the signature of the check takes this type of environment."""
-        return isinstance(environment, next(iter(self.check.__annotations__.values())))
 
     def __call__(self, *environments: Any) -> Iterator[Finding]:
         """Yield the findings; their keys are those of the first environment."""

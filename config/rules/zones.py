@@ -1,10 +1,11 @@
 """Rules about the zones of nodes, file system and capacity."""
 
 from collections.abc import Iterator
+from functools import singledispatch
 
 from config.estimates.addresses import subnet_uses
-from config.model import EksEnvironment, Environment, InstanceGroup
-from config.rules.parts import by_name, clusters, groups, is_known, workers
+from config.model import EksEnvironment, Environment, InstanceGroup, SlurmEnvironment
+from config.rules.parts import by_name, clusters, groups, is_known
 from config.rules.rule import Violation, error, warning
 
 
@@ -67,19 +68,27 @@ def efa_in_one_zone(environment: Environment) -> Iterator[Violation]:
             yield Violation(key, reason, "one zone", f"put the instance groups into one zone, or {fix}", said)
 
 
+@singledispatch
 def _used_together(environment: Environment) -> Iterator[tuple[str, list[str], str]]:
     """Yield the instance groups that one job uses: the key, their names, and how to separate them."""
-    if not isinstance(environment, EksEnvironment):
-        partitions: dict[str, list[str]] = {}
-        for _, group in groups(environment):
-            if group.slurm and group.slurm.partition:
-                partitions.setdefault(group.slurm.partition, []).append(group.name)
-        for names in partitions.values():
-            yield "hyperpod.instance_groups", names, "into separate partitions"
-        return
+    raise NotImplementedError(type(environment))
+
+
+@_used_together.register
+def _(environment: EksEnvironment) -> Iterator[tuple[str, list[str], str]]:
     for key, cluster in clusters(environment):
         names = [each.instance_group for each in cluster.workers]
         yield f"{key}.workers", names, "the worker groups into separate RayClusters"
+
+
+@_used_together.register
+def _(environment: SlurmEnvironment) -> Iterator[tuple[str, list[str], str]]:
+    partitions: dict[str, list[str]] = {}
+    for _, group in groups(environment):
+        if group.slurm and group.slurm.partition:
+            partitions.setdefault(group.slurm.partition, []).append(group.name)
+    for names in partitions.values():
+        yield "hyperpod.instance_groups", names, "into separate partitions"
 
 
 @warning("V8")
@@ -116,10 +125,7 @@ def _workers_elsewhere(environment: Environment) -> Iterator[tuple[str, str]]:
     """Yield the instance groups of workers outside the file system's zone: key and zone. All of Slurm mount it."""
     if not _zones_are_known(environment):
         return
-    if isinstance(environment, EksEnvironment):
-        used = {group.instance_group for _, group in workers(environment)}
-    else:
-        used = {group.name for _, group in groups(environment)}
+    used = environment.mounting_groups
     for key, group in groups(environment):
         zone = _zone(environment, group)
         if group.name in used and zone != environment.network.node_zones[0]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from config import Environment
+from config import EksEnvironment, Environment
 from config.facts import versions
 from k8s_charts.helm import kuberay
 from k8s_charts.helm.release import HelmRelease
@@ -101,7 +101,7 @@ def with_copies(release: HelmRelease, registry: str | None) -> HelmRelease:
     return replace(release, values=values)
 
 
-def public_images(environment: Environment) -> Iterator[PublicImage]:
+def public_images(environment: EksEnvironment) -> Iterator[PublicImage]:
     """Yield each image that the environment pulls from a public registry unless it sets `image_registry`."""
     for (chart, version), images in CHARTS.items():
         for image in images if chart != kuberay.CHART or version == environment.kuberay.version else ():

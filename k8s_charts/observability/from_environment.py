@@ -2,7 +2,7 @@
 
 import cdk8s
 
-from config import Environment, naming
+from config import EksEnvironment, naming
 from config.estimates.costs import prices_of_nodes
 from config.facts import versions
 from config.model import InCluster, InstanceGroup
@@ -25,7 +25,7 @@ from k8s_charts.shared.network_policies import PoliciesChart
 from k8s_charts.shared.tolerations import tolerations
 
 
-def observability(app: cdk8s.App, environment: Environment, alerts: AlertFacts | None) -> dict[str, ProjectChart]:
+def observability(app: cdk8s.App, environment: EksEnvironment, alerts: AlertFacts | None) -> dict[str, ProjectChart]:
     """Return the charts by name, in the order in which they are applied; nothing if it is off.
 
     Raises ValueError if the environment has Alertmanager and `alerts` is None.
@@ -44,7 +44,7 @@ def observability(app: cdk8s.App, environment: Environment, alerts: AlertFacts |
     }
 
 
-def _exporter_namespaces(app: cdk8s.App, environment: Environment) -> dict[str, ProjectChart]:
+def _exporter_namespaces(app: cdk8s.App, environment: EksEnvironment) -> dict[str, ProjectChart]:
     gpus, efa = environment.observed_gpu_groups, environment.observed_efa_groups
     return {
         **(_namespace(app, environment, "gpu", GPU_METRICS_NAMESPACE, gpu_metrics_flows()) if gpus else {}),
@@ -53,7 +53,7 @@ def _exporter_namespaces(app: cdk8s.App, environment: Environment) -> dict[str, 
 
 
 def _namespace(
-    app: cdk8s.App, environment: Environment, part: str, name: str, flows: tuple[Flow, ...]
+    app: cdk8s.App, environment: EksEnvironment, part: str, name: str, flows: tuple[Flow, ...]
 ) -> dict[str, ProjectChart]:
     # Both exporters need a folder of the node, and that of GPUs a capability: the other levels refuse them.
     own = Namespace(name, "privileged", environment.eks.version)
@@ -64,7 +64,7 @@ def _namespace(
     }
 
 
-def _watched(environment: Environment, groups: tuple[InstanceGroup, ...], image: str) -> WatchedNodes | None:
+def _watched(environment: EksEnvironment, groups: tuple[InstanceGroup, ...], image: str) -> WatchedNodes | None:
     if not groups:
         return None
     return WatchedNodes(
@@ -74,7 +74,7 @@ def _watched(environment: Environment, groups: tuple[InstanceGroup, ...], image:
     )
 
 
-def _settings(environment: Environment, wanted: InCluster) -> Settings:
+def _settings(environment: EksEnvironment, wanted: InCluster) -> Settings:
     registry = environment.image_registry
     gpus = _watched(environment, environment.observed_gpu_groups, versions.DCGM_EXPORTER_IMAGE)
     efa = _watched(environment, environment.observed_efa_groups, versions.PYTHON_IMAGE)
@@ -95,7 +95,7 @@ def _settings(environment: Environment, wanted: InCluster) -> Settings:
     )
 
 
-def _alertmanager(app: cdk8s.App, environment: Environment, facts: AlertFacts | None) -> ProjectChart:
+def _alertmanager(app: cdk8s.App, environment: EksEnvironment, facts: AlertFacts | None) -> ProjectChart:
     if facts is None:
         raise ValueError(f"{environment.name}: Alertmanager needs a topic and a role")
     settings = Alertmanager(

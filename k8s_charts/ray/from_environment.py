@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from config import Environment, naming
+from config import EksEnvironment, Environment, naming
 from config.facts.capacity import Resources, whole_node_pod
 from config.model import MANAGED, RayWorkers
 from config.model import RayCluster as RayClusterConfig
@@ -12,7 +12,7 @@ from k8s_charts.ray.priority_class import PriorityClass
 from k8s_charts.shared.names import MEMORY_TIER, MEMORY_TIER_VARIABLE
 
 
-def ray_cluster(environment: Environment, cluster: RayClusterConfig, image: str) -> RayClusterSpec:
+def ray_cluster(environment: EksEnvironment, cluster: RayClusterConfig, image: str) -> RayClusterSpec:
     """Return the environment's RayCluster, whose pods run `image`."""
     head = cluster.head
     priority = priority_class(environment, cluster)
@@ -38,7 +38,7 @@ def ray_cluster(environment: Environment, cluster: RayClusterConfig, image: str)
     )
 
 
-def priority_class(environment: Environment, cluster: RayClusterConfig) -> PriorityClass | None:
+def priority_class(environment: EksEnvironment, cluster: RayClusterConfig) -> PriorityClass | None:
     """Return the priority of the RayCluster's pods, or None if the environment states none."""
     if cluster.priority is None:
         return None
@@ -50,7 +50,7 @@ def _memory_tier(environment: Environment) -> dict[str, str]:
     return {MEMORY_TIER_VARIABLE: MEMORY_TIER} if environment.hyperpod.tiered_storage else {}
 
 
-def _tracking(environment: Environment) -> dict[str, str]:
+def _tracking(environment: EksEnvironment) -> dict[str, str]:
     """Return the variable in which MLflow's client looks for its server; `sagemaker-mlflow` takes an ARN there."""
     if environment.mlflow is None:
         return {}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from config import Environment
+from config import EksEnvironment
 from config.model import MANAGED, port_of
 from k8s_charts.shared.names import (
     ALERTMANAGER,
@@ -125,7 +125,7 @@ class Ends:
     tracking_port: int = HTTPS_PORT
 
 
-def ends(environment: Environment) -> Ends:
+def ends(environment: EksEnvironment) -> Ends:
     """Return the ends of the environment's flows."""
     network = environment.network
     blocks = tuple(str(network.node_subnet(n)) for n in range(len(network.node_zones)))
@@ -133,12 +133,12 @@ def ends(environment: Environment) -> Ends:
     return Ends(environment.ray.namespace, environment.kuberay.namespace, blocks, port)
 
 
-def allowed(flows: tuple[Flow, ...], environment: Environment) -> tuple[Flow, ...]:
+def allowed(flows: tuple[Flow, ...], environment: EksEnvironment) -> tuple[Flow, ...]:
     """Return the flows without those whose key the environment does not enable."""
     return tuple(flow for flow in flows if flow.key is None or enabled(flow.key, environment))
 
 
-def enabled(key: Key, environment: Environment) -> bool:
+def enabled(key: Key, environment: EksEnvironment) -> bool:
     """Return whether the environment enables a flow: by `aws_ray`, `observability`, its nodes, or a key of its own."""
     if key == "gpus":
         return bool(environment.observed_gpu_groups)

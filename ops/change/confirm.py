@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from config import Environment, file_of
+from config import EksEnvironment, Environment, file_of
 from config.estimates import costs
 from config.findings import shown
 from ops.change import kuberay_crds as crds
@@ -23,7 +23,7 @@ Print = Callable[[str], None]
 
 
 def scale(
-    environment: Environment,
+    environment: EksEnvironment,
     group: str,
     count: int,
     say: Print,
@@ -54,7 +54,7 @@ def scale(
 
 
 def update_software(
-    environment: Environment,
+    environment: EksEnvironment,
     groups: Iterable[str],
     say: Print,
     *,
@@ -79,7 +79,7 @@ def update_software(
 
 
 def rollout(
-    environment: Environment,
+    environment: EksEnvironment,
     cluster: str | None,
     say: Print,
     *,
@@ -116,7 +116,7 @@ def rollout(
 
 
 def pause(
-    environment: Environment,
+    environment: EksEnvironment,
     say: Print,
     *,
     yes: bool,
@@ -146,7 +146,7 @@ def pause(
     _tell(still_costs(environment), say)
 
 
-def resume(environment: Environment, say: Print, *, yes: bool, dry_run: bool) -> None:
+def resume(environment: EksEnvironment, say: Print, *, yes: bool, dry_run: bool) -> None:
     """Raise the instance groups to the file's counts and resume the RayClusters, without waiting for them.
 
     Raises RefusedError and UnreachableError.
@@ -174,7 +174,7 @@ def still_costs(environment: Environment) -> Iterator[str]:
     yield f"  not priced: {', '.join(costs.unpriced(environment))}"
 
 
-def kuberay_crds(environment: Environment, say: Print, *, adopt: bool, yes: bool) -> list[Kind]:
+def kuberay_crds(environment: EksEnvironment, say: Print, *, adopt: bool, yes: bool) -> list[Kind]:
     """Show KubeRay's CRDs in the cluster; with `adopt`, adopt those without an owner.
 
     Return the CRDs as they are afterwards. Raises ChartError if the environment's chart is not in the cache,
@@ -196,7 +196,9 @@ def kuberay_crds(environment: Environment, say: Print, *, adopt: bool, yes: bool
     return kinds
 
 
-def _advise(environment: Environment, group: str, count: int, replicas: dict[tuple[str, str], int], say: Print) -> None:
+def _advise(
+    environment: EksEnvironment, group: str, count: int, replicas: dict[tuple[str, str], int], say: Print
+) -> None:
     """Print the lines of the environment file to change: without them, the next deployment raises the count again."""
     # A resumed run finds Ray's replicas already lowered, but the file may still hold the old number.
     for cluster in environment.ray.clusters:
@@ -211,7 +213,7 @@ def _advise(environment: Environment, group: str, count: int, replicas: dict[tup
 
 
 @contextmanager
-def _connected(environment: Environment) -> Iterator[Clients]:
+def _connected(environment: EksEnvironment) -> Iterator[Clients]:
     with connect(environment) as clients, in_plain_words():
         yield clients
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import kubernetes
 from kubernetes.client import ApiException
 
-from config import Environment
+from config import EksEnvironment
 from k8s_charts.image_build.context import BUILD_ARGUMENTS, context_files, context_tag
 from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE
 from ops.clients import REQUEST_TIMEOUT, Clients
@@ -42,7 +42,7 @@ class Plan:
     said: str
 
 
-def plan(environment: Environment, clients: Clients) -> Plan:
+def plan(environment: EksEnvironment, clients: Clients) -> Plan:
     """Return the plan. Raises BuildError if a rebuild is not allowed, and UnreachableError."""
     repository = environment.image.repository
     if repository is None:
@@ -90,7 +90,7 @@ def _untyped(api: kubernetes.client.ApiClient) -> kubernetes.client.CustomObject
     return kubernetes.client.CustomObjectsApi(api)
 
 
-def _refuse_another_image(environment: Environment, deployed: str) -> None:
+def _refuse_another_image(environment: EksEnvironment, deployed: str) -> None:
     tag = context_tag(context_files(environment.image.pip), BUILD_ARGUMENTS)
     if tag != deployed:
         raise BuildError(

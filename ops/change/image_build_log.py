@@ -9,7 +9,7 @@ import kubernetes
 import urllib3
 from kubernetes.client import ApiException
 
-from config import Environment
+from config import EksEnvironment
 from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE
 from ops.change.image_build import BuildError
 from ops.clients import REQUEST_TIMEOUT, Clients
@@ -41,7 +41,7 @@ class Outcome:
 class Follower:
     """Streams a build's log to `say`; polls every `interval` seconds, for at most `timeout` seconds."""
 
-    environment: Environment
+    environment: EksEnvironment
     clients: Clients
     say: Say
     timeout: float

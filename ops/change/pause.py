@@ -14,7 +14,7 @@ from typing import Any, Final
 import kubernetes
 from kubernetes.client import ApiException
 
-from config import Environment
+from config import EksEnvironment, Environment
 from config.labels import INSTANCE_GROUP_LABEL, PAUSED
 from ops.change.drain import DrainTimeoutError, Say, cordon, drain, uncordon
 from ops.change.group_counts import Wanted, set_counts
@@ -70,7 +70,7 @@ class Resumption:
         return bool(self.raised or self.nodes or self.ray_clusters)
 
 
-def look(environment: Environment, clients: Clients) -> Pause:
+def look(environment: EksEnvironment, clients: Clients) -> Pause:
     """Plan a pause. Raises RefusedError if HyperPod accepts no change now."""
     groups = _groups(environment, clients)
     lowered = {
@@ -95,7 +95,7 @@ def look(environment: Environment, clients: Clients) -> Pause:
     )
 
 
-def look_at_resume(environment: Environment, clients: Clients) -> Resumption:
+def look_at_resume(environment: EksEnvironment, clients: Clients) -> Resumption:
     """Plan a resume: counts below the file's are raised. Raises RefusedError if HyperPod accepts no change now."""
     groups = _groups(environment, clients)
     raised = {
@@ -207,7 +207,7 @@ def _nodes(api: kubernetes.client.ApiClient, groups: Mapping[str, Any]) -> Seque
     return [node for node in listed if node.metadata.labels[INSTANCE_GROUP_LABEL] in groups]
 
 
-def _ray_clusters(environment: Environment, clients: Clients) -> Iterator[tuple[LiveRayCluster, Mapping[str, Any]]]:
+def _ray_clusters(environment: EksEnvironment, clients: Clients) -> Iterator[tuple[LiveRayCluster, Mapping[str, Any]]]:
     """Yield the environment's RayClusters that exist, with the object."""
     for each in environment.ray.clusters:
         live = LiveRayCluster(clients.kubernetes, environment.ray.namespace, each.name)

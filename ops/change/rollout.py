@@ -12,7 +12,7 @@ from typing import Any
 import kubernetes
 from kubernetes.client import ApiException
 
-from config import Environment
+from config import EksEnvironment
 from ops.change import batches
 from ops.change.drain import Say
 from ops.change.ray_clusters import LiveRayCluster, until
@@ -52,7 +52,7 @@ class Rollout:
 
 
 def look(
-    environment: Environment,
+    environment: EksEnvironment,
     api: kubernetes.client.ApiClient,
     name: str | None,
     limit: MaxUnavailable | None = None,
@@ -68,7 +68,7 @@ def look(
 
 
 def _plan(
-    environment: Environment, api: kubernetes.client.ApiClient, name: str, limit: MaxUnavailable | None
+    environment: EksEnvironment, api: kubernetes.client.ApiClient, name: str, limit: MaxUnavailable | None
 ) -> Rollout:
     live = LiveRayCluster(api, environment.ray.namespace, name)
     try:
@@ -82,7 +82,7 @@ def _plan(
     return Rollout(live, cluster.get("spec", {}), is_suspended(cluster), pods, outdated(cluster, pods), limit)
 
 
-def refuse_missing_image(environment: Environment, clients: Clients) -> None:
+def refuse_missing_image(environment: EksEnvironment, clients: Clients) -> None:
     """Raise RefusedError while the Ray image is missing: new pods could not start (deployments wait for no build)."""
     item = image(environment, clients)
     if item.state is not State.READY:

@@ -7,6 +7,7 @@ from botocore.exceptions import ClientError
 
 from config import Environment, naming
 from config.estimates.costs import SYSTEM_NODES, FileSystem, Inventory, Nodes
+from config.model import SystemNodes
 from ops import stacks
 from ops.clients import Account
 from ops.errors import in_plain_words
@@ -21,9 +22,7 @@ def live(environment: Environment) -> Inventory:
         owned = _owned(environment, account.client("cloudformation"))
         return Inventory(
             groups=_groups(environment, account.client("sagemaker")),
-            system=None
-            if environment.slurm
-            else _system(environment, account.client("eks"), owned.get("AWS::EKS::Nodegroup", [])),
+            system=_system(environment.system_nodes, account.client("eks"), owned.get("AWS::EKS::Nodegroup", [])),
             control_plane=_control_plane(account.client("eks"), owned.get("AWS::EKS::Cluster", [])),
             nat_gateways=len(owned.get("AWS::EC2::NatGateway", [])),
             file_systems=tuple(
@@ -66,13 +65,14 @@ def _control_plane(eks: Any, names: list[str]) -> str | None:
     return next((str(eks.describe_cluster(name=name)["cluster"]["version"]) for name in names), None)
 
 
-def _system(environment: Environment, eks: Any, ids: list[str]) -> Nodes:
-    count, kind = 0, environment.eks.system_nodes.instance_type
+def _system(planned: SystemNodes | None, eks: Any, ids: list[str]) -> Nodes | None:
+    if planned is None:
+        return None
+    count, kind = 0, planned.instance_type
     for id in ids:
         # The physical id of a node group is <cluster>/<node group>.
-        group = eks.describe_nodegroup(
-            clusterName=naming.eks_cluster(environment), nodegroupName=id.rpartition("/")[2]
-        )["nodegroup"]
+        cluster, _, name = id.partition("/")
+        group = eks.describe_nodegroup(clusterName=cluster, nodegroupName=name)["nodegroup"]
         count += group["scalingConfig"]["desiredSize"]
         [kind] = group["instanceTypes"]
     return Nodes(SYSTEM_NODES, count, kind)

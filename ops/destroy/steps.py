@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from config import Environment
+from config import EksEnvironment, Environment
 from ops.change.scale import refuse_jobs
 from ops.cli import confirmed
 from ops.clients import Account, connect
@@ -54,7 +54,9 @@ def _refuse_busy(made: Plan) -> None:
 
 def _refuse_jobs(environment: Environment, made: Plan) -> None:
     """Raise RefusedError if a job runs, unless the RayClusters are already being deleted."""
-    if not any(each.stack.part == "ray" and not each.stack.status.startswith("DELETE") for each in made.going):
+    if not isinstance(environment, EksEnvironment) or not any(
+        each.stack.part == "ray" and not each.stack.status.startswith("DELETE") for each in made.going
+    ):
         return
     try:
         with connect(environment) as clients, in_plain_words():

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import kubernetes
 from kubernetes.client import ApiException
 
-from config import Environment
+from config import EksEnvironment
 from ops.clients import REQUEST_TIMEOUT
 from ops.drift.finding import Drift
 from ops.readiness.outdated_pods import outdated
 
 
-def pod_drifts(environment: Environment, api: kubernetes.client.ApiClient) -> Iterator[Drift]:
+def pod_drifts(environment: EksEnvironment, api: kubernetes.client.ApiClient) -> Iterator[Drift]:
     """Yield each RayCluster that is gone, or has pods that differ from its spec."""
     namespace = environment.ray.namespace
     custom, core = kubernetes.client.CustomObjectsApi(api), kubernetes.client.CoreV1Api(api)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from config import Environment, naming
+from config import EksEnvironment, Environment, naming
 from ops import stacks
 from ops.clients import Clients, connect
 from ops.drift.cluster import cluster_drifts
@@ -14,7 +14,7 @@ from ops.drift.releases import Release, release_drifts, releases
 from ops.drift.resources import COMPARABLE, resource_drifts
 from ops.errors import UnreachableError, in_plain_words
 
-Connect = Callable[[Environment], AbstractContextManager[Clients]]
+Connect = Callable[[EksEnvironment], AbstractContextManager[Clients]]
 
 
 def search(environment: Environment, client: Callable[[str], Any], connected: Connect = connect) -> Drifts:
@@ -33,7 +33,7 @@ def search(environment: Environment, client: Callable[[str], Any], connected: Co
             raise UnreachableError(f"no stack of {environment.name} can be compared: {reason}. Fix: deploy it")
         skipped += [
             f"stack {naming.stack(environment, part)} does not exist"
-            for part in reversed(naming.parts_of(environment))
+            for part in reversed(environment.parts)
             if part not in {s.part for s in existing}
         ]
         found = list(resource_drifts(cloudformation, usable))
@@ -50,7 +50,7 @@ def search(environment: Environment, client: Callable[[str], Any], connected: Co
 def _in_kubernetes(
     environment: Environment, expected: list[Release], connected: Connect, *, with_ray: bool
 ) -> list[Drift]:
-    if not expected and not with_ray:
+    if not isinstance(environment, EksEnvironment) or not (expected or with_ray):
         return []
     with connected(environment) as clients:
         found = list(release_drifts(clients.kubernetes, expected))

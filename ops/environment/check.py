@@ -1,13 +1,13 @@
 """Draw the output of `ops check`: what an environment will contain and cost, and its warnings."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from config import Environment
+from config import EksEnvironment, Environment, SlurmEnvironment
 from config.estimates import checkpoints, costs
 from config.estimates.addresses import subnet_uses
 from config.facts import capacity
@@ -15,11 +15,20 @@ from config.findings import Finding, Severity, shown
 from config.model import RayWorkers
 
 
+class _Orchestrated(NamedTuple):
+    """What is drawn of the orchestrator's own parts, and the same as data."""
+
+    jobs: Group
+    data: dict[str, Any]
+    mounted: str
+    image: str = ""
+
+
 def plan(environment: Environment) -> Group:
     """Draw nodes, Ray's pods or Slurm's partitions, subnets, storage and the cost per hour of the environment."""
-    pods = _slurm if environment.slurm else _ray
-    parts = (_nodes, pods, _subnets, _storage, _costs)
-    return Group(*(line for part in parts for line in (part(environment), "")))
+    own = _orchestrated(environment)
+    parts = (_nodes(environment), own.jobs, _subnets(environment), _storage(environment, own), _costs(environment))
+    return Group(*(line for part in parts for line in (part, "")))
 
 
 def data(name: str, environment: Environment | None, findings: Iterable[Finding]) -> dict[str, Any]:
@@ -43,21 +52,24 @@ def _plan_data(environment: Environment) -> dict[str, Any]:
             }
             for group in environment.hyperpod.instance_groups
         ],
-        **_orchestrated(environment),
+        **_orchestrated(environment).data,
         "cost": [{"what": line.what, "usd_per_hour": line.usd_per_hour} for line in costs.estimate(environment)],
     }
 
 
-def _orchestrated(environment: Environment) -> dict[str, Any]:
-    """Return the RayClusters, or what each group's nodes are in Slurm."""
-    if environment.slurm:
-        slurm = {group.name: group.slurm.model_dump() for group in environment.hyperpod.instance_groups if group.slurm}
-        return {"slurm": slurm}
-    clusters = [
-        {"name": cluster.name, "workers": {group.name: group.replicas for group in cluster.workers}}
-        for cluster in environment.ray.clusters
-    ]
-    return {"ray_clusters": clusters}
+def _orchestrated(environment: Environment) -> _Orchestrated:
+    match environment:
+        case EksEnvironment():
+            clusters = [
+                {"name": cluster.name, "workers": {group.name: group.replicas for group in cluster.workers}}
+                for cluster in environment.ray.clusters
+            ]
+            image = environment.image.uri or f"built into {environment.image.repository}"
+            return _Orchestrated(_ray(environment), {"ray_clusters": clusters}, f"claim {environment.fsx.claim}", image)
+        case SlurmEnvironment():
+            groups = environment.hyperpod.instance_groups
+            slurm = {group.name: group.slurm.model_dump() for group in groups if group.slurm}
+            return _Orchestrated(_slurm(environment), {"slurm": slurm}, "mounted")
 
 
 def _finding(found: Finding) -> dict[str, Any]:
@@ -95,15 +107,14 @@ def _nodes(environment: Environment) -> Group:
             notes.append(f"{kind.name}: figures from {kind.source}")
         if kind.unverified:
             notes.append(f"{kind.name}: estimated: {', '.join(kind.unverified)}")
-    if environment.slurm is None:
-        system = environment.eks.system_nodes
+    if system := environment.system_nodes:
         drawn.add_row("system nodes", system.instance_type, "each", str(system.count))
-        if existing := environment.eks.existing:
-            notes.append(f"in the existing EKS cluster {existing.name} with VPC CNI {existing.vpc_cni}")
+    if existing := environment.existing_eks:
+        notes.append(f"in the existing EKS cluster {existing.name} with VPC CNI {existing.vpc_cni}")
     return Group(drawn, *map(_note, dict.fromkeys(notes)))
 
 
-def _ray(environment: Environment) -> Group:
+def _ray(environment: EksEnvironment) -> Group:
     drawn = _table("RayCluster", "group", numbers=("pods", "CPU", "GiB", "accel.", "EFA"))
     for cluster in environment.ray.clusters:
         head = cluster.head
@@ -116,16 +127,16 @@ def _ray(environment: Environment) -> Group:
     return Group(drawn, _note("CPU, memory, accelerators (GPUs, Neuron devices) and EFA interfaces of one pod"))
 
 
-def _slurm(environment: Environment) -> Group:
+def _slurm(environment: SlurmEnvironment) -> Group:
     drawn = _table("Slurm", "group", "partition", numbers=("nodes",))
     for group in environment.hyperpod.instance_groups:
         if node := group.slurm:
             drawn.add_row(node.node, group.name, node.partition or "", f"{group.count:,}")
-    by_api = environment.slurm is not None and environment.slurm.configuration == "api"
+    by_api = environment.slurm.configuration == "api"
     return Group(drawn, _note(f"{'HyperPod configures' if by_api else 'the lifecycle scripts configure'} Slurm"))
 
 
-def _pod(environment: Environment, workers: RayWorkers) -> tuple[int, int, int, int]:
+def _pod(environment: EksEnvironment, workers: RayWorkers) -> tuple[int, int, int, int]:
     group = environment.instance_group(workers.instance_group)
     node = capacity.whole_node_pod(
         group.type,
@@ -146,34 +157,30 @@ def _subnets(environment: Environment) -> Group:
     drawn = _table("subnet", "zone", "block", numbers=("addresses used", "of"))
     for use in subnet_uses(environment):
         drawn.add_row("nodes", use.zone, str(use.block), f"{use.used:,}", f"{use.free:,}")
+    for zone, block in environment.control_plane_subnets:
+        drawn.add_row("EKS's own interfaces", zone, str(block))
     network = environment.network
     if vpc := network.existing:
-        for subnet in () if environment.slurm else vpc.control_plane_subnets:
-            drawn.add_row("EKS's own interfaces", subnet.zone, str(subnet.cidr))
         return Group(drawn, _note(f"in the existing VPC {vpc.id} ({vpc.cidr})"))
-    for n, zone in enumerate(() if environment.slurm else network.zones[:2]):
-        drawn.add_row("EKS's own interfaces", zone, str(network.control_plane_subnet(n)))
     ways = {"one": "one NAT gateway", "one-per-zone": "a NAT gateway in each zone", "none": "no route to the internet"}
     return Group(drawn, _note(f"in a new VPC, {network.vpc_cidr}; {ways[network.nat_gateways]}"))
 
 
-def _storage(environment: Environment) -> Group:
+def _storage(environment: Environment, own: _Orchestrated) -> Group:
     fsx = environment.fsx
-    drawn = _table("data" if environment.slurm else "data and image", "", numbers=())
+    drawn = _table("data and image" if own.image else "data", "", numbers=())
     if fsx.existing:
         drawn.add_row("FSx for Lustre", f"{fsx.existing.id} (existing)")
     else:
         maker = "created for its claim" if fsx.dynamic else "new"
         size = f"{fsx.capacity_gib:,} GiB, {int(fsx.throughput_mbps):,} MB/s{', EFA' if fsx.efa else ''}"
-        where = "mounted" if environment.slurm else f"claim {fsx.claim}"
-        drawn.add_row("FSx for Lustre", f"{maker}, {size}; {where} at {fsx.mount_path}")
+        drawn.add_row("FSx for Lustre", f"{maker}, {size}; {own.mounted} at {fsx.mount_path}")
     for repository in fsx.data_repositories:
         drawn.add_row("data repository", f"{repository.path} mirrors {repository.prefix}/ of the data bucket")
     if made := checkpoints.estimate(environment):
         drawn.add_row("checkpoints", _checkpoints(made))
-    if environment.slurm is None:
-        image = environment.image
-        drawn.add_row("Ray image", image.uri or f"built into {image.repository}")
+    if own.image:
+        drawn.add_row("Ray image", own.image)
     return Group(drawn)
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from config import Environment
 from config.model import PARTS_OF_EKS
+from config.model.environment import every_key
 from ops import files
 from ops.environment import explain, flows, observed, supported, updates
 
@@ -35,7 +35,7 @@ _Schema = dict[str, Any]
 
 def json_schema() -> str:
     """Return the schema of an environment file."""
-    schema = Environment.model_json_schema()
+    schema = every_key().model_json_schema()
     of_eks = [key for key in schema["required"] if key in PARTS_OF_EKS]
     # The name comes from the file's name.
     schema["required"] = [key for key in schema["required"] if key not in {"name", *of_eks}]

@@ -13,7 +13,7 @@ from typing import Any, Final
 import kubernetes
 from kubernetes.client import ApiException
 
-from config import Environment
+from config import EksEnvironment
 from k8s_charts.shared.names import SYSTEM_NAMESPACE
 from ops.clients import REQUEST_TIMEOUT
 from ops.errors import in_plain_words
@@ -163,7 +163,7 @@ class Prober:
                 raise
 
 
-def heads(environment: Environment, api: kubernetes.client.ApiClient) -> dict[str, Head]:
+def heads(environment: EksEnvironment, api: kubernetes.client.ApiClient) -> dict[str, Head]:
     """Map each RayCluster's name to its head. Raises ProbeError if a RayCluster has no ready head."""
     core, namespace = kubernetes.client.CoreV1Api(api), environment.ray.namespace
     found: dict[str, Head] = {}

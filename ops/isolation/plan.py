@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from config import Environment
+from config import EksEnvironment, Environment
 from config.model import port_of
 from k8s_charts.helm.release import on_system_nodes
 from k8s_charts.shared.flows import PROMETHEUS_PODS, enabled
@@ -89,7 +89,7 @@ class Head:
     node: str
 
 
-def plan(environment: Environment, heads: Mapping[str, Head]) -> list[Origin]:
+def plan(environment: EksEnvironment, heads: Mapping[str, Head]) -> list[Origin]:
     """Return the probe pods; `heads` maps each RayCluster's name to its head.
 
     No probe tests whether a RayCluster's own pods reach its head: their readiness shows it.
@@ -116,7 +116,7 @@ def plan(environment: Environment, heads: Mapping[str, Head]) -> list[Origin]:
     ]
 
 
-def _aws_ray(environment: Environment, heads: Mapping[str, Head]) -> Iterator[Origin]:
+def _aws_ray(environment: EksEnvironment, heads: Mapping[str, Head]) -> Iterator[Origin]:
     """Yield the probe pods for AWS's Ray features that the environment enables."""
     on, name = environment.aws_ray, "pod-of-ray"
     # Without the label `ray.io/cluster`, no RayCluster's Service or policy selects the pod.
@@ -138,7 +138,7 @@ def _aws_ray(environment: Environment, heads: Mapping[str, Head]) -> Iterator[Or
         yield Origin(collector, OBSERVABILITY_NAMESPACE, tuple(tried))
 
 
-def _prometheus(environment: Environment, heads: Mapping[str, Head]) -> Iterator[Origin]:
+def _prometheus(environment: EksEnvironment, heads: Mapping[str, Head]) -> Iterator[Origin]:
     """Yield the probe pod that has Prometheus' label, if the environment installs Prometheus."""
     if environment.observability.in_cluster:
         name = "prometheus"
@@ -148,14 +148,14 @@ def _prometheus(environment: Environment, heads: Mapping[str, Head]) -> Iterator
         yield Origin(name, PROMETHEUS_NAMESPACE, tuple(tried), PROMETHEUS_PODS)
 
 
-def _to_monitoring(origin: str, environment: Environment) -> Iterator[Connection]:
+def _to_monitoring(origin: str, environment: EksEnvironment) -> Iterator[Connection]:
     if environment.observability.in_cluster:
         yield Connection(origin, "prometheus", PROMETHEUS_HOST, PROMETHEUS_PORT, open=False)
     yield from _to_exporters(origin, environment, reachable=False)
     yield from _to_alertmanager(origin, environment, reachable=False)
 
 
-def _to_exporters(origin: str, environment: Environment, *, reachable: bool) -> Iterator[Connection]:
+def _to_exporters(origin: str, environment: EksEnvironment, *, reachable: bool) -> Iterator[Connection]:
     # Without a node there is no exporter.
     if any(group.count for group in environment.observed_gpu_groups):
         yield Connection(origin, "gpu-exporter", GPU_EXPORTER_HOST, DCGM_PORT, open=reachable)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from config import Environment
+from config import EksEnvironment
 from k8s_charts.helm.images import public_images, pushed_copy
 from ops.mirror import artefacts
 from ops.mirror.crane import Crane
@@ -52,7 +52,7 @@ class Copy:
     state: State
 
 
-def images(environment: Environment, registry: str) -> list[Wanted]:
+def images(environment: EksEnvironment, registry: str) -> list[Wanted]:
     """Return the public images that the environment can pull from the registry."""
     found = (image.image for image in public_images(environment) if image.copied)
     return [Wanted(Kind.IMAGE, image, pushed_copy(image, registry)) for image in found]

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import kubernetes
 
-from config import Environment
+from config import EksEnvironment, Environment
 from config.model import InstanceGroup
 from ops.change.drain import DrainTimeoutError, Say, cordon
 from ops.change.drain import drain as evict
@@ -54,7 +54,7 @@ class Before:
     ready: Counter[tuple[str, str]]
 
 
-def find(environment: Environment, clients: Clients, wanted: str) -> Node:
+def find(environment: EksEnvironment, clients: Clients, wanted: str) -> Node:
     """Return the node by instance id or Kubernetes name. Raises RefusedError if the cluster has none."""
     listed = nodes(environment, clients)
     found = next((node for node in listed if wanted in {node.instance, node.name}), None)
@@ -66,7 +66,7 @@ def find(environment: Environment, clients: Clients, wanted: str) -> Node:
     return found
 
 
-def look(environment: Environment, clients: Clients, action: Action, wanted: str) -> Before:
+def look(environment: EksEnvironment, clients: Clients, action: Action, wanted: str) -> Before:
     """Return the node and what runs on it. Raises RefusedError if the action is not possible now."""
     in_service(clients.sagemaker, environment.hyperpod.cluster_name)
     node = find(environment, clients, wanted)
@@ -128,7 +128,7 @@ def begin(environment: Environment, sagemaker: Any, action: Action, node: Node, 
 class Follower:
     """Follows a change until the node, or the one in its place, and Ray's pods are back; `say` gets the progress."""
 
-    environment: Environment
+    environment: EksEnvironment
     clients: Clients
     action: Action
     before: Before
@@ -261,7 +261,7 @@ def _runs(pod: str) -> str:
 
 
 def carry_out(
-    environment: Environment,
+    environment: EksEnvironment,
     clients: Clients,
     action: Action,
     before: Before,

@@ -8,7 +8,7 @@ from typing import Any, Final
 import kubernetes
 from kubernetes.client import ApiException
 
-from config import Environment
+from config import EksEnvironment
 from config.labels import DEEP_HEALTH_LABEL, INSTANCE_GROUP_LABEL, NODE_HEALTH_LABEL
 from k8s_charts.shared.names import RAY_NODE
 from ops.clients import REQUEST_TIMEOUT, Clients
@@ -63,7 +63,7 @@ class Node:
         return {**asdict(self), "pods": list(self.pods)}
 
 
-def nodes(environment: Environment, clients: Clients) -> list[Node]:
+def nodes(environment: EksEnvironment, clients: Clients) -> list[Node]:
     """Return every node of the cluster, by group and instance."""
     name = environment.hyperpod.cluster_name
     groups = clients.sagemaker.describe_cluster(ClusterName=name)["InstanceGroups"]
@@ -89,7 +89,7 @@ def ray_pods(api: kubernetes.client.ApiClient, namespace: str | None = None) -> 
     return [pod for pod in listed if not pod.metadata.deletion_timestamp]
 
 
-def _visible_ray_pods(environment: Environment, api: kubernetes.client.ApiClient) -> list[Any]:
+def _visible_ray_pods(environment: EksEnvironment, api: kubernetes.client.ApiClient) -> list[Any]:
     """Return Ray's pods of all namespaces, or of Ray's own if the API server shows the caller no more."""
     try:
         return ray_pods(api)

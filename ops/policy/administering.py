@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from config import naming
-from ops.policy.arns import EVERYTHING, Arns
+from ops.policy.arns import EVERYTHING, Arns, EksArns
 from ops.policy.statement import Conditions, Statement, actions
 from ops.preflight.account import linked_services
 
@@ -81,13 +81,13 @@ def find_leftovers(arns: Arns) -> Iterator[Statement]:
     yield Statement("FindRepositories", repositories, arns.of("ecr", "repository/*"))
 
 
-def remove_leftovers(arns: Arns) -> Iterator[Statement]:
+def remove_leftovers(arns: EksArns) -> Iterator[Statement]:
     """Yield what `ops sweep` removes: resources with the tags, or the names, by which it finds them."""
     environment = arns.environment
     yield from _remove_of_eks(arns)
     tag = {f"aws:ResourceTag/{naming.ENVIRONMENT_TAG}": naming.environment_tag(environment)}
     stacks = {"aws:ResourceTag/aws:cloudformation:stack-name": naming.stack(environment, "*")}
-    groups = (f"log-group:/aws/lambda/{naming.stack(environment, part)}-*" for part in naming.parts_of(environment))
+    groups = (f"log-group:/aws/lambda/{naming.stack(environment, part)}-*" for part in environment.parts)
     yield Statement(
         "RemoveGuardDuty",
         actions("ec2", "DeleteSecurityGroup DeleteVpcEndpoints"),
@@ -100,15 +100,13 @@ def remove_leftovers(arns: Arns) -> Iterator[Statement]:
     yield Statement("RemoveKeys", actions("kms", "ScheduleKeyDeletion"), keys, {"StringLike": stacks})
     repositories = arns.of("ecr", "repository/*")
     yield Statement("RemoveRepository", actions("ecr", "DeleteRepository"), repositories, {"StringLike": stacks})
-    of_eks = () if environment.slurm else (f"log-group:/aws/eks/{naming.eks_cluster(environment)}/*",)
-    logs = (*arns.of("logs", *of_eks, *groups), *arns.node_logs)
+    of_eks = f"log-group:/aws/eks/{naming.eks_cluster(environment)}/*"
+    logs = (*arns.of("logs", of_eks, *groups), *arns.node_logs)
     yield Statement("RemoveLogs", actions("logs", "DeleteLogGroup"), logs)
 
 
-def _remove_of_eks(arns: Arns) -> Iterator[Statement]:
+def _remove_of_eks(arns: EksArns) -> Iterator[Statement]:
     """Yield what `ops sweep` removes of an EKS cluster's interfaces, volumes and log groups."""
-    if arns.environment.slurm:
-        return
     environment, cluster = arns.environment, naming.eks_cluster(arns.environment)
     owned = f"aws:ResourceTag/kubernetes.io/cluster/{cluster}"
     volumes = (*arns.of("ec2", "volume/*"), f"arn:aws:ec2:{environment.region}::snapshot/*")

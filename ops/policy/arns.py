@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from config import Environment, naming
-from config.model import MANAGED
+from config import EksEnvironment, Environment, naming
 
 EVERYTHING: Final = ("*",)
 """For actions without resource types only (service authorization reference)."""
@@ -26,19 +25,27 @@ class Arns:
     @property
     def stacks(self) -> tuple[str, ...]:
         """The environment's stacks; the last part of their ARNs is an id."""
-        names = (naming.stack(self.environment, part) for part in naming.parts_of(self.environment))
+        names = (naming.stack(self.environment, part) for part in self.environment.parts)
         return self.of("cloudformation", *(f"stack/{name}/*" for name in names))
 
     @property
     def eks_cluster(self) -> tuple[str, ...]:
-        """The EKS cluster; empty if Slurm orchestrates the nodes."""
-        return () if self.environment.slurm else self.of("eks", f"cluster/{naming.eks_cluster(self.environment)}")
+        """The EKS cluster; empty if the environment has none."""
+        return ()
 
-    def in_eks(self, *kinds: str) -> tuple[str, ...]:
-        """Return ARNs of everything of these kinds in the EKS cluster; empty if Slurm orchestrates the nodes."""
-        if self.environment.slurm:
-            return ()
-        return self.of("eks", *(f"{kind}/{naming.eks_cluster(self.environment)}/*" for kind in kinds))
+    def in_eks(self, *kinds: str) -> tuple[str, ...]:  # noqa: ARG002 - `EksArns` reads them
+        """Return ARNs of everything of these kinds in the EKS cluster; empty if the environment has none."""
+        return ()
+
+    @property
+    def node_access(self) -> tuple[str, ...]:
+        """The access entries of the roles of nodes in the EKS cluster; empty if the environment has none."""
+        return ()
+
+    @property
+    def issuer(self) -> tuple[str, ...]:
+        """The issuer of the EKS cluster's tokens, whose id AWS chooses; empty if the environment has none."""
+        return ()
 
     @property
     def hyperpod_clusters(self) -> tuple[str, ...]:
@@ -61,8 +68,7 @@ class Arns:
     @property
     def tracking_server(self) -> tuple[str, ...]:
         """The MLflow tracking server of SageMaker; empty if the environment has none."""
-        managed = self.environment.slurm is None and self.environment.mlflow == MANAGED
-        return (naming.tracking_server_arn(self.environment),) if managed else ()
+        return (naming.tracking_server_arn(self.environment),) if self.environment.managed_mlflow else ()
 
     @property
     def buckets(self) -> tuple[str, ...]:
@@ -73,7 +79,7 @@ class Arns:
     @property
     def repository(self) -> tuple[str, ...]:
         """The repository of the Ray image; empty if the image comes from elsewhere."""
-        name = None if self.environment.slurm else self.environment.image.repository
+        name = self.environment.repository
         return self.of("ecr", f"repository/{name}") if name else ()
 
     @property
@@ -95,5 +101,33 @@ class Arns:
 
     def of_stacks(self, service: str, prefix: str, *parts: str) -> tuple[str, ...]:
         """Return ARNs of resources whose names CloudFormation begins with their stack's."""
-        names = (naming.stack(self.environment, part) for part in parts or naming.parts_of(self.environment))
+        names = (naming.stack(self.environment, part) for part in parts or self.environment.parts)
         return self.of(service, *(f"{prefix}{name}-*" for name in names))
+
+
+@dataclass(frozen=True)
+class EksArns(Arns):
+    """The ARNs of the resources of an environment whose cluster EKS orchestrates."""
+
+    environment: EksEnvironment
+
+    @property
+    def eks_cluster(self) -> tuple[str, ...]:
+        """The EKS cluster."""
+        return self.of("eks", f"cluster/{naming.eks_cluster(self.environment)}")
+
+    def in_eks(self, *kinds: str) -> tuple[str, ...]:
+        """Return ARNs of everything of these kinds in the EKS cluster."""
+        return self.of("eks", *(f"{kind}/{naming.eks_cluster(self.environment)}/*" for kind in kinds))
+
+    @property
+    def node_access(self) -> tuple[str, ...]:
+        """The access entries of the roles of nodes."""
+        cluster, account = naming.eks_cluster(self.environment), self.environment.account
+        return self.of("eks", f"access-entry/{cluster}/role/{account}/*")
+
+    @property
+    def issuer(self) -> tuple[str, ...]:
+        """The issuer of the EKS cluster's tokens, whose id AWS chooses."""
+        host = f"oidc.eks.{self.environment.region}.amazonaws.com"
+        return (f"arn:aws:iam::{self.environment.account}:oidc-provider/{host}/id/*",)

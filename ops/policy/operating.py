@@ -41,16 +41,11 @@ def change_hyperpod(arns: Arns) -> Iterator[Statement]:
         training_plans=bool(arns.training_plans),
         custom_images=bool(images),
         company_key=bool(arns.company_key),
-        eks=environment.slurm is None,
-    )
-    entries = (
-        ()
-        if environment.slurm
-        else arns.of("eks", f"access-entry/{naming.eks_cluster(environment)}/role/{environment.account}/*")
+        eks=environment.has_kubernetes,
     )
     region = environment.region
     resources: Mapping[On, Sequence[str]] = {
-        "access-entries": entries,
+        "access-entries": arns.node_access,
         "cluster": arns.hyperpod_clusters,
         "eks-cluster": arns.eks_cluster,
         "everything": EVERYTHING,
@@ -99,7 +94,7 @@ def detect_drift(arns: Arns) -> Iterator[Statement]:
     for service, resources in _drift_resources(arns).items():
         plain = _WITHOUT_RESOURCE_TYPES.get(service, "").split()
         names = of_ec2 if service == "ec2" else DRIFT_READS[service]
-        if service == "iam" and arns.environment.slurm:
+        if service == "iam" and not arns.issuer:
             plain.append("GetOpenIDConnectProvider")
         scoped = " ".join(name for name in names.split() if name not in plain)
         yield Statement(f"Drift{service.title()}", actions(service, scoped), resources)
@@ -108,7 +103,6 @@ def detect_drift(arns: Arns) -> Iterator[Statement]:
 def _drift_resources(arns: Arns) -> Mapping[str, tuple[str, ...]]:
     """Return the environment's resources of each service; ids, and names without the stack's, are AWS's choice."""
     environment = arns.environment
-    issuer = f"arn:aws:iam::{environment.account}:oidc-provider/oidc.eks.{environment.region}.amazonaws.com/id/*"
     prefix = naming.named(environment, "*")
     # Dashboards belong to no region.
     dashboard = f"arn:aws:cloudwatch::{environment.account}:dashboard/{naming.dashboard(environment)}"
@@ -124,8 +118,8 @@ def _drift_resources(arns: Arns) -> Mapping[str, tuple[str, ...]]:
         "fsx": arns.of("fsx", "association/*", "file-system/*"),
         "grafana": arns.of("grafana", "/workspaces/*"),
         "iam": (
-            *dict.fromkeys(arns.roles(part) for part in naming.parts_of(environment)),
-            *(() if environment.slurm else (issuer,)),
+            *dict.fromkeys(arns.roles(part) for part in environment.parts),
+            *arns.issuer,
         ),
         "kms": arns.of("kms", "key/*"),
         "lambda": arns.of("lambda", f"function:{prefix}", "layer:*"),

@@ -1,13 +1,13 @@
 """Say what each role may do, and which commands it is for."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
-from config import Environment
+from config import EksEnvironment, Environment, SlurmEnvironment
 from ops.policy import administering, deploying, moving, operating, reading
-from ops.policy.arns import Arns
+from ops.policy.arns import EksArns
 from ops.policy.role import Role
-from ops.policy.slurm import slurm_statements
+from ops.policy.slurm import commands_of, slurm_statements
 from ops.policy.statement import Statement
 
 COMMANDS: Final[Mapping[str, tuple[Role, ...]]] = {
@@ -39,24 +39,50 @@ ACCESS: Final = {
 """The key of `access`, in the environment file, for a role that uses the Kubernetes API."""
 
 
-def statements(role: Role, environment: Environment) -> list[Statement]:
+class Rights(NamedTuple):
+    """What a role may do in an environment.
+
+    Attributes:
+        statements: Those of its policies.
+        commands: The commands that it may run.
+        access: The key of `access` for it, or "".
+    """
+
+    statements: list[Statement]
+    commands: list[str]
+    access: str
+
+
+def rights(role: Role, environment: Environment) -> Rights:
     """Return what the role may do in the environment. Statements without a resource of it are left out."""
-    if environment.slurm:
-        found = {each.sid: each for each in slurm_statements(role, environment) if each.resources and each.actions}
-        return list(found.values())
-    arns = Arns(environment)
-    of_role = {
+    match environment:
+        case EksEnvironment():
+            given, access = eks_statements(role, environment), ACCESS[role]
+            commands = [words for words, needed in COMMANDS.items() if role in needed]
+        case SlurmEnvironment():
+            given, access, commands = slurm_statements(role, environment), "", commands_of(role)
+    found = {each.sid: each for each in given if each.resources and each.actions}
+    return Rights(list(found.values()), commands, access)
+
+
+def statements(role: Role, environment: Environment) -> list[Statement]:
+    """Return the statements of the role's policies in the environment."""
+    return rights(role, environment).statements
+
+
+def eks_statements(role: Role, environment: EksEnvironment) -> list[Statement]:
+    """Return what the role may do. Statements without a resource of the environment are left to the caller to drop."""
+    arns = EksArns(environment)
+    return {
         Role.DEPLOYER: _deployer,
         Role.OPERATOR: _operator,
         Role.SCIENTIST: _scientist,
         Role.VIEWER: _viewer,
         Role.ADMIN: _admin,
-    }
-    found = {each.sid: each for each in of_role[role](arns) if each.resources and each.actions}
-    return list(found.values())
+    }[role](arns)
 
 
-def _scientist(arns: Arns) -> list[Statement]:
+def _scientist(arns: EksArns) -> list[Statement]:
     return [
         reading.find_kubernetes(arns),
         reading.find_access_entry(arns),
@@ -67,7 +93,7 @@ def _scientist(arns: Arns) -> list[Statement]:
     ]
 
 
-def _state(arns: Arns) -> list[Statement]:
+def _state(arns: EksArns) -> list[Statement]:
     """Return what `ops wait` and `ops status` read."""
     return [
         reading.find_kubernetes(arns),
@@ -77,11 +103,11 @@ def _state(arns: Arns) -> list[Statement]:
     ]
 
 
-def _deployer(arns: Arns) -> list[Statement]:
+def _deployer(arns: EksArns) -> list[Statement]:
     return [deploying.assume_bootstrap_roles(arns), *_state(arns), *deploying.preflight(arns)]
 
 
-def _watch(arns: Arns) -> list[Statement]:
+def _watch(arns: EksArns) -> list[Statement]:
     """Return what the reading commands read, beside the data bucket."""
     return [
         *_state(arns),
@@ -91,11 +117,11 @@ def _watch(arns: Arns) -> list[Statement]:
     ]
 
 
-def _viewer(arns: Arns) -> list[Statement]:
+def _viewer(arns: EksArns) -> list[Statement]:
     return [*_watch(arns), *moving.list_data(arns)]
 
 
-def _operator(arns: Arns) -> list[Statement]:
+def _operator(arns: EksArns) -> list[Statement]:
     return [
         *_watch(arns),
         reading.find_access_entry(arns),
@@ -106,7 +132,7 @@ def _operator(arns: Arns) -> list[Statement]:
     ]
 
 
-def _admin(arns: Arns) -> list[Statement]:
+def _admin(arns: EksArns) -> list[Statement]:
     return [
         *_deployer(arns),
         *_operator(arns),

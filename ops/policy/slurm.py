@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from config import Environment
+from config import SlurmEnvironment
 from ops.policy import administering, deploying, operating, reading
 from ops.policy.arns import EVERYTHING, Arns
 from ops.policy.role import Role
@@ -33,7 +33,7 @@ def commands_of(role: Role) -> list[str]:
     return [words for words, roles in SLURM_COMMANDS.items() if role in roles or role is Role.ADMIN]
 
 
-def slurm_statements(role: Role, environment: Environment) -> list[Statement]:
+def slurm_statements(role: Role, environment: SlurmEnvironment) -> list[Statement]:
     """Return what the role may do. Statements without a resource of the environment are left to the caller to drop."""
     arns = Arns(environment)
     return {

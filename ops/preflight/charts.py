@@ -5,13 +5,14 @@ from pathlib import Path
 
 from botocore.exceptions import ClientError
 
+from config import EksEnvironment, Environment
 from config.facts import charts_lock
 from config.facts.charts_lock import ChartError
 from ops.preflight.check import Found, failed, passed, warned
 from ops.preflight.here import Here
 
 
-def charts(here: Here) -> Iterator[Found]:
+def charts(here: Here[EksEnvironment]) -> Iterator[Found]:
     """Require every chart of the lock, unaltered, in the cache.
 
     AWS: ssm GetParameter, to recognise the account of a rehearsal, which takes stand-ins. Source:
@@ -38,7 +39,7 @@ def _short(directory: Path) -> str:
     return f"~/{directory.relative_to(Path.home())}" if directory.is_relative_to(Path.home()) else str(directory)
 
 
-def _takes_stand_ins(here: Here) -> bool:
+def _takes_stand_ins(here: Here[Environment]) -> bool:
     try:
         here.client("ssm").get_parameter(Name=charts_lock.STAND_IN_MARKER)
     except ClientError as error:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum, auto
+from typing import Any
 
 from ops.preflight.here import Here
 
@@ -25,17 +26,15 @@ class Found:
     about: str = ""
 
 
-Look = Callable[[Here], Iterator[Found]]
+Look = Callable[[Here[Any]], Iterator[Found]]
 
 
 @dataclass(frozen=True)
 class Check:
-    """One check of the table."""
+    """One check of the table; the signature of `look` says which environments it is for."""
 
     title: str
     look: Look
-    of_eks: bool = False
-    """Whether only environments with EKS need it."""
 
 
 @dataclass(frozen=True)

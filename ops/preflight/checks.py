@@ -3,6 +3,7 @@
 from typing import Final
 
 from config import Environment
+from config.model.environment import takes
 from ops.preflight import account, charts, demands, existing_cluster, existing_network, names, training_plans, zones
 from ops.preflight.check import Check
 
@@ -10,7 +11,7 @@ CHECKS: Final = (
     Check("credentials", account.credentials),
     Check("region", account.region),
     Check("endpoint", account.endpoints),
-    Check("chart", charts.charts, of_eks=True),
+    Check("chart", charts.charts),
     Check("CDK bootstrap", account.bootstrap),
     Check("stack", names.stacks),
     Check("service-linked role", account.service_linked_roles),
@@ -20,25 +21,25 @@ CHECKS: Final = (
     Check("quota", demands.hyperpod),
     Check("quota", demands.network),
     Check("quota", demands.file_system),
-    Check("quota", demands.eks, of_eks=True),
-    Check("quota", demands.system_nodes, of_eks=True),
+    Check("quota", demands.eks),
+    Check("quota", demands.system_nodes),
     Check("training plan", training_plans.training_plans),
     Check("VPC", existing_network.vpc),
     Check("subnet", existing_network.subnets),
     Check("route", existing_network.routes),
-    Check("EKS cluster", existing_cluster.cluster, of_eks=True),
-    Check("EKS add-on", existing_cluster.add_on, of_eks=True),
-    Check("EKS add-on", existing_cluster.installed_add_ons, of_eks=True),
-    Check("Kubernetes API", existing_cluster.kubeflow, of_eks=True),
-    Check("HyperPod's EKS cluster", names.orchestrator, of_eks=True),
+    Check("EKS cluster", existing_cluster.cluster),
+    Check("EKS add-on", existing_cluster.add_on),
+    Check("EKS add-on", existing_cluster.installed_add_ons),
+    Check("Kubernetes API", existing_cluster.kubeflow),
+    Check("HyperPod's EKS cluster", names.orchestrator),
     Check("name of the HyperPod cluster", names.cluster),
-    Check("names of the EKS cluster and its log group", names.eks, of_eks=True),
-    Check("names of Container Insights' log groups", names.insights, of_eks=True),
+    Check("names of the EKS cluster and its log group", names.eks),
+    Check("names of Container Insights' log groups", names.insights),
     Check("names of the buckets", names.buckets),
-    Check("name of the repository", names.repository, of_eks=True),
+    Check("name of the repository", names.repository),
 )
 
 
 def checks_of(environment: Environment) -> tuple[Check, ...]:
     """Return the checks that the environment's orchestrator needs."""
-    return tuple(check for check in CHECKS if not (environment.slurm and check.of_eks))
+    return tuple(check for check in CHECKS if takes(check.look, environment))

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
-from config import naming
+from config import EksEnvironment, Environment, naming
 from ops.preflight.check import Found
 from ops.preflight.here import Here
 from ops.preflight.quotas import Demand, compared
@@ -16,7 +16,7 @@ _STANDARD: Final = frozenset("acdhimrtz")
 _NOT_STANDARD: Final = frozenset({"dl", "hpc", "inf", "mac", "trn", "u"})
 
 
-def hyperpod(here: Here) -> Iterator[Found]:
+def hyperpod(here: Here[Environment]) -> Iterator[Found]:
     """Compare SageMaker's quotas of HyperPod with the instance groups and with all other clusters.
 
     AWS: sagemaker ListClusters, DescribeCluster; service-quotas. Source: SageMaker AI developer guide, "Prerequisites
@@ -47,7 +47,7 @@ def hyperpod(here: Here) -> Iterator[Found]:
     yield from compared(here, demands)
 
 
-def _instances(here: Here, cluster: str) -> Counter[str]:
+def _instances(here: Here[Environment], cluster: str) -> Counter[str]:
     """Return the instances that a cluster has or is about to have, by type."""
     counted: Counter[str] = Counter()
     found = here.client("sagemaker").describe_cluster(ClusterName=cluster)
@@ -58,7 +58,7 @@ def _instances(here: Here, cluster: str) -> Counter[str]:
     return counted
 
 
-def network(here: Here) -> Iterator[Found]:
+def network(here: Here[Environment]) -> Iterator[Found]:
     """Compare the quotas of a new VPC: VPCs, gateways, addresses, network interfaces.
 
     AWS: ec2 Describe calls; service-quotas. Source: VPC user guide, "Amazon VPC quotas"; SageMaker AI developer guide,
@@ -84,7 +84,7 @@ def network(here: Here) -> Iterator[Found]:
     yield from compared(here, demands)
 
 
-def _nat_gateways(here: Here, zone: str) -> int:
+def _nat_gateways(here: Here[Environment], zone: str) -> int:
     subnets = here.pages(
         "ec2", "describe_subnets", "Subnets", Filters=[{"Name": "availability-zone-id", "Values": [zone]}]
     )
@@ -94,7 +94,7 @@ def _nat_gateways(here: Here, zone: str) -> int:
     return sum(each["SubnetId"] in in_zone and not here.deployed.has(each["NatGatewayId"]) for each in gateways)
 
 
-def _interfaces(here: Here) -> Demand:
+def _interfaces(here: Here[Environment]) -> Demand:
     """Return the demand for network interfaces: one for each network card of a node, as many as it has EFA."""
     asked = sum(group.count * max(1, group.type.efa) for group in here.environment.hyperpod.instance_groups)
     interfaces = here.pages("ec2", "describe_network_interfaces", "NetworkInterfaces")
@@ -103,7 +103,7 @@ def _interfaces(here: Here) -> Demand:
     return Demand("vpc", "Network interfaces per Region", asked, used, "L-DF5E4CA3", estimated=True)
 
 
-def file_system(here: Here) -> Iterator[Found]:
+def file_system(here: Here[Environment]) -> Iterator[Found]:
     """Compare FSx's quotas with the capacity of a new file system and of all others.
 
     AWS: fsx DescribeFileSystems; service-quotas. Source: FSx for Lustre user guide, "Quotas". FSx has no call that
@@ -127,13 +127,13 @@ def file_system(here: Here) -> Iterator[Found]:
     )
 
 
-def _is_own(here: Here, file_system: dict[str, Any]) -> bool:
+def _is_own(here: Here[Environment], file_system: dict[str, Any]) -> bool:
     """Return whether a stack owns the file system, or the CSI driver made it for the environment."""
     tag = {"Key": naming.ENVIRONMENT_TAG, "Value": naming.environment_tag(here.environment)}
     return here.deployed.has(file_system["FileSystemId"]) or tag in file_system.get("Tags", [])
 
 
-def eks(here: Here) -> Iterator[Found]:
+def eks(here: Here[EksEnvironment]) -> Iterator[Found]:
     """Compare EKS's quota of clusters.
 
     AWS: eks ListClusters; service-quotas. Source: EKS user guide, "Amazon EKS quotas".
@@ -144,7 +144,7 @@ def eks(here: Here) -> Iterator[Found]:
         yield from compared(here, [Demand("eks", "Clusters", 1, used, "L-1194D53C")])
 
 
-def system_nodes(here: Here) -> Iterator[Found]:
+def system_nodes(here: Here[EksEnvironment]) -> Iterator[Found]:
     """Compare EC2's quota of vCPUs with the system nodes: a new account may have as few as five.
 
     AWS: ec2 DescribeInstanceTypes, DescribeInstances; service-quotas. Source: EC2 user guide, "Amazon EC2 service
@@ -174,6 +174,6 @@ def _is_standard(instance_type: str) -> bool:
     return letters is not None and letters[0] not in _NOT_STANDARD and letters[0][0] in _STANDARD
 
 
-def _is_own_node(here: Here, instance: dict[str, Any]) -> bool:
+def _is_own_node(here: Here[Environment], instance: dict[str, Any]) -> bool:
     tags = {tag["Key"]: tag["Value"] for tag in instance.get("Tags", [])}
     return here.deployed.has(f"{tags.get('eks:cluster-name')}/{tags.get('eks:nodegroup-name')}")

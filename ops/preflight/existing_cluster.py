@@ -5,6 +5,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from config import EksEnvironment
 from config.facts.add_ons import CLOUDWATCH, HYPERPOD
 from config.model import ExistingEks
 from ops.clients import connect
@@ -16,7 +17,7 @@ from ops.readiness.kubeflow import findings
 _CORRECT = "correct eks of the environment: `aws eks describe-cluster --name {name}` shows it"
 
 
-def cluster(here: Here) -> Iterator[Found]:
+def cluster(here: Here[EksEnvironment]) -> Iterator[Found]:
     """Require the cluster with its version, VPC, security group, identity provider, access and private endpoint.
 
     AWS: eks DescribeCluster. Source: SageMaker AI developer guide, "Orchestrating HyperPod with EKS", requirements:
@@ -39,7 +40,7 @@ def cluster(here: Here) -> Iterator[Found]:
         yield passed(f"{found['status']}, Kubernetes {found['version']}, as the environment says", existing.name)
 
 
-def _differences(here: Here, existing: ExistingEks, found: dict[str, Any]) -> Iterator[Found]:
+def _differences(here: Here[EksEnvironment], existing: ExistingEks, found: dict[str, Any]) -> Iterator[Found]:
     """Yield where the environment's file is wrong about the cluster."""
     network, vpc = found["resourcesVpcConfig"], here.environment.network.existing
     issuer = found.get("identity", {}).get("oidc", {}).get("issuer", "")
@@ -72,7 +73,7 @@ def _unfit(existing: ExistingEks, found: dict[str, Any], region: str) -> Iterato
         yield failed("its private endpoint is off; nodes and functions use it", fix, existing.name)
 
 
-def add_on(here: Here) -> Iterator[Found]:
+def add_on(here: Here[EksEnvironment]) -> Iterator[Found]:
     """Require the VPC CNI in the version that the environment states: rules judge that version.
 
     AWS: eks DescribeAddon. Source: docs/operate/existing-eks.md.
@@ -96,7 +97,7 @@ def add_on(here: Here) -> Iterator[Found]:
         yield failed(text, "correct eks.existing.vpc_cni, then run `ops check`", "vpc-cni")
 
 
-def installed_add_ons(here: Here) -> Iterator[Found]:
+def installed_add_ons(here: Here[EksEnvironment]) -> Iterator[Found]:
     """Require that the cluster lacks the add-ons that the ray stack installs: EKS has each add-on once.
 
     AWS: eks ListAddons. Source: EKS API reference, CreateAddon (ResourceInUseException); docs/operate/observe-aws.md.
@@ -127,7 +128,7 @@ def installed_add_ons(here: Here) -> Iterator[Found]:
             yield failed("the cluster has it, and no stack of this environment owns it", fix, name)
 
 
-def kubeflow(here: Here) -> Iterator[Found]:
+def kubeflow(here: Here[EksEnvironment]) -> Iterator[Found]:
     """Require a Kubernetes API that answers, and warn of parts of Kubeflow that HyperPod's chart would install again.
 
     Kubernetes: namespaces and CRDs, as `ops check --live`. Source: docs/operate/existing-eks.md.

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
+from config import Environment
 from config.estimates.addresses import subnet_uses
 from config.model import ExistingSubnet, ExistingVpc
 from ops.preflight.check import Found, Verdict, failed, passed, warned
@@ -15,7 +16,7 @@ CONTROL_PLANE_ADDRESSES: Final = 6
 _ANYWHERE: Final = "0.0.0.0/0"
 
 
-def vpc(here: Here) -> Iterator[Found]:
+def vpc(here: Here[Environment]) -> Iterator[Found]:
     """Require the VPC with its owner, block, DNS support and DNS host names.
 
     AWS: ec2 DescribeVpcs, DescribeVpcAttribute. Source: EKS user guide, "View Amazon EKS networking requirements for
@@ -50,7 +51,7 @@ def vpc(here: Here) -> Iterator[Found]:
             yield failed("off", fix, f"{wanted.id} DNS {option}")
 
 
-def _owner(here: Here, wanted: ExistingVpc, owner: str) -> Found | None:
+def _owner(here: Here[Environment], wanted: ExistingVpc, owner: str) -> Found | None:
     """Compare the VPC's owner with the environment's; return None if it is this account."""
     own, title = here.environment.account, f"{wanted.id} owner"
     if owner != (wanted.owner or own):
@@ -63,7 +64,7 @@ def _owner(here: Here, wanted: ExistingVpc, owner: str) -> Found | None:
     return warned(text, fix, title)
 
 
-def subnets(here: Here) -> Iterator[Found]:
+def subnets(here: Here[Environment]) -> Iterator[Found]:
     """Require the subnets, each in its VPC, zone and block, with enough free addresses.
 
     AWS: ec2 DescribeSubnets. Source: SageMaker AI developer guide, "Prerequisites for using SageMaker HyperPod" (81
@@ -86,7 +87,11 @@ def subnets(here: Here) -> Iterator[Found]:
 
 
 def _subnet(
-    here: Here, vpc: ExistingVpc, subnet: ExistingSubnet, found: Mapping[str, Mapping[str, Any]], needed: int
+    here: Here[Environment],
+    vpc: ExistingVpc,
+    subnet: ExistingSubnet,
+    found: Mapping[str, Mapping[str, Any]],
+    needed: int,
 ) -> Found:
     there = found.get(subnet.id)
     if there is None:
@@ -106,7 +111,7 @@ def _subnet(
     return failed(text, "lower counts, move groups to another zone, or name a larger subnet", subnet.id)
 
 
-def routes(here: Here) -> Iterator[Found]:
+def routes(here: Here[Environment]) -> Iterator[Found]:
     """Require a way out of each subnet that works without public addresses.
 
     AWS: ec2 DescribeRouteTables. Source: VPC user guide, "Route tables" and "Internet gateways": an internet gateway

@@ -3,10 +3,12 @@
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from config import Environment
 from ops import stacks
+
+E_co = TypeVar("E_co", bound=Environment, covariant=True)
 
 
 @dataclass(frozen=True)
@@ -25,10 +27,10 @@ class Deployed:
         return any(physical in identifiers for _, physical in self.resources)
 
 
-class Here:
+class Here(Generic[E_co]):
     """The environment and its account. Several threads may use it."""
 
-    def __init__(self, environment: Environment, client: Callable[[str], Any]) -> None:
+    def __init__(self, environment: E_co, client: Callable[[str], Any]) -> None:
         """`client` returns a boto3 client of a service; it is never called by two threads at once."""
         self.environment = environment
         self._make = client

@@ -5,14 +5,14 @@ from typing import Final
 
 from botocore.exceptions import ClientError
 
-from config import naming
+from config import EksEnvironment, Environment, naming
 from ops.preflight.check import Found, failed, passed, warned
 from ops.preflight.here import Here
 
 _ABSENT: Final = frozenset({"404", "RepositoryNotFoundException", "ResourceNotFound", "ResourceNotFoundException"})
 
 
-def stacks(here: Here) -> Iterator[Found]:
+def stacks(here: Here[Environment]) -> Iterator[Found]:
     """Require stacks in states from which `cdk deploy` can begin.
 
     AWS: cloudformation DescribeStacks. Source: CloudFormation user guide, "Stack status codes". The CDK CLI itself
@@ -29,7 +29,7 @@ def stacks(here: Here) -> Iterator[Found]:
         )
 
 
-def _stack(here: Here, name: str, state: str) -> Found | None:
+def _stack(here: Here[Environment], name: str, state: str) -> Found | None:
     delete = f"aws cloudformation delete-stack --stack-name {name} --region {here.environment.region}"
     match state:
         case "ROLLBACK_COMPLETE":
@@ -46,7 +46,7 @@ def _stack(here: Here, name: str, state: str) -> Found | None:
     return None
 
 
-def cluster(here: Here) -> Iterator[Found]:
+def cluster(here: Here[Environment]) -> Iterator[Found]:
     """Require that the name of the HyperPod cluster is free, or its own.
 
     AWS: sagemaker DescribeCluster. Source: SageMaker API reference, CreateCluster: names are unique in an account and
@@ -59,7 +59,7 @@ def cluster(here: Here) -> Iterator[Found]:
     )
 
 
-def orchestrator(here: Here) -> Iterator[Found]:
+def orchestrator(here: Here[EksEnvironment]) -> Iterator[Found]:
     """Require that no other HyperPod cluster uses an existing EKS cluster.
 
     AWS: sagemaker ListClusters, DescribeCluster. Source: SageMaker AI developer guide, "Orchestrating HyperPod with
@@ -79,7 +79,7 @@ def orchestrator(here: Here) -> Iterator[Found]:
     yield passed("no other HyperPod cluster uses it", existing.name)
 
 
-def eks(here: Here) -> Iterator[Found]:
+def eks(here: Here[EksEnvironment]) -> Iterator[Found]:
     """Require that the names of a new EKS cluster and of its log group are free, or its own.
 
     AWS: eks DescribeCluster, logs DescribeLogGroups. Source: EKS user guide, "Send control plane logs to CloudWatch
@@ -97,7 +97,7 @@ def eks(here: Here) -> Iterator[Found]:
     yield _name(here, "AWS::Logs::LogGroup", group, exists, fix)
 
 
-def insights(here: Here) -> Iterator[Found]:
+def insights(here: Here[EksEnvironment]) -> Iterator[Found]:
     """Require that the names of Container Insights' log groups are free, or its own.
 
     AWS: logs DescribeLogGroups. Source: CloudWatch user guide, "Container-Insights-EKS-logs": agents create these
@@ -115,7 +115,7 @@ def insights(here: Here) -> Iterator[Found]:
         yield _name(here, "AWS::Logs::LogGroup", name, name in existing, fix)
 
 
-def buckets(here: Here) -> Iterator[Found]:
+def buckets(here: Here[Environment]) -> Iterator[Found]:
     """Require that the names of the buckets are free in all accounts, or their own.
 
     AWS: s3 HeadBucket. Source: S3 user guide, "General purpose bucket naming rules": names are global; a refusal (403)
@@ -134,7 +134,7 @@ def buckets(here: Here) -> Iterator[Found]:
         yield _name(here, "AWS::S3::Bucket", name, exists, f"keep what you need of it, then: aws s3 rb s3://{name}")
 
 
-def repository(here: Here) -> Iterator[Found]:
+def repository(here: Here[EksEnvironment]) -> Iterator[Found]:
     """Require that the name of the image's repository is free, or its own.
 
     AWS: ecr DescribeRepositories. Source: ECR API reference, CreateRepository.
@@ -146,7 +146,7 @@ def repository(here: Here) -> Iterator[Found]:
         yield _name(here, "AWS::ECR::Repository", name, exists, fix)
 
 
-def _exists(here: Here, service: str, operation: str, **arguments: object) -> bool:
+def _exists(here: Here[Environment], service: str, operation: str, **arguments: object) -> bool:
     try:
         getattr(here.client(service), operation)(**arguments)
     except ClientError as error:
@@ -156,7 +156,7 @@ def _exists(here: Here, service: str, operation: str, **arguments: object) -> bo
     return True
 
 
-def _name(here: Here, kind: str, name: str, exists: bool, fix: str) -> Found:
+def _name(here: Here[Environment], kind: str, name: str, exists: bool, fix: str) -> Found:
     if not exists:
         return passed("is free", name)
     if here.deployed.owns(kind, name):

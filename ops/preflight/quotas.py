@@ -6,6 +6,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from config import Environment
 from ops.preflight.check import Found, failed, passed, warned
 from ops.preflight.here import Here
 
@@ -32,7 +33,7 @@ class _Quota:
     value: float
 
 
-def compared(here: Here, demands: Iterable[Demand]) -> Iterator[Found]:
+def compared(here: Here[Environment], demands: Iterable[Demand]) -> Iterator[Found]:
     """Yield a result for each demand.
 
     AWS: service-quotas GetServiceQuota by code, else ListServiceQuotas by name; for quotas that were never changed
@@ -45,7 +46,7 @@ def compared(here: Here, demands: Iterable[Demand]) -> Iterator[Found]:
         yield _compared(here, demand, quota)
 
 
-def _compared(here: Here, demand: Demand, quota: _Quota | None) -> Found:
+def _compared(here: Here[Environment], demand: Demand, quota: _Quota | None) -> Found:
     region, about = here.environment.region, f"{demand.service}: {demand.name}"
     if quota is None:
         console = f"https://{region}.console.aws.amazon.com/servicequotas/home/services/{demand.service}/quotas"
@@ -62,7 +63,7 @@ def _compared(here: Here, demand: Demand, quota: _Quota | None) -> Found:
     return warned(f"{found} (estimate)", fix, about) if demand.estimated else failed(found, fix, about)
 
 
-def _by_code(here: Here, demand: Demand) -> _Quota | None:
+def _by_code(here: Here[Environment], demand: Demand) -> _Quota | None:
     """Return the account's value, else AWS's default; None if the region has no such quota."""
     client = here.client("service-quotas")
     for get in (client.get_service_quota, client.get_aws_default_service_quota):
@@ -76,7 +77,7 @@ def _by_code(here: Here, demand: Demand) -> _Quota | None:
     return None
 
 
-def _by_name(here: Here, wanted: set[tuple[str, str]]) -> dict[str, _Quota]:
+def _by_name(here: Here[Environment], wanted: set[tuple[str, str]]) -> dict[str, _Quota]:
     """Return the quotas of these services and names."""
     found: dict[str, _Quota] = {}
     for service in {service for service, _ in wanted}:
@@ -91,7 +92,7 @@ def _by_name(here: Here, wanted: set[tuple[str, str]]) -> dict[str, _Quota]:
     return found
 
 
-def _listed(here: Here, service: str) -> Iterator[Mapping[str, Any]]:
+def _listed(here: Here[Environment], service: str) -> Iterator[Mapping[str, Any]]:
     """Yield the account's quotas, then AWS's defaults."""
     for operation in ("list_service_quotas", "list_aws_default_service_quotas"):
         pages = here.client("service-quotas").get_paginator(operation)

@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from config import Environment
 from ops.errors import UnreachableError, in_plain_words
 from ops.preflight.check import Check, Found, Result, Verdict, failed, warned
 from ops.preflight.here import Here
@@ -21,7 +22,7 @@ _REFUSED: Final = frozenset(
 _ACTION: Final = re.compile(r"perform:? `?([a-z0-9-]+:[A-Za-z0-9*]+)")
 
 
-def run(here: Here, checks: Sequence[Check], console: Console) -> list[Result]:
+def run(here: Here[Environment], checks: Sequence[Check], console: Console) -> list[Result]:
     """Return the results in the order of the checks; a terminal shows the progress."""
     columns = (SpinnerColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     results: dict[Check, list[Result]] = {}
@@ -42,11 +43,11 @@ def run(here: Here, checks: Sequence[Check], console: Console) -> list[Result]:
     return [result for check in checks for result in results[check]]
 
 
-def _results(check: Check, here: Here) -> list[Result]:
+def _results(check: Check, here: Here[Environment]) -> list[Result]:
     return [Result(check.title, found.about, found.verdict, found.text, found.fix) for found in _looked(check, here)]
 
 
-def _looked(check: Check, here: Here) -> Iterator[Found]:
+def _looked(check: Check, here: Here[Environment]) -> Iterator[Found]:
     """Yield what the check finds. If it cannot look, end with a warning (no right) or a failure (no answer)."""
     try:
         with in_plain_words():

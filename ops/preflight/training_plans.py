@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
+from config import Environment
 from config.model import InstanceGroup
 from ops.preflight.check import Found, failed, passed
 from ops.preflight.here import Here
@@ -16,7 +17,7 @@ _SEARCHED_HOURS: Final = 24
 _MOST_OFFERS: Final = 3
 
 
-def training_plans(here: Here) -> Iterator[Found]:
+def training_plans(here: Here[Environment]) -> Iterator[Found]:
     """Require each plan: Active or Scheduled, with the groups' type, zone and number of instances.
 
     AWS: sagemaker DescribeTrainingPlan, SearchTrainingPlanOfferings. Source: SageMaker AI developer guide, "Reserve
@@ -36,7 +37,7 @@ def training_plans(here: Here) -> Iterator[Found]:
             yield passed(f"has {sum(group.count for group in of_plan)} instances for this environment", name)
 
 
-def _obstacle(here: Here, arn: str, groups: list[InstanceGroup]) -> str:
+def _obstacle(here: Here[Environment], arn: str, groups: list[InstanceGroup]) -> str:
     """Return why the groups cannot use the plan; empty if they can."""
     try:
         plan = here.client("sagemaker").describe_training_plan(TrainingPlanName=arn.rpartition("/")[2])
@@ -63,7 +64,7 @@ def _fits(capacity: Mapping[str, Any], group: InstanceGroup) -> bool:
     return (capacity["InstanceType"], capacity.get("AvailabilityZoneId")) == (group.instance_type, group.zone)
 
 
-def _with_offers(here: Here, reason: str, groups: list[InstanceGroup]) -> tuple[str, str]:
+def _with_offers(here: Here[Environment], reason: str, groups: list[InstanceGroup]) -> tuple[str, str]:
     """Return the reason with the offers that AWS has now, and the command that buys one or searches again."""
     first, count = groups[0], sum(group.count for group in groups)
     region = here.environment.region

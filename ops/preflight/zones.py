@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
+from config import Environment
 from ops.preflight.check import Found, failed, passed, warned
 from ops.preflight.here import Here
 
 
-def zones(here: Here) -> Iterator[Found]:
+def zones(here: Here[Environment]) -> Iterator[Found]:
     """Require the zones of the environment, available to this account.
 
     AWS: ec2 DescribeAvailabilityZones. Source: EC2 user guide, "Regions and Zones": zone ids mean the same zone in all
@@ -23,7 +24,7 @@ def zones(here: Here) -> Iterator[Found]:
         yield passed(f"{', '.join(here.environment.network.node_zones)} are available")
 
 
-def instance_types(here: Here) -> Iterator[Found]:
+def instance_types(here: Here[Environment]) -> Iterator[Found]:
     """Warn of instance types that EC2 does not offer in their zone; require the type of the system nodes.
 
     AWS: ec2 DescribeInstanceTypeOfferings. HyperPod has no such call: for its types EC2's answer is an indication.
@@ -33,7 +34,7 @@ def instance_types(here: Here) -> Iterator[Found]:
     default, *_ = zones = environment.network.node_zones
     groups = environment.hyperpod.instance_groups
     wanted = sorted({(group.instance_type, group.zone or default) for group in groups})
-    system = None if environment.slurm else environment.eks.system_nodes.instance_type
+    system = environment.system_nodes.instance_type if environment.system_nodes else None
     offered = _offered(here, {*([system] if system else []), *(name.removeprefix("ml.") for name, _ in wanted)})
     for name, zone in wanted:
         others = offered.get(name.removeprefix("ml."), set())
@@ -55,7 +56,7 @@ def instance_types(here: Here) -> Iterator[Found]:
         yield passed(f"EC2 offers it in {', '.join(zones)}", system)
 
 
-def _offered(here: Here, names: set[str]) -> dict[str, set[str]]:
+def _offered(here: Here[Environment], names: set[str]) -> dict[str, set[str]]:
     """Return the zone ids in which EC2 offers each type."""
     offered: dict[str, set[str]] = {}
     for each in here.pages(

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import kubernetes
 
-from config import Environment
+from config import EksEnvironment
 from config.findings import Finding, Severity, in_words
 from config.model import KubeflowPart
 from k8s_charts.helm.hyperpod_dependencies import RELEASE
@@ -39,7 +39,7 @@ _KINDS: Final[Mapping[str, KubeflowPart]] = {
 _Metadata = Mapping[str, Any]
 
 
-def findings(environment: Environment, api: kubernetes.client.ApiClient) -> Iterator[Finding]:
+def findings(environment: EksEnvironment, api: kubernetes.client.ApiClient) -> Iterator[Finding]:
     """Yield a warning for each part that the cluster has but the environment omits. Raises UnreachableError."""
     existing = environment.eks.existing
     if existing is None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from config import Environment
+from config import EksEnvironment, Environment, SlurmEnvironment
 from ops.clients import Account, Clients, connect
 from ops.errors import as_viewer
 from ops.readiness.item import Item, Require, State
@@ -22,20 +22,21 @@ def observing(environment: Environment, require: Require) -> Iterator[Callable[[
 
     Raises UnreachableError.
     """
-    if environment.slurm:
-        yield partial(observe_slurm, environment, Account(environment), require)
-        return
-    with connect(environment) as clients:
-        yield partial(observe, environment, clients, require)
+    match environment:
+        case SlurmEnvironment():
+            yield partial(observe_slurm, environment, Account(environment), require)
+        case EksEnvironment():
+            with connect(environment) as clients:
+                yield partial(observe, environment, clients, require)
 
 
-def observe_slurm(environment: Environment, account: Account, require: Require = Require.ALL) -> list[Item]:
+def observe_slurm(environment: SlurmEnvironment, account: Account, require: Require = Require.ALL) -> list[Item]:
     """Return the state of the HyperPod cluster and its groups. Slurm itself answers on the nodes only."""
     with as_viewer():
         return list(hyperpod(environment, account.client("sagemaker"), require))
 
 
-def observe(environment: Environment, clients: Clients, require: Require = Require.ALL) -> list[Item]:
+def observe(environment: EksEnvironment, clients: Clients, require: Require = Require.ALL) -> list[Item]:
     """Return the state of the HyperPod cluster, its groups, the image, the volume, the reaper and the RayClusters.
 
     `require` says what an item needs to be ready; NONE means the same as ALL here. Raises UnreachableError if an API

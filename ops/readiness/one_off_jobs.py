@@ -6,7 +6,7 @@ from typing import Any, Final
 import kubernetes
 from botocore.exceptions import ClientError
 
-from config import Environment
+from config import EksEnvironment, Environment
 from config.naming import STAND_IN_IMAGE, volume_namespace
 from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE, RAY_DIRECTORY, RAY_DIRECTORY_JOB
 from ops.clients import REQUEST_TIMEOUT, Clients
@@ -16,7 +16,7 @@ from ops.readiness.workloads import hindrance
 LOG_LINES: Final = 20
 
 
-def image(environment: Environment, clients: Clients) -> Item:
+def image(environment: EksEnvironment, clients: Clients) -> Item:
     """Return the state of the newest build of the Ray image (each image has its own Job); an image.uri is ready."""
     name = environment.image.repository
     if name is None:
@@ -40,7 +40,7 @@ def _again(environment: Environment) -> str:
     return f"`ops image build --env {environment.name}` builds it again"
 
 
-def directory(environment: Environment, api: kubernetes.client.ApiClient) -> Item:
+def directory(environment: EksEnvironment, api: kubernetes.client.ApiClient) -> Item:
     """Return the state of Ray's directory on the file system, which must belong to Ray's user."""
     path = f"{environment.fsx.mount_path}/{RAY_DIRECTORY}"
     job = newest(api, volume_namespace(environment), RAY_DIRECTORY_JOB)

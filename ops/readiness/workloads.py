@@ -7,7 +7,7 @@ from typing import Any
 import kubernetes
 from kubernetes.client import ApiException
 
-from config import Environment
+from config import EksEnvironment
 from config.model import RayCluster
 from k8s_charts.shared.names import REAPER
 from ops.clients import REQUEST_TIMEOUT
@@ -16,7 +16,7 @@ from ops.readiness.item import Item, Require, State, spoken
 from ops.readiness.outdated_pods import is_paused, is_suspended, outdated
 
 
-def claim(environment: Environment, api: kubernetes.client.ApiClient) -> Item:
+def claim(environment: EksEnvironment, api: kubernetes.client.ApiClient) -> Item:
     """Return the state of the claim that Ray's pods mount, with its newest event until it is bound."""
     name, namespace = environment.fsx.claim, environment.ray.namespace
     core = kubernetes.client.CoreV1Api(api)
@@ -38,7 +38,7 @@ def _newest_event(core: kubernetes.client.CoreV1Api, namespace: str, claim: str)
     return [str(event.message) for event in by_time[-1:] if event.message]
 
 
-def reaper(environment: Environment, api: kubernetes.client.ApiClient, require: Require) -> Item:
+def reaper(environment: EksEnvironment, api: kubernetes.client.ApiClient, require: Require) -> Item:
     """Return the state of the reaper, which deletes Ray pods on lost nodes; `Require.MIN` needs one replica."""
     namespace = environment.kuberay.namespace
     title = f"{namespace}/{REAPER}"
@@ -57,7 +57,7 @@ def reaper(environment: Environment, api: kubernetes.client.ApiClient, require: 
     return Item("reaper", title, State.WAITING, "; ".join(told))
 
 
-def ray_clusters(environment: Environment, api: kubernetes.client.ApiClient, require: Require) -> Iterator[Item]:
+def ray_clusters(environment: EksEnvironment, api: kubernetes.client.ApiClient, require: Require) -> Iterator[Item]:
     """Yield each RayCluster, with the reasons why its pods are pending."""
     custom = kubernetes.client.CustomObjectsApi(api)
     namespace = environment.ray.namespace
@@ -74,7 +74,7 @@ def ray_clusters(environment: Environment, api: kubernetes.client.ApiClient, req
 
 
 def _ray_cluster(
-    environment: Environment, wanted: RayCluster, found: Mapping[str, Any], pods: Sequence[Any], require: Require
+    environment: EksEnvironment, wanted: RayCluster, found: Mapping[str, Any], pods: Sequence[Any], require: Require
 ) -> Item:
     name = f"{environment.ray.namespace}/{wanted.name}"
     status = found.get("status", {})

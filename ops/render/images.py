@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 from rich.table import Table
 
-from config import Environment
+from config import EksEnvironment
 from k8s_charts.helm.images import PublicImage, copy_of, public_images, pushed_copy
 
 
-def table(environment: Environment) -> Table:
+def table(environment: EksEnvironment) -> Table:
     """Return a table of public images: who uses each, and where it is pulled from."""
     drawn = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("image", "used by", "pulled from"):
@@ -18,7 +18,7 @@ def table(environment: Environment) -> Table:
     return drawn
 
 
-def data(environment: Environment) -> list[dict[str, str | None]]:
+def data(environment: EksEnvironment) -> list[dict[str, str | None]]:
     """Return the images as data for programs; `copy` is None for an image that is pulled from its publisher."""
     registry = environment.image_registry
     return [
@@ -37,7 +37,7 @@ def _pulled_from(image: PublicImage, registry: str | None) -> str:
     return copy_of(image.image, registry) if image.copied else "its publisher: the chart's values cannot set it"
 
 
-def copies(environment: Environment) -> Iterator[tuple[str, str]]:
+def copies(environment: EksEnvironment) -> Iterator[tuple[str, str]]:
     """Yield source and target of each image to copy; nothing if the environment has no `image_registry`."""
     if registry := environment.image_registry:
         for image in public_images(environment):

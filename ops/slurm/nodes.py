@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from config import Environment
+from config import SlurmEnvironment
 from ops.errors import RefusedError
 from ops.readiness.nodes import list_nodes
 
@@ -40,14 +40,14 @@ class SlurmNode:
         return asdict(self)
 
 
-def slurm_nodes(environment: Environment, sagemaker: Any) -> list[SlurmNode]:
+def slurm_nodes(environment: SlurmEnvironment, sagemaker: Any) -> list[SlurmNode]:
     """Return every node of the cluster, by group and name."""
     listed = list_nodes(sagemaker, environment.hyperpod.cluster_name)
     found = [_node(environment, each) for each in listed]
     return sorted(found, key=lambda node: (node.group, node.name, node.instance))
 
 
-def find(environment: Environment, sagemaker: Any, wanted: str) -> SlurmNode:
+def find(environment: SlurmEnvironment, sagemaker: Any, wanted: str) -> SlurmNode:
     """Return the node by instance id, name in Slurm or address. Raises RefusedError if the cluster has none."""
     listed = slurm_nodes(environment, sagemaker)
     found = next((node for node in listed if wanted and wanted in {node.instance, node.name, node.address}), None)
@@ -62,7 +62,7 @@ def find(environment: Environment, sagemaker: Any, wanted: str) -> SlurmNode:
     return found
 
 
-def controller(environment: Environment, sagemaker: Any) -> SlurmNode:
+def controller(environment: SlurmEnvironment, sagemaker: Any) -> SlurmNode:
     """Return the controller node. Raises RefusedError unless it runs."""
     found = next((node for node in slurm_nodes(environment, sagemaker) if node.role == "controller"), None)
     if found is None or found.status != "Running":
@@ -71,7 +71,7 @@ def controller(environment: Environment, sagemaker: Any) -> SlurmNode:
     return found
 
 
-def _node(environment: Environment, listed: Mapping[str, Any]) -> SlurmNode:
+def _node(environment: SlurmEnvironment, listed: Mapping[str, Any]) -> SlurmNode:
     group = next(
         (each for each in environment.hyperpod.instance_groups if each.name == listed["InstanceGroupName"]), None
     )

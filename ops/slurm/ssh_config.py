@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from config import Environment
+from config import SlurmEnvironment
 from ops.nodes.shell import target_of
 from ops.slurm.nodes import SlurmNode
 
 
 def ssh_config(
-    environment: Environment, cluster: Mapping[str, Any], nodes: Sequence[SlurmNode], user: str
+    environment: SlurmEnvironment, cluster: Mapping[str, Any], nodes: Sequence[SlurmNode], user: str
 ) -> Iterator[str]:
     """Yield the lines: one Host for each node that runs. Its aliases are its name, its instance id and its role.
 

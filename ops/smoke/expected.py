@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import kubernetes
 
-from config import Environment
+from config import EksEnvironment
 from config.facts.instance_types import catalogue
 from ops.clients import REQUEST_TIMEOUT
 
@@ -34,7 +34,7 @@ class Expected:
     workers: tuple[Worker, ...]
 
 
-def expected(environment: Environment, api: kubernetes.client.ApiClient, cluster: str) -> Expected:
+def expected(environment: EksEnvironment, api: kubernetes.client.ApiClient, cluster: str) -> Expected:
     """Return what to expect of a RayCluster of the environment. Raises ApiException."""
     namespace = environment.ray.namespace
     found: Mapping[str, Any] = kubernetes.client.CustomObjectsApi(api).get_namespaced_custom_object(
@@ -62,7 +62,7 @@ def expected(environment: Environment, api: kubernetes.client.ApiClient, cluster
     )
 
 
-def _devices(environment: Environment, cluster: str) -> dict[str, tuple[int, int, float | None]]:
+def _devices(environment: EksEnvironment, cluster: str) -> dict[str, tuple[int, int, float | None]]:
     """Return what a pod and its node have by worker group: what the file says, else what the instance type has."""
     [wanted] = [each for each in environment.ray.clusters if each.name == cluster]
     devices = {}

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import kubernetes
 from kubernetes.client import ApiException
 
-from config import Environment
+from config import EksEnvironment
 from k8s_charts.observability.alerts import ALERTS
 from k8s_charts.observability.scrape import DCGM_JOB
 from k8s_charts.shared.flows import PROMETHEUS_PODS
@@ -33,7 +33,7 @@ class Health:
     """Why nothing is known; None if Prometheus answered."""
 
 
-def health(environment: Environment, api: kubernetes.client.ApiClient, nodes: Collection[str]) -> Health:
+def health(environment: EksEnvironment, api: kubernetes.client.ApiClient, nodes: Collection[str]) -> Health:
     """Return the health of the GPUs of nodes, as Prometheus scraped it last. What cannot be asked is unknown."""
     if not environment.observed_gpu_groups:
         return Health(frozenset(), (), "nobody watches it: `observability.in_cluster` is off")

@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from config import Environment
+from config import EksEnvironment, Environment
 from k8s_charts.shared.names import RAY_DIRECTORY
 from ops.errors import NoAnswerError
 from ops.jobs import direct
@@ -28,7 +28,7 @@ class SmokeError(Exception):
     """The all-reduce could not be run, or gave no result; the message says why."""
 
 
-def run(runs: Runs, environment: Environment, cluster: str, say: Say, *, timeout: float) -> dict[str, Any]:
+def run(runs: Runs, environment: EksEnvironment, cluster: str, say: Say, *, timeout: float) -> dict[str, Any]:
     """Return the result of the all-reduce on a RayCluster; stop the job if it does not end in `timeout` seconds.
 
     Raises SmokeError, RunError and ApiException.

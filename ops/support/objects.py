@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import kubernetes
 
-from config import Environment
+from config import EksEnvironment
 from k8s_charts.shared.names import HYPERPOD_NAMESPACE, IMAGE_BUILD_NAMESPACE
 from ops.clients import REQUEST_TIMEOUT
 from ops.support.bundle import Found
@@ -61,7 +61,7 @@ KINDS: Final = (*_OF_THE_CLUSTER, *_NAMESPACED)
 """What is read, by the plural names of Kubernetes."""
 
 
-def namespaces(environment: Environment) -> list[str]:
+def namespaces(environment: EksEnvironment) -> list[str]:
     """Return the namespaces that the project and HyperPod use, each once."""
     names = (environment.ray.namespace, environment.kuberay.namespace, IMAGE_BUILD_NAMESPACE, HYPERPOD_NAMESPACE)
     return list(dict.fromkeys(names))

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from functools import cached_property
 from typing import Self, TypeVar
 
-from config import Environment
+from config import EksEnvironment
 from ops.clients import Account, Clients, connect
 from ops.errors import UnreachableError
 
@@ -15,7 +15,7 @@ _Connected = TypeVar("_Connected")
 class Sources:
     """The environment's APIs, connected to when a part first needs them. One failed connection is not repeated."""
 
-    def __init__(self, environment: Environment, seconds: float) -> None:
+    def __init__(self, environment: EksEnvironment, seconds: float) -> None:
         self.environment = environment
         self.seconds = seconds
         self._stack = ExitStack()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from config import Environment, naming
+from config import EksEnvironment, naming
 from ops import stacks
 
 
@@ -28,7 +28,7 @@ class Leftover:
 class Surface:
     """An environment's account as the finders see it."""
 
-    environment: Environment
+    environment: EksEnvironment
     client: Callable[[str], Any]
     """Returns a boto3 client by the service's name."""
 

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import Final, NoReturn, Self
 
-from config import Environment
+from config import EksEnvironment
 from ops.clients import Account, Clients, connect
 from ops.watch.events import Found, look
 from ops.watch.logs import Say
@@ -18,7 +18,9 @@ _LATE: Final = timedelta(minutes=5)
 class Feed:
     """The events of an environment since a number of seconds ago. Kubernetes is connected to when it first answers."""
 
-    def __init__(self, environment: Environment, account: Account, seconds: float, interval: float = _INTERVAL) -> None:
+    def __init__(
+        self, environment: EksEnvironment, account: Account, seconds: float, interval: float = _INTERVAL
+    ) -> None:
         self._environment = environment
         self._account = account
         self._since = datetime.now(UTC) - timedelta(seconds=seconds)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from config import Environment
+from config import EksEnvironment
 from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE, JOB_SUPERVISOR, REAPER
 
 Say = Callable[[str], None]
@@ -45,7 +45,7 @@ STREAMS: Final = {
 _RAY_CONTAINERS: Final = {Source.HEAD: "ray-head", Source.WORKER: "ray-worker"}
 
 
-def pods_of(environment: Environment, source: Source, cluster: str | None) -> Pods:
+def pods_of(environment: EksEnvironment, source: Source, cluster: str | None) -> Pods:
     """Return the pods of a source that is no part of HyperPod; `cluster` None means every RayCluster."""
     ray = environment.ray.namespace
     if source in _RAY_CONTAINERS:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import kubernetes
 from botocore.exceptions import ClientError
 
-from config import Environment, naming
+from config import EksEnvironment, Environment, naming
 from config.facts import support as support_of
 from config.facts import versions
 from ops.clients import REQUEST_TIMEOUT, Account, Clients
@@ -40,7 +40,7 @@ def stacks(environment: Environment, account: Account) -> list[dict[str, str]]:
     ]
 
 
-def support(environment: Environment) -> list[dict[str, Any]]:
+def support(environment: EksEnvironment) -> list[dict[str, Any]]:
     """Return until when the versions that the environment uses are supported, and their known flaws."""
     used = {support_of.KUBERNETES: environment.eks.version, "Ray": environment.ray.version}
     used["KubeRay"] = environment.kuberay.version
@@ -96,7 +96,7 @@ def _capacity(group: dict[str, Any]) -> str:
     return "spot" if "Spot" in group.get("CapacityRequirements", {}) else "on demand"
 
 
-def ray_clusters(environment: Environment, clients: Clients) -> list[dict[str, Any]]:
+def ray_clusters(environment: EksEnvironment, clients: Clients) -> list[dict[str, Any]]:
     """Return the RayClusters of Ray's namespace with their state, workers, head pod and outdated pods."""
     namespace = environment.ray.namespace
     custom = kubernetes.client.CustomObjectsApi(clients.kubernetes)
@@ -126,7 +126,7 @@ def _image(cluster: dict[str, Any]) -> str:
     return str(containers[0].get("image", "")) if containers else ""
 
 
-def pending_pods(environment: Environment, clients: Clients) -> list[dict[str, str]]:
+def pending_pods(environment: EksEnvironment, clients: Clients) -> list[dict[str, str]]:
     """Return the pods of Ray's namespace that do not run, each with the reason."""
     core = kubernetes.client.CoreV1Api(clients.kubernetes)
     pods = core.list_namespaced_pod(environment.ray.namespace, **_PATIENCE).items
@@ -137,7 +137,7 @@ def pending_pods(environment: Environment, clients: Clients) -> list[dict[str, s
     ]
 
 
-def jobs(environment: Environment, clients: Clients) -> list[dict[str, Any]]:
+def jobs(environment: EksEnvironment, clients: Clients) -> list[dict[str, Any]]:
     """Return runs that have not ended, of every kind, and what else the heads run; or why a head is silent."""
     namespace = environment.ray.namespace
     runs = [run for run in Runs(clients.kubernetes, namespace).all() if not run.finished]
@@ -162,7 +162,7 @@ def _others(clients: Clients, namespace: str, cluster: str, runs: list[Run]) -> 
             yield {"name": name, "ray_cluster": cluster, "state": "running"}
 
 
-def file_system(environment: Environment, account: Account, clients: Clients) -> dict[str, Any]:
+def file_system(environment: EksEnvironment, account: Account, clients: Clients) -> dict[str, Any]:
     """Return the file system behind Ray's claim: its state, capacity and, if CloudWatch knows it, use."""
     core = kubernetes.client.CoreV1Api(clients.kubernetes)
     claim = core.read_namespaced_persistent_volume_claim(environment.fsx.claim, environment.ray.namespace, **_PATIENCE)

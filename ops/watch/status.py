@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
-from config import Environment
+from config import EksEnvironment, Environment, SlurmEnvironment
 from config.estimates.costs import estimate
 from ops.clients import Account, Clients, connect
 from ops.errors import UnreachableError, as_viewer
@@ -59,7 +59,7 @@ class Status:
 
 def look(environment: Environment, account: Account) -> Status:
     """Return the status of the environment. What a refusal or a missing cluster hides is named, and raises nothing."""
-    if environment.slurm:
+    if isinstance(environment, SlurmEnvironment):
         return _look_at_slurm(environment, account)
     items: list[Item] = []
     obstacle = ""
@@ -80,7 +80,7 @@ def look(environment: Environment, account: Account) -> Status:
     return Status(environment.name, datetime.now(UTC), items, obstacle, found)
 
 
-def _look_at_slurm(environment: Environment, account: Account) -> Status:
+def _look_at_slurm(environment: SlurmEnvironment, account: Account) -> Status:
     sagemaker = account.client("sagemaker")
     items: list[Item] = []
     obstacle = ""
@@ -99,7 +99,7 @@ def _look_at_slurm(environment: Environment, account: Account) -> Status:
 
 
 def _in_cluster(
-    environment: Environment, account: Account, clients: Clients | None, obstacle: str
+    environment: EksEnvironment, account: Account, clients: Clients | None, obstacle: str
 ) -> dict[str, Section]:
     """Return the sections that need the Kubernetes API."""
     readers: dict[str, Callable[[Clients], Section]] = {

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 import config
-from config import Environment, naming
+from config import EksEnvironment, naming
 from embedded_account.kubernetes.api import Api
 from embedded_account.kubernetes.audit import POD_DELETIONS
 from ops.policy.role import Role
@@ -31,7 +31,7 @@ class DrillContext:
     REAL = "CDK CLI, CloudFormation's protocol, handlers, Kubernetes, ops"
     SIMULATED = "HyperPod and its timing (a minute takes 0.2 s), kubelets, the image build"
 
-    def __init__(self, environment: Environment, console: Console) -> None:
+    def __init__(self, environment: EksEnvironment, console: Console) -> None:
         self.environment = environment
         self.console = console
         self.timeline = DrillTimeline()

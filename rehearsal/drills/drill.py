@@ -6,7 +6,7 @@ from typing import Generic, Protocol, TypeVar
 
 from rich.console import Console
 
-from config import Environment
+from config import EksEnvironment
 from rehearsal.watch import Watch
 
 
@@ -51,4 +51,4 @@ class Drill(Generic[S]):
     name: str
     promise: str
     play: Callable[[S], None]
-    context: Callable[[Environment, Console], S]
+    context: Callable[[EksEnvironment, Console], S]

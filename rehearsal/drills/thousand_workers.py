@@ -11,7 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from config import Environment
+from config import EksEnvironment
 from embedded_account.kubernetes.api import Object
 from embedded_account.kubernetes.building import binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
@@ -37,7 +37,7 @@ class ThousandContext:
     REAL = "control plane, KubeRay, scheduling, the environment's manifests and values"
     SIMULATED = "nodes and kubelets (kwok); in Ray's pods nothing runs"
 
-    def __init__(self, environment: Environment, console: Console) -> None:
+    def __init__(self, environment: EksEnvironment, console: Console) -> None:
         self.console = console
         directory = DRILLS_ON_KUBERNETES
         built = binaries.ensure(BINARIES, console.print)
@@ -101,7 +101,7 @@ def play(context: ThousandContext) -> None:
         raise RehearsalError(f"at most {MOST} x the time of the stock manifest was promised; it was {ratio:.2f} x")
 
 
-def with_workers(environment: Environment, count: int) -> Environment:
+def with_workers(environment: EksEnvironment, count: int) -> EksEnvironment:
     """Return the environment with `count` workers in its first RayCluster's first group."""
     cluster = environment.ray.clusters[0]
     group = cluster.workers[0].model_copy(update={"replicas": count, "min_replicas": 0, "max_replicas": count})

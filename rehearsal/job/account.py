@@ -7,7 +7,7 @@ from typing import Any
 
 import boto3
 
-from config import Environment, naming
+from config import EksEnvironment, naming
 from config.facts import support
 from embedded_account.context import Account
 from embedded_account.kubernetes.api import Api
@@ -53,7 +53,7 @@ class Running:
 class JobAccount:
     """An embedded account in this process, with one EKS cluster and one submitter."""
 
-    def __init__(self, environment: Environment, directory: Path, binaries: Path) -> None:
+    def __init__(self, environment: EksEnvironment, directory: Path, binaries: Path) -> None:
         self._environment = environment
         self._directory = directory
         self.cluster = naming.eks_cluster(environment)

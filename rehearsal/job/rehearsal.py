@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import config
-from config import Environment
+from config import EksEnvironment
 from config.labels import NODE_HEALTH_LABEL, NODE_SCHEDULABLE
 from embedded_account.kubernetes.api import Object
 from embedded_account.kubernetes.building import binaries
@@ -333,7 +333,7 @@ def _on_processors(document: Document) -> None:
     document["access"]["submitters"] = [_SUBMITTER.format(account=document["account"])]
 
 
-def _image(environment: Environment) -> str:
+def _image(environment: EksEnvironment) -> str:
     """Return Ray's image, used as a pattern; its dots also match dots."""
     [cluster] = rendered(*objects.ray_objects(environment).clusters.values())
     [container] = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"]

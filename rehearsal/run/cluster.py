@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 import kubernetes
 
-from config import Environment, labels
+from config import EksEnvironment, labels
 
 
 class TimedOutError(Exception):
@@ -48,7 +48,7 @@ def is_whole(workers: int) -> Callable[[dict[str, Any]], bool]:
 class ClusterView:
     """The rehearsal's view of one environment's Kubernetes."""
 
-    def __init__(self, environment: Environment, kubeconfig: Path) -> None:
+    def __init__(self, environment: EksEnvironment, kubeconfig: Path) -> None:
         self._environment = environment
         api = kubernetes.config.new_client_from_config(str(kubeconfig))
         self._core = kubernetes.client.CoreV1Api(api)

@@ -14,14 +14,11 @@ _NETWORK_POLICIES: Final = '{"enableNetworkPolicy": "true"}'
 
 def existing_resources(environment: Environment) -> ExistingResources:
     """Return the resources that the account must create before the environment is deployed."""
-    network, eks, file_system = (
-        environment.network.existing,
-        environment.existing_eks,
-        environment.fsx.existing,
-    )
+    network, eks, file_system = environment.network.existing, environment.existing_eks, environment.fsx.existing
+    version = environment.kubernetes_version
     return ExistingResources(
         vpc=_vpc(network) if network else None,
-        cluster=_cluster(eks, environment.eks.version, network) if eks and network else None,
+        cluster=_cluster(eks, version, network) if eks and version and network else None,
         file_system=FileSystem(id=file_system.id, mount_name=file_system.mount_name, subnet=network.node_subnets[0].id)
         if file_system and network
         else None,

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Final
 
-from config import Environment
+from config import EksEnvironment
 
 STAND_INS: Final = "rehearsal.invalid/stand-in/"
 """The registry of the stand-ins for EKS's and HyperPod's own images, which are in AWS's regional registries on AWS."""
 
 
-def from_elsewhere(environment: Environment, images: Mapping[str, str]) -> dict[str, str]:
+def from_elsewhere(environment: EksEnvironment, images: Mapping[str, str]) -> dict[str, str]:
     """Return image → pod for the images that come neither from `image_registry` nor from ECR in the region."""
     regional = f".dkr.ecr.{environment.region}.amazonaws.com"
     own = (f"{environment.image_registry}/", STAND_INS)

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 
 import config
+from config import EksEnvironment, SlurmEnvironment
 from rehearsal.report import verdict
 from rehearsal.run.cdk import CommandError
 from rehearsal.run.cluster import TimedOutError
@@ -22,8 +23,13 @@ def rehearse(environment_name: str, console: Console, *, keep: bool, kills: Sequ
 
     `kills` are the seconds after which each run of `ops destroy` but the last is killed.
     """
-    environment = config.load(environment_name)
-    rehearsal = SlurmRehearsal(environment, console) if environment.slurm else Rehearsal(environment, console)
+    environment = config.load_any(environment_name)
+    rehearsal: Rehearsal | SlurmRehearsal
+    match environment:
+        case EksEnvironment():
+            rehearsal = Rehearsal(environment, console)
+        case SlurmEnvironment():
+            rehearsal = SlurmRehearsal(environment, console)
     told = False
     try:
         with rehearsal.watch.interrupting():
@@ -43,7 +49,7 @@ def rehearse(environment_name: str, console: Console, *, keep: bool, kills: Sequ
     return 0
 
 
-def _begin(rehearsal: Rehearsal, *, keep: bool) -> None:
+def _begin(rehearsal: Rehearsal | SlurmRehearsal, *, keep: bool) -> None:
     """Start the account, and deploy the environment into it."""
     rehearsal.make_project()
     rehearsal.begin_synthesis()
@@ -95,7 +101,7 @@ def _steps_of_slurm(rehearsal: SlurmRehearsal, console: Console, *, keep: bool, 
     _end(rehearsal, console, kills=kills)
 
 
-def _end(rehearsal: Rehearsal, console: Console, *, kills: Sequence[float]) -> None:
+def _end(rehearsal: Rehearsal | SlurmRehearsal, console: Console, *, kills: Sequence[float]) -> None:
     """Destroy the environment, and judge what is left."""
     protected = rehearsal.environment.protect
     if protected:
@@ -115,7 +121,7 @@ def _end(rehearsal: Rehearsal, console: Console, *, kills: Sequence[float]) -> N
     rehearsal.timeline()
 
 
-def _judge(rehearsal: Rehearsal, console: Console, *, protected: bool) -> None:
+def _judge(rehearsal: Rehearsal | SlurmRehearsal, console: Console, *, protected: bool) -> None:
     """Show what is left. Raises RehearsalError if a resource without an owner is left."""
     leftovers = rehearsal.take_inventory(protected)
     if isinstance(rehearsal, SlurmRehearsal):

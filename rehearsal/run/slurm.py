@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 import config
-from config import naming
+from config import SlurmEnvironment, naming
 from embedded_account.machine import isolation
 from embedded_account.machine.processes import ProcessError
 from rehearsal.report.verdict import SlurmSeen
@@ -15,7 +15,7 @@ from rehearsal.run.account import rehearsal_account
 from rehearsal.run.cdk import Cdk, changed_stacks, require_node
 from rehearsal.run.cluster import has, wait_for
 from rehearsal.run.project import Project
-from rehearsal.run.steps import Rehearsal, RehearsalError
+from rehearsal.run.steps import RehearsalError, RehearsalSteps
 from rehearsal.slurm import jobs, programs, proof
 from rehearsal.slurm.cluster import SlurmCluster
 from rehearsal.slurm.scripted import DeployedScripts
@@ -25,7 +25,7 @@ _END: Final = re.compile(r" on_create: done after \d+s$")
 _ROLLED_BACK: Final = "the rehearsal rolls this update back"
 
 
-class SlurmRehearsal(Rehearsal):
+class SlurmRehearsal(RehearsalSteps[SlurmEnvironment]):
     """A rehearsal whose nodes run Slurm: the embedded account simulates the nodes, real Slurm runs beside it."""
 
     slurm: programs.Programs | None = None
@@ -81,7 +81,7 @@ class SlurmRehearsal(Rehearsal):
                 if group.slurm
             }
             step.see(self._scripts_ran())
-            by_api = self.environment.slurm is not None and self.environment.slurm.configuration == "api"
+            by_api = self.environment.slurm.configuration == "api"
             if by_api and {name: (each or {}).get("NodeType") for name, each in told.items()} != wanted:
                 raise RehearsalError(f"the groups must be {wanted} in Slurm; the cluster says {told}")
 
@@ -152,7 +152,8 @@ class SlurmRehearsal(Rehearsal):
     def grow(self) -> None:
         """Deploy the update that was rolled back: one UpdateCluster, one node."""
         with self.progress.step("the worker group grows") as step:
-            self.environment = config.load(self.environment.name, self.project.directory / "environments")
+            environments = self.project.directory / "environments"
+            self.environment = config.load_as(SlurmEnvironment, self.environment.name, environments)
             before = self.calls("UpdateCluster")
             own = {naming.stack(self.environment, "hyperpod")}
             if others := changed_stacks(self.deploy_stacks()) - own:

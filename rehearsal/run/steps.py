@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from rich.console import Console
 
 import config
-from config import Environment, naming
+from config import EksEnvironment, Environment, naming
 from config.facts import charts_lock, support
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 from embedded_account.kubernetes.building import binaries
@@ -50,10 +50,13 @@ class RehearsalError(Exception):
     """A check of the rehearsal failed; the message says what was expected and what was seen."""
 
 
-class Rehearsal:
-    """The state that the steps share."""
+E = TypeVar("E", bound=Environment)
 
-    def __init__(self, environment: Environment, console: Console, directory: Path | None = None) -> None:
+
+class RehearsalSteps(Generic[E]):
+    """The state that the steps share, and the steps of every orchestrator."""
+
+    def __init__(self, environment: E, console: Console, directory: Path | None = None) -> None:
         self.environment = environment
         self.directory = directory or run_directory(environment.name)
         runs.discard(self.directory)
@@ -206,8 +209,7 @@ class Rehearsal:
             self.deploy_stacks(again=True)
 
     def _prepare_cluster(self) -> None:
-        if not (self.environment.slurm or self.environment.existing_eks):
-            self.account.prepare_cluster(naming.eks_cluster(self.environment))
+        """Tell the account what it cannot know of a cluster's orchestrator, before a deployment."""
 
     def deploy_stacks(self, *stacks: str, again: bool = False) -> str:
         """Deploy the named parts' stacks or all, `again` from the last synthesis; return the CLI's output."""
@@ -215,18 +217,6 @@ class Rehearsal:
         return self.cdk(
             "deploy", *targets, "--require-approval", "never", *AT_ONCE, "--progress", "events", again=again
         )
-
-    def nodes_join(self) -> None:
-        with self.progress.step("nodes join") as step:
-            cluster = self.cluster()
-            count = self.environment.eks.system_nodes.count
-            selector = f"{SYSTEM_NODE_LABEL}={SYSTEM_NODE_ROLE}"
-            wait_for("the system node group", partial(cluster.nodes, selector), has(count))
-            step.see(f"system: {count} nodes")
-            for group in self.environment.hyperpod.instance_groups:
-                looks = partial(cluster.group_nodes, group.name)
-                nodes = wait_for(f"instance group {group.name}", looks, has(group.count))
-                step.see(f"{group.name}: {len(nodes)} x {group.instance_type} ({nodes[0]}, …)")
 
     def ops_wait(self) -> None:
         with self.progress.step("ops wait") as step:
@@ -248,33 +238,6 @@ class Rehearsal:
                 raise RehearsalError(f"every part must be compared after a deployment:\n{printed}")
             step.see("none in any stack")
 
-    def ray_is_ready(self) -> None:
-        """Check every RayCluster of the environment: ready, with each worker on its own node."""
-        with self.progress.step("RayClusters ready") as step:
-            cluster = self.cluster()
-            for wanted in self.environment.ray.clusters:
-                workers = sum(group.replicas for group in wanted.workers)
-                looks = partial(cluster.ray_status, wanted.name)
-                wait_for(f"RayCluster {wanted.name}", looks, is_whole(workers))
-                pods = cluster.ray_pods(wanted.name)
-                nodes = {node for group, names in pods.items() if group != "headgroup" for node in names}
-                if len(nodes) != workers:
-                    raise RehearsalError(
-                        f"{workers} workers must be on {workers} nodes; they are on {len(nodes)}: {pods}"
-                    )
-                step.see(f"{wanted.name}: ready, 1 head + {workers} workers, one per node")
-            found = file_system.file_system(self.account, self.environment, cluster)
-            step.see(f"{self.environment.fsx.claim}: bound to {found}")
-
-    def images_are_copies(self) -> None:
-        """Check that an environment with an image registry pulls only from it and from AWS's regional registries."""
-        if self.environment.image_registry is None:
-            return
-        with self.progress.step(f"images come from {self.environment.image_registry}") as step:
-            if others := image_sources.from_elsewhere(self.environment, self.cluster().images()):
-                raise RehearsalError(f"these images come from other registries: {others}")
-            step.see("or from AWS's own regional registries (add-ons, health monitoring agent: stand-ins here)")
-
     def diff_is_clean(self) -> None:
         """Check that the deployment equals the synthesis. `grow` and the snapshots prove repeatable synthesis."""
         with self.progress.step("cdk diff") as step:
@@ -288,34 +251,6 @@ class Rehearsal:
         group, before, after = self.project.grow_workers(self.environment.name, by=1)
         self._growth = f"environments/{self.environment.name}.yaml: {group} count {before} → {after}"
         self.begin_synthesis()
-
-    def grow(self) -> None:
-        """Deploy what `begin_growth` synthesised: one UpdateCluster, one node, one Ray worker."""
-        with self.progress.step("the worker group grows") as step:
-            step.see(self._growth)
-            self.environment = config.load(self.environment.name, self.project.directory / "environments")
-            calls_before = self.calls("UpdateCluster")
-            self._synthesis.finish()
-            printed = self.deploy_stacks(again=True)
-            if others := changed_stacks(printed) - {naming.stack(self.environment, part) for part in GROWING}:
-                raise RehearsalError(
-                    f"the change must only reach {' and '.join(GROWING)}; it also changed {sorted(others)}"
-                )
-            calls = self.calls("UpdateCluster") - calls_before
-            if calls != 1:
-                raise RehearsalError(f"the change must send one UpdateCluster; it sent {calls}")
-            step.see("one UpdateCluster was sent")
-
-    def ray_stack_alone(self) -> None:
-        stack = naming.stack(self.environment, "ray")
-        with self.progress.step("the ray stack alone: destroyed and redeployed") as step:
-            self.cdk("destroy", stack, "--force", again=True)
-            cluster = self.cluster()
-            for wanted in self.environment.ray.clusters:
-                if cluster.ray_status(wanted.name) or cluster.ray_pods(wanted.name):
-                    raise RehearsalError(f"RayCluster {wanted.name} still exists after {stack} was destroyed")
-            step.see("no RayCluster and no Ray pod is left")
-            self.cdk("deploy", stack, "--require-approval", "never", "--progress", "events", again=True)
 
     def destroy(self, kills: Sequence[float] = ()) -> Sequence[float]:
         """Destroy all stacks, except protected ones, whose destruction must be refused.
@@ -399,11 +334,6 @@ class Rehearsal:
 
     # -- looking
 
-    def cluster(self) -> ClusterView:
-        """Return a view of the environment's EKS cluster, as its administrator."""
-        name = naming.eks_cluster(self.environment)
-        return ClusterView(self.environment, self.account.admin_kubeconfig(name))
-
     def timeline(self) -> None:
         """Print what the first deployment waited for."""
         drawn = timeline.bands(report.journal(self.account.directory))
@@ -411,19 +341,6 @@ class Rehearsal:
         for line in timeline.lines(drawn):
             self.console.print(f"    {line}")
         self.console.print(f"    drawn in {self.directory / timeline.NAME}")
-
-    def say_how_to_look(self) -> None:
-        """Print how to inspect a kept rehearsal."""
-        kubeconfig = self.account.admin_kubeconfig(naming.eks_cluster(self.environment))
-        # Whoever looks may want to try every command.
-        owner.attach(self.account.client("iam"), self.environment, Role.ADMIN, to=Role.OPERATOR)
-        variables = self.environment_of(Role.OPERATOR) | {"KUBECONFIG": str(kubeconfig)}
-        file = access.write(self.directory, variables, self.built.directory)
-        self.console.print("\n[bold]It stays until[/] make rehearse-down[bold]. To inspect it, paste into a shell:[/]")
-        for line in access.commands(self.environment, file):
-            self.console.print(f"    {line}", soft_wrap=True, highlight=False, markup=False)
-        self.console.print("The credentials are valid for an hour. Only the last command needs the AWS CLI.")
-        self.console.print(f"Logs: {self.supervisor.logs} and {self.account.directory / 'logs'}", soft_wrap=True)
 
     def report(self) -> None:
         """Write the times and the timeline's page, however the run ended."""
@@ -443,3 +360,96 @@ class Rehearsal:
         """Return how often an API call was answered, without refusals."""
         entries = self.account.journal()
         return sum(e["kind"] == "api" and e["operation"] == api and "refused" not in e for e in entries)
+
+
+class Rehearsal(RehearsalSteps[EksEnvironment]):
+    """The steps for a cluster that EKS orchestrates."""
+
+    def _prepare_cluster(self) -> None:
+        if not self.environment.existing_eks:
+            self.account.prepare_cluster(naming.eks_cluster(self.environment))
+
+    def nodes_join(self) -> None:
+        with self.progress.step("nodes join") as step:
+            cluster = self.cluster()
+            count = self.environment.eks.system_nodes.count
+            selector = f"{SYSTEM_NODE_LABEL}={SYSTEM_NODE_ROLE}"
+            wait_for("the system node group", partial(cluster.nodes, selector), has(count))
+            step.see(f"system: {count} nodes")
+            for group in self.environment.hyperpod.instance_groups:
+                looks = partial(cluster.group_nodes, group.name)
+                nodes = wait_for(f"instance group {group.name}", looks, has(group.count))
+                step.see(f"{group.name}: {len(nodes)} x {group.instance_type} ({nodes[0]}, …)")
+
+    def ray_is_ready(self) -> None:
+        """Check every RayCluster of the environment: ready, with each worker on its own node."""
+        with self.progress.step("RayClusters ready") as step:
+            cluster = self.cluster()
+            for wanted in self.environment.ray.clusters:
+                workers = sum(group.replicas for group in wanted.workers)
+                looks = partial(cluster.ray_status, wanted.name)
+                wait_for(f"RayCluster {wanted.name}", looks, is_whole(workers))
+                pods = cluster.ray_pods(wanted.name)
+                nodes = {node for group, names in pods.items() if group != "headgroup" for node in names}
+                if len(nodes) != workers:
+                    raise RehearsalError(
+                        f"{workers} workers must be on {workers} nodes; they are on {len(nodes)}: {pods}"
+                    )
+                step.see(f"{wanted.name}: ready, 1 head + {workers} workers, one per node")
+            found = file_system.file_system(self.account, self.environment, cluster)
+            step.see(f"{self.environment.fsx.claim}: bound to {found}")
+
+    def images_are_copies(self) -> None:
+        """Check that an environment with an image registry pulls only from it and from AWS's regional registries."""
+        if self.environment.image_registry is None:
+            return
+        with self.progress.step(f"images come from {self.environment.image_registry}") as step:
+            if others := image_sources.from_elsewhere(self.environment, self.cluster().images()):
+                raise RehearsalError(f"these images come from other registries: {others}")
+            step.see("or from AWS's own regional registries (add-ons, health monitoring agent: stand-ins here)")
+
+    def grow(self) -> None:
+        """Deploy what `begin_growth` synthesised: one UpdateCluster, one node, one Ray worker."""
+        with self.progress.step("the worker group grows") as step:
+            step.see(self._growth)
+            self.environment = config.load(self.environment.name, self.project.directory / "environments")
+            calls_before = self.calls("UpdateCluster")
+            self._synthesis.finish()
+            printed = self.deploy_stacks(again=True)
+            if others := changed_stacks(printed) - {naming.stack(self.environment, part) for part in GROWING}:
+                raise RehearsalError(
+                    f"the change must only reach {' and '.join(GROWING)}; it also changed {sorted(others)}"
+                )
+            calls = self.calls("UpdateCluster") - calls_before
+            if calls != 1:
+                raise RehearsalError(f"the change must send one UpdateCluster; it sent {calls}")
+            step.see("one UpdateCluster was sent")
+
+    def ray_stack_alone(self) -> None:
+        stack = naming.stack(self.environment, "ray")
+        with self.progress.step("the ray stack alone: destroyed and redeployed") as step:
+            self.cdk("destroy", stack, "--force", again=True)
+            cluster = self.cluster()
+            for wanted in self.environment.ray.clusters:
+                if cluster.ray_status(wanted.name) or cluster.ray_pods(wanted.name):
+                    raise RehearsalError(f"RayCluster {wanted.name} still exists after {stack} was destroyed")
+            step.see("no RayCluster and no Ray pod is left")
+            self.cdk("deploy", stack, "--require-approval", "never", "--progress", "events", again=True)
+
+    def cluster(self) -> ClusterView:
+        """Return a view of the environment's EKS cluster, as its administrator."""
+        name = naming.eks_cluster(self.environment)
+        return ClusterView(self.environment, self.account.admin_kubeconfig(name))
+
+    def say_how_to_look(self) -> None:
+        """Print how to inspect a kept rehearsal."""
+        kubeconfig = self.account.admin_kubeconfig(naming.eks_cluster(self.environment))
+        # Whoever looks may want to try every command.
+        owner.attach(self.account.client("iam"), self.environment, Role.ADMIN, to=Role.OPERATOR)
+        variables = self.environment_of(Role.OPERATOR) | {"KUBECONFIG": str(kubeconfig)}
+        file = access.write(self.directory, variables, self.built.directory)
+        self.console.print("\n[bold]It stays until[/] make rehearse-down[bold]. To inspect it, paste into a shell:[/]")
+        for line in access.commands(self.environment, file):
+            self.console.print(f"    {line}", soft_wrap=True, highlight=False, markup=False)
+        self.console.print("The credentials are valid for an hour. Only the last command needs the AWS CLI.")
+        self.console.print(f"Logs: {self.supervisor.logs} and {self.account.directory / 'logs'}", soft_wrap=True)

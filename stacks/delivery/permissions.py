@@ -2,7 +2,7 @@
 
 from aws_cdk import aws_iam as iam
 
-from config import Environment, naming
+from config import EksEnvironment, Environment, naming
 from config.facts.drift_permissions import DRIFT_READS
 from k8s_charts.shared.names import IMAGE_BUILD_LOGS
 
@@ -16,7 +16,7 @@ def assume_bootstrap_roles(environment: Environment) -> iam.PolicyStatement:
     )
 
 
-def find(environment: Environment) -> list[iam.PolicyStatement]:
+def find(environment: EksEnvironment) -> list[iam.PolicyStatement]:
     """Return the rights to read the environment's stacks, and to find its clusters."""
     where = f"{environment.region}:{environment.account}"
     return [
@@ -38,7 +38,7 @@ def find(environment: Environment) -> list[iam.PolicyStatement]:
     ]
 
 
-def wait(environment: Environment) -> list[iam.PolicyStatement]:
+def wait(environment: EksEnvironment) -> list[iam.PolicyStatement]:
     """Return the further rights of `ops wait`: the cluster's nodes and events, the image and its build's log."""
     where = f"{environment.region}:{environment.account}"
     nodes = ("DescribeClusterEvent", "ListClusterEvents", "ListClusterNodes")

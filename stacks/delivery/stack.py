@@ -6,7 +6,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from config import Environment
+from config import EksEnvironment
 from stacks.delivery.permissions import assume_bootstrap_roles, detect_drift, find, wait
 from stacks.shared.environment_stack import EnvironmentStack
 from stacks.shared.nag_suppressions import acknowledge
@@ -28,7 +28,7 @@ class DeliveryStack(EnvironmentStack):
     """
 
     def __init__(
-        self, scope: Construct, *, environment: Environment, repository: str, creates_provider: bool = False
+        self, scope: Construct, *, environment: EksEnvironment, repository: str, creates_provider: bool = False
     ) -> None:
         super().__init__(
             scope, environment=environment, part="delivery", purpose="Roles that GitHub's workflows assume by OIDC"

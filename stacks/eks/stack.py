@@ -3,7 +3,7 @@
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct, IDependable
 
-from config import Environment, naming
+from config import EksEnvironment, naming
 from k8s_charts.helm.hyperpod_dependencies import hyperpod_dependencies_release
 from k8s_charts.helm.images import with_copies
 from stacks.eks.access_entries import AccessEntries
@@ -25,7 +25,7 @@ class EksStack(EnvironmentStack):
     cluster: eks.ICluster
     dependencies_chart: IDependable
 
-    def __init__(self, scope: Construct, *, environment: Environment, network: NetworkStack) -> None:
+    def __init__(self, scope: Construct, *, environment: EksEnvironment, network: NetworkStack) -> None:
         settings = environment.eks
         control_plane = f"Access to EKS cluster {settings.existing.name}" if settings.existing else "EKS control plane"
         super().__init__(

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from config import Environment
+from config import SlurmEnvironment
 from config.model import InstanceGroup
 from config.rules.slurm.rules import PROVISIONING_PARAMETERS, nodes_of
 from k8s_charts.storage.volumes import FileSystemAddress
@@ -41,22 +41,22 @@ class SlurmTopology:
         return [{"FsxLustreConfig": dict(self.mounted)}] if self.by_api else []
 
 
-def topology(environment: Environment, file_system: FileSystemAddress) -> SlurmTopology:
+def topology(environment: SlurmEnvironment, file_system: FileSystemAddress) -> SlurmTopology:
     """Return the topology of an environment with Slurm."""
     mounted = {
         "DnsName": file_system.dns_name,
         "MountName": file_system.mount_name,
         "MountPath": environment.fsx.mount_path,
     }
-    return SlurmTopology(environment.slurm is not None and environment.slurm.configuration == "api", mounted)
+    return SlurmTopology(environment.slurm.configuration == "api", mounted)
 
 
-def provisioning_parameters(environment: Environment, file_system: FileSystemAddress) -> GeneratedFile | None:
+def provisioning_parameters(environment: SlurmEnvironment, file_system: FileSystemAddress) -> GeneratedFile | None:
     """Return the file from which the lifecycle scripts configure Slurm; None where HyperPod does.
 
     Login nodes are no workers (awslabs/awsome-distributed-ai, modules/lifecycle_script, lists them as such).
     """
-    if environment.slurm is None or environment.slurm.configuration == "api":
+    if environment.slurm.configuration == "api":
         return None
     [(_, controller)] = nodes_of(environment, "controller")
     login = [group.name for _, group in nodes_of(environment, "login")]

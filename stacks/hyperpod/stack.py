@@ -1,22 +1,19 @@
 """The hyperpod stack: the cluster, whose nodes join EKS or run Slurm, and what its creation and deletion need."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from config import Environment, naming
 from config.model import Notifications
-from k8s_charts.storage.volumes import FileSystemAddress, existing_file_system
-from stacks.eks.stack import EksStack
 from stacks.hyperpod.budget import MonthlyBudget
 from stacks.hyperpod.cluster import HyperPodCluster
 from stacks.hyperpod.execution_role import ExecutionRole
 from stacks.hyperpod.lifecycle_scripts import LifecycleScripts
 from stacks.hyperpod.notifications import ClusterNotifications
+from stacks.hyperpod.orchestration import Orchestration
 from stacks.hyperpod.provider import ClusterProvider
-from stacks.hyperpod.slurm import CONTINUOUS, provisioning_parameters, topology
 from stacks.hyperpod.teardown import ClusterTeardown
 from stacks.network.stack import NetworkStack
 from stacks.shared.environment_stack import EnvironmentStack
@@ -41,7 +38,7 @@ class HyperPodStack(EnvironmentStack):
         environment: Environment,
         network: NetworkStack,
         storage: StorageStack,
-        eks: EksStack | None = None,
+        orchestration: Orchestration,
     ) -> None:
         super().__init__(scope, environment=environment, part="hyperpod", purpose="SageMaker HyperPod cluster")
         settings = environment.hyperpod
@@ -55,34 +52,32 @@ class HyperPodStack(EnvironmentStack):
             subnets=list(dict.fromkeys([subnet, *own_subnets.values()])),
             subnets_owner=environment.network.subnets_owner or environment.account,
             security_group=network.security_group,
-            eks_cluster=eks.cluster if eks else None,
+            eks_cluster=orchestration.eks_cluster,
             lifecycle_bucket=storage.lifecycle_bucket,
-            data_bucket=None if eks else storage.data_bucket,
+            data_bucket=orchestration.data_bucket,
             key=self.company_key,
-            managed_policy=environment.slurm is not None and environment.slurm.managed_policy,
+            managed_policy=orchestration.managed_policy,
         )
-        file_system = None if eks else _file_system(environment, storage)
         scripts = LifecycleScripts(
             self,
             "LifecycleScripts",
             bucket=storage.lifecycle_bucket,
             folders=[group.lifecycle_scripts for group in settings.instance_groups],
             settings={"FSX_EFA": "true"} if environment.fsx.efa else None,
-            generated=provisioning_parameters(environment, file_system) if file_system else None,
+            generated=orchestration.generated,
         )
         provider = ClusterProvider(
             self,
             "Provider",
             execution_role=execution_role.role,
-            eks_cluster=eks.cluster if eks else None,
+            eks_cluster=orchestration.eks_cluster,
             training_plans=[group.training_plan for group in settings.instance_groups if group.training_plan],
             image_ids=[group.image_id for group in settings.instance_groups if group.image_id],
             key=self.company_key,
         )
         teardown = ClusterTeardown(self, "Teardown", provider=provider)
-        needed = [execution_role, scripts, *([eks.dependencies_chart] if eks else []), *network.security_group_rules]
+        needed = [execution_role, scripts, *orchestration.needed, *network.security_group_rules]
         teardown.node.add_dependency(*needed)
-        slurm = topology(environment, file_system) if file_system else None
         self.cluster = HyperPodCluster(
             self,
             "Cluster",
@@ -96,8 +91,8 @@ class HyperPodStack(EnvironmentStack):
             },
             execution_role=execution_role.role,
             lifecycle_scripts=scripts,
-            orchestration=_by_eks(eks) if eks else slurm.of_cluster if slurm else {},
-            slurm=slurm,
+            orchestration=orchestration.of_cluster,
+            slurm=orchestration.slurm,
             subnet=subnet,
             own_subnets=own_subnets,
             security_group=network.security_group,
@@ -120,17 +115,6 @@ class HyperPodStack(EnvironmentStack):
                 tags=naming.tags_of_all(environment),
                 receiver=notifications,
             )
-
-
-def _by_eks(eks: EksStack) -> dict[str, Any]:
-    return {"Orchestrator": {"Eks": {"ClusterArn": eks.cluster.cluster_arn}}, **CONTINUOUS}
-
-
-def _file_system(environment: Environment, storage: StorageStack) -> FileSystemAddress:
-    found = existing_file_system(environment.fsx, environment.region) or storage.file_system
-    if found is None:
-        raise ValueError(f"{environment.name}: Slurm's nodes need a file system that exists or that the stack owns")
-    return found
 
 
 def _own_subnets(environment: Environment, subnets: Sequence[ec2.ISubnet]) -> dict[str, ec2.ISubnet]:

@@ -4,7 +4,6 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct, IDependable
 
 from config import Environment
-from config.model import MANAGED
 from stacks.network.endpoints import ALERTS_ENDPOINT, PROMETHEUS_ENDPOINT, TRACKING_SERVICE
 from stacks.network.existing_vpc import ExistingVpc
 from stacks.network.flow_logs import FlowLogs
@@ -28,7 +27,7 @@ class NetworkStack(EnvironmentStack):
         super().__init__(
             scope, environment=environment, part="network", purpose="VPC and security group", keeps_data=True
         )
-        network = environment.network
+        network, for_eks = environment.network, environment.has_kubernetes
         if network.existing:
             self.vpc = ExistingVpc(self, "Vpc", settings=network.existing)
         else:
@@ -37,11 +36,11 @@ class NetworkStack(EnvironmentStack):
                 "Vpc",
                 network=network,
                 region=environment.region,
-                for_eks=environment.slurm is None,
+                for_eks=for_eks,
                 further_endpoints=_further_endpoints(environment),
             )
             FlowLogs(self, "FlowLogs", vpc=self.vpc.vpc)
-        shared = SharedSecurityGroup(self, "SharedSecurityGroup", vpc=self.vpc.vpc, for_eks=environment.slurm is None)
+        shared = SharedSecurityGroup(self, "SharedSecurityGroup", vpc=self.vpc.vpc, for_eks=for_eks)
         self.security_group = shared.security_group
         self.security_group_rules = shared.rules
 
@@ -49,7 +48,7 @@ class NetworkStack(EnvironmentStack):
 def _further_endpoints(environment: Environment) -> list[str]:
     """Return the interface endpoints that only some closed environments need."""
     needed = {
-        TRACKING_SERVICE: environment.slurm is None and environment.mlflow == MANAGED,
+        TRACKING_SERVICE: environment.managed_mlflow,
         PROMETHEUS_ENDPOINT: bool(environment.hyperpod_observability),
         ALERTS_ENDPOINT: environment.alertmanager,
     }

@@ -2,7 +2,7 @@
 
 from constructs import Construct
 
-from config import Environment
+from config import EksEnvironment
 from k8s_charts.platform_objects import PlatformFacts, platform_objects
 from stacks.eks.stack import EksStack
 from stacks.network.stack import NetworkStack
@@ -18,7 +18,7 @@ class PlatformStack(EnvironmentStack):
     The ray stack needs all of them. It is destroyed before this stack: a deleted operator would leave its pods behind.
     """
 
-    def __init__(self, scope: Construct, *, environment: Environment, network: NetworkStack, eks: EksStack) -> None:
+    def __init__(self, scope: Construct, *, environment: EksEnvironment, network: NetworkStack, eks: EksStack) -> None:
         super().__init__(
             scope,
             environment=environment,

@@ -9,7 +9,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct, IDependable
 
-from config import Environment, naming
+from config import EksEnvironment, naming
 from config.facts import versions
 from config.model import MANAGED
 from k8s_charts.controllers import code as controller_code
@@ -37,7 +37,7 @@ from stacks.storage.stack import StorageStack
 class RayStack(EnvironmentStack):
     """Ray's namespace, its volume and policies, the build of its image, and the RayClusters."""
 
-    def __init__(self, scope: Construct, *, environment: Environment, storage: StorageStack, eks: EksStack) -> None:
+    def __init__(self, scope: Construct, *, environment: EksEnvironment, storage: StorageStack, eks: EksStack) -> None:
         super().__init__(
             scope, environment=environment, part="ray", purpose="RayClusters, their volume, policies and image"
         )
@@ -126,7 +126,7 @@ class RayStack(EnvironmentStack):
             after=before,
         )
 
-    def _alert_topic(self, environment: Environment) -> AlertTopic | None:
+    def _alert_topic(self, environment: EksEnvironment) -> AlertTopic | None:
         if not (environment.container_insights or environment.alertmanager):
             return None
         name = f"Alerts of {naming.eks_cluster(environment)}"
@@ -139,7 +139,7 @@ class RayStack(EnvironmentStack):
         return AlertFacts(topic_arn=alerts.topic.topic_arn, role_arn=role.arn)
 
     def _observe_with_aws(
-        self, environment: Environment, cluster: eks.ICluster, storage: StorageStack, alerts: AlertTopic | None
+        self, environment: EksEnvironment, cluster: eks.ICluster, storage: StorageStack, alerts: AlertTopic | None
     ) -> None:
         wanted, name = environment.observability, naming.eks_cluster(environment)
         if wanted.hyperpod:
@@ -163,7 +163,7 @@ class RayStack(EnvironmentStack):
         AwsDashboard(self, "Dashboard", environment=environment, alarms=alarms.made, dimensions=dimensions)
 
     def _image_build(
-        self, environment: Environment, repository: ecr.IRepository | None, cluster: eks.ICluster
+        self, environment: EksEnvironment, repository: ecr.IRepository | None, cluster: eks.ICluster
     ) -> ImageBuildFacts | None:
         if repository is None:
             return None

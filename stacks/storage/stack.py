@@ -5,7 +5,6 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from config import Environment, naming
-from config.model import MANAGED
 from k8s_charts.shared import names
 from k8s_charts.storage.volumes import FileSystemAddress
 from stacks.network.stack import NetworkStack
@@ -30,11 +29,12 @@ class StorageStack(EnvironmentStack):
     image_repository: ecr.IRepository | None
 
     def __init__(self, scope: Construct, *, environment: Environment, network: NetworkStack) -> None:
+        also = ", image repository" if environment.has_kubernetes else ""
         super().__init__(
             scope,
             environment=environment,
             part="storage",
-            purpose=f"FSx for Lustre, data and lifecycle buckets{'' if environment.slurm else ', image repository'}",
+            purpose=f"FSx for Lustre, data and lifecycle buckets{also}",
             keeps_data=True,
         )
         protect = environment.protect
@@ -52,7 +52,7 @@ class StorageStack(EnvironmentStack):
             self, "Lifecycle", name=naming.lifecycle_bucket(environment), protect=protect, key=self.company_key
         ).bucket
         self.file_system = self._file_system(environment, network) if environment.fsx.owned else None
-        if environment.slurm is None and environment.mlflow == MANAGED:
+        if environment.managed_mlflow:
             TrackingServer(
                 self,
                 "TrackingServer",
@@ -62,7 +62,7 @@ class StorageStack(EnvironmentStack):
                 key=self.company_key,
             )
         self.image_repository = None
-        if environment.slurm is None and (name := environment.image.repository):
+        if name := environment.repository:
             self.image_repository = ImageRepository(
                 self, "Image", name=name, protect=protect, key=self.company_key
             ).repository

@@ -6,19 +6,19 @@ from typing import Any
 import pytest
 import yaml
 
-from config import Environment, load
+from config import EksEnvironment, load
 from k8s_charts.ray_objects import RayObjects, ray_objects
 from rehearsal import paths
 from tests.charts.support.facts import RAY_FACTS, Object
 
 
 @pytest.fixture(scope="session")
-def dev() -> Environment:
+def dev() -> EksEnvironment:
     return load("dev")
 
 
 @pytest.fixture
-def dev_ray(dev: Environment) -> RayObjects:
+def dev_ray(dev: EksEnvironment) -> RayObjects:
     return ray_objects(dev, RAY_FACTS)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import cdk8s
 import pytest
 
-from config import Environment
+from config import EksEnvironment
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 from k8s_charts.image_build.context import (
     BUILD_ARGUMENTS,
@@ -32,12 +32,12 @@ from tests.support.waiting import PATIENCE, wait_until
 URI = "444455556666.dkr.ecr.us-west-2.amazonaws.com/ray:2.42.1-1"
 
 
-def with_image(environment: Environment, **keys: Any) -> Environment:
+def with_image(environment: EksEnvironment, **keys: Any) -> EksEnvironment:
     return environment.model_copy(update={"image": environment.image.model_copy(update=keys)})
 
 
 @pytest.fixture
-def build(dev: Environment) -> ImageBuild:
+def build(dev: EksEnvironment) -> ImageBuild:
     return image_build(dev, context="s3://bucket/context.zip")
 
 
@@ -85,7 +85,7 @@ def test_library_in_the_context_can_be_installed(tmp_path: Path) -> None:
     assert (target / "ray_resume" / "py.typed").exists()
 
 
-def test_further_packages_are_part_of_the_context_and_so_of_the_tag(dev: Environment) -> None:
+def test_further_packages_are_part_of_the_context_and_so_of_the_tag(dev: EksEnvironment) -> None:
     further = with_image(dev, pip=("einops==0.8.1", "wandb==0.19.8"))
     assert context_files(further.image.pip)[FURTHER_REQUIREMENTS] == b"einops==0.8.1\nwandb==0.19.8\n"
     assert image_build(further, context="").tag != image_build(dev, context="").tag
@@ -93,28 +93,28 @@ def test_further_packages_are_part_of_the_context_and_so_of_the_tag(dev: Environ
 
 class TestAnImageThatExists:
     @pytest.fixture
-    def existing(self, dev: Environment) -> Environment:
+    def existing(self, dev: EksEnvironment) -> EksEnvironment:
         return with_image(dev, repository=None, uri=URI)
 
-    def test_is_what_all_ray_pods_run(self, existing: Environment) -> None:
+    def test_is_what_all_ray_pods_run(self, existing: EksEnvironment) -> None:
         [cluster] = ray_objects(existing, replace(RAY_FACTS, image_build=None)).clusters["rayml"].to_json()
         spec = cluster["spec"]
         groups = (spec["headGroupSpec"], *spec["workerGroupSpecs"])
         assert {group["template"]["spec"]["containers"][0]["image"] for group in groups} == {URI}
 
-    def test_is_not_built_and_needs_nothing_that_a_build_needs(self, existing: Environment) -> None:
+    def test_is_not_built_and_needs_nothing_that_a_build_needs(self, existing: EksEnvironment) -> None:
         ray = ray_objects(existing, replace(RAY_FACTS, image_build=None))
         platform = platform_objects(existing, PLATFORM_FACTS)
         assert (ray.image_build, ray.image_builder_account) == (None, None)
         assert (platform.image_build_namespace, platform.image_build_policies) == (None, None)
 
 
-def test_a_build_without_its_role_and_context_is_no_build(dev: Environment) -> None:
+def test_a_build_without_its_role_and_context_is_no_build(dev: EksEnvironment) -> None:
     with pytest.raises(ValueError, match="needs a role and a context"):
         ray_objects(dev, replace(RAY_FACTS, image_build=None))
 
 
-def test_ray_clusters_run_the_image_that_the_job_builds(dev: Environment, build: ImageBuild) -> None:
+def test_ray_clusters_run_the_image_that_the_job_builds(dev: EksEnvironment, build: ImageBuild) -> None:
     [cluster] = ray_objects(dev, RAY_FACTS).clusters["rayml"].to_json()
     spec = cluster["spec"]
     images = {

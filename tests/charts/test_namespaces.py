@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from config import Environment, available, load
+from config import EksEnvironment, available, load
 from k8s_charts.shared.limits import NO_PUBLIC_SERVICE
 from tests.charts.support.connection_table import Matrix
 from tests.charts.support.facts import Object
@@ -17,12 +17,12 @@ WITH_TOKEN = {"ray-reaper", "job-supervisor"}
 
 
 @pytest.fixture(scope="module", params=available())
-def environment(request: pytest.FixtureRequest) -> Environment:
+def environment(request: pytest.FixtureRequest) -> EksEnvironment:
     return load(request.param)
 
 
 @pytest.fixture(scope="module")
-def made(environment: Environment) -> Matrix:
+def made(environment: EksEnvironment) -> Matrix:
     return Matrix(environment)
 
 
@@ -43,7 +43,7 @@ def pod_specs(objects: list[Object]) -> Iterator[tuple[str, Object]]:
 
 
 def test_every_namespace_states_its_pod_security_in_all_modes_for_the_clusters_version(
-    environment: Environment, made: Matrix
+    environment: EksEnvironment, made: Matrix
 ) -> None:
     for namespace in made.of_kind("Namespace"):
         level = LEVELS.get(namespace["metadata"]["name"], "restricted")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from config import Environment, available, load
+from config import EksEnvironment, available, load
 from config.model import AwsRay, TieredStorage
 from k8s_charts.shared.names import CHECKPOINTS_HOST
 from ops.isolation.plan import ALERTMANAGER_HOST, EFA_EXPORTER_HOST, GPU_EXPORTER_HOST, PROMETHEUS_HOST, Head, plan
@@ -129,7 +129,7 @@ def test_memory_tier_of_the_cluster_is_reachable_without_a_further_key() -> None
     [load("dev"), with_in_cluster(with_aws_ray(load("dev"), *AWS_RAY), alertmanager=True)],
     ids=["nothing", "every-key"],
 )
-def test_the_check_of_a_live_cluster_expects_what_the_policies_say(dev: Environment) -> None:
+def test_the_check_of_a_live_cluster_expects_what_the_policies_say(dev: EksEnvironment) -> None:
     matrix = Matrix(dev)
     hosts = {
         "head": matrix.pods["rayml-head"],

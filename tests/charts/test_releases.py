@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from config import Environment
+from config import EksEnvironment
 from config.facts import charts_lock, versions
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 from config.model import KubeflowPart, Taint
@@ -14,7 +14,7 @@ from k8s_charts.platform_objects import platform_objects
 from tests.charts.support.facts import PLATFORM_FACTS
 
 
-def test_releases_are_of_locked_charts_only(dev: Environment) -> None:
+def test_releases_are_of_locked_charts_only(dev: EksEnvironment) -> None:
     objects = platform_objects(dev, PLATFORM_FACTS)
     assert {objects.fsx_csi.chart, objects.kuberay.chart} <= {chart.name for chart in charts_lock.locked()}
 
@@ -31,7 +31,7 @@ def test_operator_reports_conditions_since_its_state_ready_is_sticky() -> None:
 
 @pytest.mark.parametrize("version", versions.KUBERAY_VERSIONS)
 def test_every_version_gets_its_own_image_kinds_and_only_feature_gates_that_it_knows(
-    dev: Environment, version: str
+    dev: EksEnvironment, version: str
 ) -> None:
     chosen = dev.model_copy(update={"kuberay": dev.kuberay.model_copy(update={"version": version})})
     objects = platform_objects(chosen, PLATFORM_FACTS)
@@ -57,7 +57,7 @@ def test_one_more_worker_does_not_restart_the_operator() -> None:
     assert two == three
 
 
-def test_operators_run_on_system_nodes(dev: Environment) -> None:
+def test_operators_run_on_system_nodes(dev: EksEnvironment) -> None:
     """While GPU nodes are checked, the only schedulable instance group node may be a CPU node with room for 14 pods."""
     objects = platform_objects(dev, PLATFORM_FACTS)
     place = {SYSTEM_NODE_LABEL: SYSTEM_NODE_ROLE}
@@ -65,12 +65,12 @@ def test_operators_run_on_system_nodes(dev: Environment) -> None:
     assert objects.fsx_csi.values["controller"]["nodeSelector"] == place
 
 
-def test_csi_driver_is_told_its_region_since_pods_have_no_instance_metadata(dev: Environment) -> None:
+def test_csi_driver_is_told_its_region_since_pods_have_no_instance_metadata(dev: EksEnvironment) -> None:
     values = platform_objects(dev, PLATFORM_FACTS).fsx_csi.values
     assert values["controller"]["region"] == values["node"]["region"] == "us-west-2"
 
 
-def test_csi_drivers_account_is_the_projects_and_carries_its_role(dev: Environment) -> None:
+def test_csi_drivers_account_is_the_projects_and_carries_its_role(dev: EksEnvironment) -> None:
     objects = platform_objects(dev, PLATFORM_FACTS)
     [account] = objects.fsx_csi_account.to_json()
     assert objects.fsx_csi.values["controller"]["serviceAccount"] == {
@@ -81,7 +81,7 @@ def test_csi_drivers_account_is_the_projects_and_carries_its_role(dev: Environme
     assert account["metadata"]["annotations"] == {"eks.amazonaws.com/role-arn": PLATFORM_FACTS.fsx_csi_role_arn}
 
 
-def test_volumes_stay_mounted_on_nodes_that_are_checked_or_drained(dev: Environment) -> None:
+def test_volumes_stay_mounted_on_nodes_that_are_checked_or_drained(dev: EksEnvironment) -> None:
     assert platform_objects(dev, PLATFORM_FACTS).fsx_csi.values["node"]["tolerateAllTaints"] is True
 
 

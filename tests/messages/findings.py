@@ -8,10 +8,10 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from config.findings import Finding
+from config.load import validated
 from config.model.environment import model_of
 from config.reading.strict_yaml import read
 from config.reading.type_errors import first_hand, kind_finding
-from config.rules import findings
 from tests.unit.config.test_schema_findings import PLACES
 from tests.unit.config.test_schema_findings import changed as with_value
 from tests.unit.support.findings import FORM
@@ -36,8 +36,7 @@ def of_rules() -> Iterator[Finding]:
     for id, cases in CASES.items():
         for case in cases:
             broken = changed(changed(dev, case.keeps), case.breaks)
-            environment = model_of(broken).model_validate_json(json.dumps(broken))
-            found = [each for each in findings(environment) if each.rule == id]
+            found = [each for each in validated(broken, broken["name"])[1] if each.rule == id]
             if not found:
                 raise LookupError(f"rule {id} finds nothing in its own case")
             yield from (each._replace(file=_FILE, line=1) for each in found)

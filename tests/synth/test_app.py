@@ -62,7 +62,7 @@ def test_ops_destroys_stacks_as_the_synthesis_would(assembly: Assemblies, tmp_pa
     environment = synthesised.environment
     going = [
         Stack(part, naming.stack(environment, part), "id", "CREATE_COMPLETE", "", protected=False)
-        for part in naming.parts_of(environment)
+        for part in environment.parts
     ]
     write_assembly(tmp_path, environment, going)
     made = json.loads((tmp_path / "manifest.json").read_text())["artifacts"]

@@ -2,8 +2,7 @@
 
 import pytest
 
-from config import available, load
-from config.naming import parts_of
+from config import available, load_any
 from tests.synth.support.cfn_lint import findings
 from tests.synth.support.synthesis import Assemblies
 
@@ -13,7 +12,7 @@ IGNORED = ("W3005",)
 
 @pytest.mark.sampled(14)
 @pytest.mark.parametrize(
-    ("name", "part"), [(name, part) for name in (*available(), "slurm") for part in parts_of(load(name))]
+    ("name", "part"), [(name, part) for name in (*available(), "slurm") for part in load_any(name).parts]
 )
 def test_template_is_valid_cloudformation(assembly: Assemblies, name: str, part: str) -> None:
     synthesised = assembly(name)

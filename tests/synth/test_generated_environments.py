@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, settings
 
-from config import load
+from config import load_any
 from tests.support.generated_environments import valid_environments
 from tests.synth.support.synthesis import PARTS, synthesise
 
@@ -23,6 +23,6 @@ def test_an_environment_that_keeps_all_rules_can_be_synthesised(document: Any) -
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "generated.yaml"
         file.write_text(json.dumps(document, ensure_ascii=False))
-        assembly = synthesise(load("generated", file.parent), file.parent)
+        assembly = synthesise(load_any("generated", file.parent), file.parent)
         assert set(assembly.templates) == set(PARTS)
         assert all(template.body["Resources"] for template in assembly.templates.values())

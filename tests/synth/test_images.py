@@ -47,7 +47,7 @@ def _values(assembly: Assembly, chart: str) -> dict[str, Any]:
 
 def test_every_container_of_a_closed_environment_comes_from_its_registry(assembly: Assemblies) -> None:
     closed = assembly("closed")
-    registry, own = closed.environment.image_registry, closed.environment.image.uri
+    registry, own = closed.of_eks.image_registry, closed.of_eks.image.uri
     images = _images(closed)
     assert own in images
     assert [image for image in images - {own} if not image.startswith(f"{registry}/")] == []
@@ -66,7 +66,7 @@ def test_every_release_of_a_closed_environment_has_its_images_from_the_registry(
 ) -> None:
     closed = assembly("closed")
     values = _values(closed, release)
-    chosen = {"kuberay-operator": closed.environment.kuberay.version}
+    chosen = {"kuberay-operator": closed.of_eks.kuberay.version}
     [images] = [
         images for (name, version), images in CHARTS.items() if name == chart and chosen.get(name) in (None, version)
     ]
@@ -75,7 +75,7 @@ def test_every_release_of_a_closed_environment_has_its_images_from_the_registry(
         for key in image.values:
             found = found[key]
         if image.values:
-            assert found["repository"].startswith(f"{closed.environment.image_registry}/")
+            assert found["repository"].startswith(f"{closed.of_eks.image_registry}/")
             assert image.image.endswith(f":{found['tag']}")
 
 

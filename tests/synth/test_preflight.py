@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from config import Environment, naming
+from config import EksEnvironment, naming
 from config.naming import PARTS
 from ops.preflight.account import BOOTSTRAP_VERSION
 from tests.synth.support.synthesis import PARTS as SYNTHESISED
@@ -33,10 +33,10 @@ def test_it_looks_for_every_physical_name_of_the_templates(assembly: Assemblies)
             for resource in template.all(kind).values()
             if isinstance(resource.get("Properties", {}).get(NAMES[kind]), str)
         }
-        assert in_templates == set(checked(synthesised.environment))
+        assert in_templates == set(checked(synthesised.of_eks))
 
 
-def checked(environment: Environment) -> Iterator[str]:
+def checked(environment: EksEnvironment) -> Iterator[str]:
     """Yield the names of the checks of ops/preflight/names.py, beside the HyperPod cluster's."""
     yield naming.data_bucket(environment)
     yield naming.lifecycle_bucket(environment)

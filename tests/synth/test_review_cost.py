@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import config
-from config import load
+from config import load_any
 from config.estimates.costs import estimate
 from ops.review.assembly import Assembly as ReviewedAssembly
 from ops.review.cost import bill
@@ -17,7 +17,7 @@ LEFT_OUT = ("volumes of", "KMS key", "public IPv4 address", "interface endpoint"
 
 @pytest.mark.parametrize("name", config.available())
 def test_the_bill_is_the_estimate(assembly: Assemblies, name: str) -> None:
-    environment = load(name)
+    environment = load_any(name)
     found, lines = bill(ReviewedAssembly(Path(assembly(name).directory))), estimate(environment)
     assert found.usd_per_hour == pytest.approx(sum(line.usd_per_hour or 0 for line in lines))
     assert found.gpus == sum(group.type.accelerators * group.count for group in environment.hyperpod.instance_groups)

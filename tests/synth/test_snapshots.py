@@ -12,8 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 from syrupy.types import PropertyPath
 
-from config import load
-from config.naming import parts_of
+from config import SlurmEnvironment, load_as
 from tests.synth.support.kubernetes_objects import MANIFEST, text
 from tests.synth.support.synthesis import PARTS, REPOSITORY, Assemblies, Assembly
 
@@ -42,7 +41,7 @@ def test_template_of_dev_is_as_reviewed(dev: Assembly, part: str, snapshot: Snap
     assert {**body, "Resources": resources} == taken(matcher=_without_hashes)
 
 
-@pytest.mark.parametrize("part", parts_of(load("slurm")))
+@pytest.mark.parametrize("part", load_as(SlurmEnvironment, "slurm").parts)
 def test_template_of_slurm_is_as_reviewed(assembly: Assemblies, part: str, snapshot: SnapshotAssertion) -> None:
     taken = snapshot.use_extension(JSONSnapshotExtension)
     assert assembly("slurm").templates[part].body == taken(matcher=_without_hashes)

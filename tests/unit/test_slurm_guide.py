@@ -63,7 +63,10 @@ def test_the_pages_endpoints_are_those_of_a_new_vpc() -> None:
 
 
 def test_the_examples_values_are_those_of_the_page() -> None:
-    groups = {group.name: group for group in config.load("slurm", EXAMPLES).hyperpod.instance_groups}
+    groups = {
+        group.name: group
+        for group in config.load_as(config.SlurmEnvironment, "slurm", EXAMPLES).hyperpod.instance_groups
+    }
     controller = groups["controller-machine"]
     assert (controller.instance_type, controller.count, controller.threads_per_core) == ("ml.c5.xlarge", 1, 1)
     [compute] = [group for group in groups.values() if group.slurm and group.slurm.node == "compute"]

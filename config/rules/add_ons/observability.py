@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from config.model import EksEnvironment, Environment
+from config.model import EksEnvironment
 from config.rules.parts import by_name, same_names
 from config.rules.rule import Violation, error
 
@@ -29,7 +29,7 @@ def parts_have_what_they_need(environment: EksEnvironment) -> Iterator[Violation
             yield Violation("observability.hyperpod", reason, allowed, "choose a larger type, or remove the key")
 
 
-def _alerts(environment: Environment) -> Iterator[Violation]:
+def _alerts(environment: EksEnvironment) -> Iterator[Violation]:
     wanted = environment.observability.alerts
     for key, receivers in (("emails", wanted.emails), ("https", wanted.https)):
         path = f"observability.alerts.{key}"

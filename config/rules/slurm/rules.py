@@ -1,10 +1,10 @@
 """Rules about clusters that Slurm orchestrates."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from config.model import PARTS_OF_EKS, Environment, InstanceGroup, SlurmEnvironment
+from config.model import PARTS_OF_EKS, EksEnvironment, InstanceGroup, SlurmEnvironment
 from config.rules.lifecycle_scripts import folder_of
 from config.rules.parts import groups
 from config.rules.rule import Violation, error, warning
@@ -22,27 +22,29 @@ _OF_THE_FILE_SYSTEM: Final = {
 }
 
 
-def nodes_of(environment: Environment, kind: str) -> list[tuple[str, InstanceGroup]]:
+def nodes_of(environment: SlurmEnvironment, kind: str) -> list[tuple[str, InstanceGroup]]:
     """Return the groups whose nodes are of this kind in Slurm, each with its key."""
     return [(key, group) for key, group in groups(environment) if group.slurm and group.slurm.node == kind]
 
 
 @error("V87")
-def one_orchestrator(environment: Environment) -> Iterator[Violation]:
+def one_orchestrator(environment: EksEnvironment) -> Iterator[Violation]:
     """Require either `eks` or `slurm`, and beside `slurm` no key that only an EKS cluster uses.
 
     Why: one orchestrator runs a HyperPod cluster for its whole life. Nothing would read the other one's keys.
     Source: SageMaker API reference, ClusterOrchestrator; this project, docs/operate/slurm.md.
     Example: hyperpod.instance_groups.0.slurm: {node: compute}
     """
-    if environment.slurm is None:
-        for key, group in groups(environment):
-            if group.slurm:
-                reason = "EKS orchestrates the cluster, and its nodes run no Slurm"
-                yield Violation(f"{key}.slurm", reason, "slurm of a group beside slurm", "remove the key")
-        return
+    for key, group in groups(environment):
+        if group.slurm:
+            reason = "EKS orchestrates the cluster, and its nodes run no Slurm"
+            yield Violation(f"{key}.slurm", reason, "slurm of a group beside slurm", "remove the key")
+
+
+def parts_beside_slurm(document: Mapping[str, Any]) -> Iterator[Violation]:
+    """Yield a violation of V87 for each key of a file with `slurm` that only an environment with EKS has."""
     for part in PARTS_OF_EKS:
-        if part in environment.model_fields_set:
+        if part in document:
             reason = f"Slurm orchestrates the cluster, and nothing would read {part}"
             yield Violation(part, reason, f"{part} beside eks, or slurm without {part}", f"remove {part}, or slurm")
 

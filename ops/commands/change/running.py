@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ops import completion
-from ops.cli import EnvName, app, console, errors, fail, kuberay_app, load, say
+from ops.cli import EnvName, app, console, errors, fail, kuberay_app, load, load_any, say
 from ops.durations import Duration, Interval, Timeout
 from ops.max_unavailable import MaxUnavailable
 from ops.max_unavailable import max_unavailable as parsed
@@ -58,7 +58,7 @@ def wait(
     from ops.readiness.wait import progress, table  # noqa: PLC0415
     from ops.readiness.wait import wait as wait_for_items  # noqa: PLC0415
 
-    environment = load(env, slurm=True)
+    environment = load_any(env)
     again = f"rerun `ops wait --env {env}` to resume"
     try:
         with observing(environment, require) as look:

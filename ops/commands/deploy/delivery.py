@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from ops.cli import EnvName, app, fail, load, say
+from ops.cli import EnvName, app, fail, load, load_any, say
 from ops.output import Format, Output, emit, teller
 
 
@@ -108,7 +108,7 @@ def drift(env: EnvName, output: Output = Format.TABLE) -> None:
     from ops.drift.search import search  # noqa: PLC0415
     from ops.errors import UnreachableError  # noqa: PLC0415
 
-    environment = load(env, slurm=True)
+    environment = load_any(env)
     try:
         drifts = search(environment, Account(environment).client)
     except UnreachableError as error:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from ops.cli import EnvName, app, confirmed, fail, load, say
+from ops.cli import EnvName, app, confirmed, fail, load, load_any, say
 from ops.options import DryRun, Force, Yes
 from ops.output import Format, Output, emit
 
@@ -53,7 +53,7 @@ def destroy(
     """
     from ops.destroy import show, steps  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
 
-    environment = load(env, slurm=True)
+    environment = load_any(env)
     with _reported(f"CloudFormation finishes what it has begun; rerun `ops destroy --env {env}` to resume"):
         if dry_run:
             made = steps.look(environment)

@@ -12,7 +12,7 @@ from ops.options import DryRun, Yes
 from ops.output import Format, Output, emit, teller
 
 if TYPE_CHECKING:
-    from config import Environment
+    from config import EksEnvironment
 
 
 @app.command()
@@ -105,7 +105,7 @@ def mirror(
         say(f"{registry} holds the {len(copies)} images and charts of {env}")
 
 
-def _registry(environment: "Environment", to: str | None) -> str:
+def _registry(environment: "EksEnvironment", to: str | None) -> str:
     """Return where the copies go; exit with 2 if nothing says it, or if `to` is no registry."""
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415
 

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from ops import files
-from ops.cli import EnvName, app, load, say
+from ops.cli import EnvName, app, load_any, say
 from ops.output import Format, Output, emit
 from ops.policy.role import Role
 
@@ -48,16 +48,12 @@ def policy(
     ```
     """
     from ops.policy.documents import MOST_CHARACTERS, documents  # noqa: PLC0415 - it imports the AWS SDK
-    from ops.policy.roles import ACCESS, COMMANDS  # noqa: PLC0415
-    from ops.policy.slurm import commands_of  # noqa: PLC0415
+    from ops.policy.roles import rights  # noqa: PLC0415
 
-    environment = load(env, slurm=True)
+    environment = load_any(env)
     made = documents(role, environment)
     policies = [{"name": each.name, "characters": each.characters, "document": each.document} for each in made]
-    commands = [words for words, needed in COMMANDS.items() if role in needed]
-    access = ACCESS[role]
-    if environment.slurm:
-        commands, access = commands_of(role), ""
+    _, commands, access = rights(role, environment)
 
     def table() -> Table:
         drawn = Table("policy", "characters", "statements", box=None, pad_edge=False)

@@ -1,6 +1,6 @@
 """The command before a first deployment: `ops preflight`."""
 
-from ops.cli import EnvName, app, errors, fail, load, say
+from ops.cli import EnvName, app, errors, fail, load_any, say
 from ops.output import Format, Output, emit
 
 
@@ -39,7 +39,7 @@ def preflight(env: EnvName, output: Output = Format.TABLE) -> None:
     from ops.preflight.here import Here  # noqa: PLC0415
     from ops.preflight.run import run, worst  # noqa: PLC0415
 
-    environment = load(env, slurm=True)
+    environment = load_any(env)
     try:
         results = run(Here(environment, Account(environment).client), checks_of(environment), errors)
     except UnreachableError as error:

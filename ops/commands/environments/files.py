@@ -28,6 +28,7 @@ from ops.cli import (
     is_interactive,
     load,
     load_all,
+    of_eks,
     report,
     say,
     scripts_app,
@@ -393,7 +394,7 @@ def write_manifests(
 
     stale: list[Path] = []
     # Nodes of Slurm run no Kubernetes objects.
-    for environment in (each for each in load_all([env] if env else config.available()) if not each.slurm):
+    for environment in of_eks(load_all([env] if env else config.available())):
         stale += manifests.stale(environment) if check_only else manifests.write(environment)
     if env is None:
         abandoned = manifests.abandoned(config.available())

@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 from typer.core import TyperCommand
 
-from config import Environment
+from config import EksEnvironment, Environment
 from k8s_charts.shared.names import RAY_DIRECTORY
 from ops.cli import EnvName, app, console, fail, load, say
 from ops.durations import Duration, duration
@@ -436,7 +436,7 @@ def _storage(environment: Environment) -> str:
 def _submit_as(
     runs: "Runs",
     request: "Request",
-    environment: Environment,
+    environment: EksEnvironment,
     *,
     again: bool,
     detach: bool,
@@ -463,7 +463,7 @@ def _submit_as(
     return follow.follow(runs, request.name, console)
 
 
-def _head(runs: "Runs", environment: Environment, cluster: str | None) -> Any:
+def _head(runs: "Runs", environment: EksEnvironment, cluster: str | None) -> Any:
     from ops.jobs import direct as job_direct  # noqa: PLC0415
     from ops.jobs.head_api import Head  # noqa: PLC0415
 
@@ -472,7 +472,7 @@ def _head(runs: "Runs", environment: Environment, cluster: str | None) -> Any:
 
 
 @contextmanager
-def _talking(environment: Environment, again: str = "", direct: bool = False) -> Iterator["Runs"]:
+def _talking(environment: EksEnvironment, again: str = "", direct: bool = False) -> Iterator["Runs"]:
     """Yield the environment's runs; report errors, and after Ctrl-C print `again`, the commands to return with."""
     from ops.clients import connect  # noqa: PLC0415
     from ops.errors import UnreachableError  # noqa: PLC0415

@@ -3,13 +3,15 @@
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
+from functools import singledispatch
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from config import Environment
-from ops.cli import EnvName, app, fail, load, say
+from config import EksEnvironment, Environment, SlurmEnvironment
+from ops.cli import EnvName, app, fail, load_any, say
 from ops.commands.change.running import require_one
 from ops.commands.operate import slurm
 from ops.durations import Duration, duration
@@ -61,13 +63,22 @@ def list_nodes(env: EnvName, output: Output = Format.TABLE) -> None:
      "pods": ["ray/rayml-workers-worker-x7k2p"]}]
     ```
     """
+    _show(load_any(env), output)
+
+
+@singledispatch
+def _show(environment: Environment, output: Format) -> None:
+    raise NotImplementedError(type(environment), output)
+
+
+_show.register(slurm.show_nodes)
+
+
+@_show.register
+def _(environment: EksEnvironment, output: Format) -> None:
     from ops.errors import as_viewer  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
     from ops.nodes.listing import nodes  # noqa: PLC0415
 
-    environment = load(env, slurm=True)
-    if environment.slurm:
-        slurm.show_nodes(environment, output)
-        return
     with _connected(environment) as clients, as_viewer():
         found = nodes(environment, clients)
     emit([node.as_data() for node in found], lambda: _table(found), output)
@@ -96,17 +107,9 @@ def shell(
     import os  # noqa: PLC0415
     import shlex  # noqa: PLC0415
 
-    from ops.nodes import change  # noqa: PLC0415
     from ops.nodes import shell as session  # noqa: PLC0415
 
-    environment = load(env, slurm=True)
-    if environment.slurm:
-        command = slurm.shell_command(environment, node)
-    else:
-        with _connected(environment) as clients:
-            found = change.find(environment, clients, node)
-            cluster = clients.sagemaker.describe_cluster(ClusterName=environment.hyperpod.cluster_name)
-        command = session.command(environment, session.target_of(cluster, found.group, found.instance))
+    command = _shell_command(load_any(env), node)
     say(shlex.join(command))
     if print_only:
         return
@@ -114,6 +117,25 @@ def shell(
         fail(f"no session can be opened: {', '.join(missing)} is not installed. Fix: install it, or use --print")
     # The session replaces this process: it gets the terminal and every Ctrl-C.
     os.execvp(command[0], command)  # noqa: S606 - a list of words, no shell
+
+
+@singledispatch
+def _shell_command(environment: Environment, node: str) -> list[str]:
+    raise NotImplementedError(type(environment), node)
+
+
+_shell_command.register(slurm.shell_command)
+
+
+@_shell_command.register
+def _(environment: EksEnvironment, node: str) -> list[str]:
+    from ops.nodes import change  # noqa: PLC0415
+    from ops.nodes import shell as session  # noqa: PLC0415
+
+    with _connected(environment) as clients:
+        found = change.find(environment, clients, node)
+        cluster = clients.sagemaker.describe_cluster(ClusterName=environment.hyperpod.cluster_name)
+    return session.command(environment, session.target_of(cluster, found.group, found.instance))
 
 
 @node_app.command()
@@ -270,42 +292,79 @@ def _act(
     checkpoint: bool | None = None,
     wait: bool = True,
 ) -> None:
+    require_one(checkpoint=bool(checkpoint), force=force)
+    asked = _Asked(name, node, yes=yes, dry_run=dry_run, force=force, timeout=timeout, checkpoint=checkpoint, wait=wait)
+    _change(load_any(env), asked)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a person asks of a node."""
+
+    name: str
+    node: str
+    _: KW_ONLY
+    yes: bool
+    dry_run: bool
+    force: bool
+    timeout: Duration
+    checkpoint: bool | None
+    wait: bool
+
+
+@singledispatch
+def _change(environment: Environment, asked: _Asked) -> None:
+    raise NotImplementedError(type(environment), asked)
+
+
+@_change.register
+def _(environment: SlurmEnvironment, asked: _Asked) -> None:
+    if asked.checkpoint:
+        reason = "--checkpoint: true is invalid: Slurm's jobs save by themselves"
+        fail(f"{reason}. Allowed: environments with eks. Fix: omit it")
+    slurm.change(asked.name, asked.node, environment, yes=asked.yes, dry_run=asked.dry_run, force=asked.force)
+
+
+@_change.register
+def _(environment: EksEnvironment, asked: _Asked) -> None:
     from ops.change.saving import jobs_to_save, save  # noqa: PLC0415
     from ops.errors import RefusedError  # noqa: PLC0415
     from ops.nodes import change  # noqa: PLC0415
 
-    require_one(checkpoint=bool(checkpoint), force=force)
-    environment = load(env, slurm=True)
-    if environment.slurm:
-        if checkpoint:
-            reason = "--checkpoint: true is invalid: Slurm's jobs save by themselves"
-            fail(f"{reason}. Allowed: environments with eks. Fix: omit it")
-        slurm.change(name, node, environment, yes=yes, dry_run=dry_run, force=force)
-        return
-    action = change.Action(name)
+    action = change.Action(asked.name)
     try:
         with _connected(environment) as clients:
-            before = change.look(environment, clients, action, node)
+            before = change.look(environment, clients, action, asked.node)
             for line in change.describe(action, before, change.checks_of(environment, before.node)):
                 say(f"  {line}")
-            jobs = jobs_to_save(clients, set(before.ready), say, force=force, checkpoint=checkpoint)
-            if dry_run:
+            jobs = jobs_to_save(clients, set(before.ready), say, force=asked.force, checkpoint=asked.checkpoint)
+            if asked.dry_run:
                 say("dry run: nothing was changed")
                 return
-            if not yes and not typer.confirm("Continue?"):
+            if not asked.yes and not typer.confirm("Continue?"):
                 raise RefusedError("not confirmed: nothing was changed. Fix: answer y, or give --yes")
             save(jobs, say)
             change.carry_out(
-                environment, clients, action, before, say, saved=bool(jobs), wait=wait, timeout=timeout.seconds
+                environment,
+                clients,
+                action,
+                before,
+                say,
+                saved=bool(jobs),
+                wait=asked.wait,
+                timeout=asked.timeout.seconds,
             )
     except change.FailedCheckError as error:
         fail(str(error), code=3)
     except KeyboardInterrupt:
-        fail(f"interrupted; a request that HyperPod has accepted continues: `ops node list --env {env}`", code=130)
+        fail(
+            f"interrupted; a request that HyperPod has accepted continues: `ops node list --env {environment.name}`",
+            code=130,
+        )
 
 
 @contextmanager
-def _connected(environment: Environment) -> Iterator["Clients"]:
+def _connected(environment: EksEnvironment) -> Iterator["Clients"]:
     """Yield clients; report refusals and errors of both APIs."""
     from ops.clients import connect  # noqa: PLC0415
     from ops.errors import RefusedError, UnreachableError, in_plain_words  # noqa: PLC0415

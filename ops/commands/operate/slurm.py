@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from config import Environment
-from ops.cli import EnvName, app, fail, load, say
+from config import SlurmEnvironment
+from ops.cli import EnvName, app, fail, load_any, say
 from ops.output import Format, emit
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def ssh_config(
     from ops.slurm.nodes import slurm_nodes  # noqa: PLC0415
     from ops.slurm.ssh_config import ssh_config as lines_of  # noqa: PLC0415
 
-    environment = load(env, slurm=True)
-    if not environment.slurm:
+    environment = load_any(env)
+    if not isinstance(environment, SlurmEnvironment):
         fail(
             f"--env: {env!r} is invalid here: EKS orchestrates its cluster, whose nodes take no SSH. "
             "Allowed: environments with slurm. Fix: use `ops node shell`"
@@ -53,7 +53,7 @@ def ssh_config(
         typer.echo("\n".join(lines_of(environment, cluster, found, user)))
 
 
-def show_nodes(environment: Environment, output: Format) -> None:
+def show_nodes(environment: SlurmEnvironment, output: Format) -> None:
     """List the nodes with their names in Slurm and their addresses."""
     from ops.slurm.nodes import slurm_nodes  # noqa: PLC0415
 
@@ -62,7 +62,7 @@ def show_nodes(environment: Environment, output: Format) -> None:
     emit([node.as_data() for node in found], lambda: _table(found), output)
 
 
-def shell_command(environment: Environment, node: str) -> list[str]:
+def shell_command(environment: SlurmEnvironment, node: str) -> list[str]:
     """Return the command that opens a shell on the node."""
     from ops.nodes import shell as session  # noqa: PLC0415
     from ops.slurm.nodes import find  # noqa: PLC0415
@@ -73,7 +73,7 @@ def shell_command(environment: Environment, node: str) -> list[str]:
     return session.command(environment, session.target_of(cluster, found.group, found.instance))
 
 
-def change(name: str, node: str, environment: Environment, *, yes: bool, dry_run: bool, force: bool) -> None:
+def change(name: str, node: str, environment: SlurmEnvironment, *, yes: bool, dry_run: bool, force: bool) -> None:
     """Request a replacement or a reboot from Slurm's controller."""
     from ops.errors import RefusedError  # noqa: PLC0415
     from ops.nodes.shell import missing_programs, target_of  # noqa: PLC0415
@@ -109,7 +109,7 @@ def change(name: str, node: str, environment: Environment, *, yes: bool, dry_run
 
 
 @contextmanager
-def connected(environment: Environment) -> Iterator[Any]:
+def connected(environment: SlurmEnvironment) -> Iterator[Any]:
     """Yield a client of SageMaker; report refusals and errors of AWS."""
     from ops.clients import Account  # noqa: PLC0415
     from ops.errors import RefusedError, UnreachableError, in_plain_words  # noqa: PLC0415

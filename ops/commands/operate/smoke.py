@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from config import Environment
+from config import EksEnvironment
 from ops import completion
 from ops.cli import EnvName, app, console, fail, load, show
 from ops.durations import Timeout
@@ -95,7 +95,7 @@ def smoke(
         console.print(f"[bold green]{env} passed[/]: {sum(len(each.rows) for each in verdicts)} workers took part")
 
 
-def _verdicts(environment: Environment, clusters: list[str], timeout: float, say: Any) -> "list[Verdict]":
+def _verdicts(environment: EksEnvironment, clusters: list[str], timeout: float, say: Any) -> "list[Verdict]":
     from ops.clients import connect  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
     from ops.errors import UnreachableError  # noqa: PLC0415
     from ops.jobs.run import RunError  # noqa: PLC0415

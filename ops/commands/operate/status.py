@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ops.cli import EnvName, app, console, fail, load, say
+from ops.cli import EnvName, app, console, fail, load, load_any, say
 from ops.options import Watch
 from ops.output import Format, Output, emit, require_terminal
 from ops.watch.page import HEAD_PORTS, Page
@@ -73,7 +73,7 @@ def status(
     from ops.watch.screen import screen  # noqa: PLC0415
     from ops.watch.status import look  # noqa: PLC0415
 
-    environment = load(env, slurm=True)
+    environment = load_any(env)
     if watch:
         require_terminal(output, "`ops wait`")
     try:
@@ -198,7 +198,7 @@ def cost(
     from config.estimates import costs  # noqa: PLC0415 - other commands read no prices
     from ops.cost import show  # noqa: PLC0415
 
-    environment = load(env, slurm=True)
+    environment = load_any(env)
     found = None
     if live:
         from ops.cost.live import live as count_live  # noqa: PLC0415 - the AWS SDK needs half a second

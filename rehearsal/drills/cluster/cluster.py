@@ -8,7 +8,7 @@ from typing import Final
 
 from rich.console import Console
 
-from config import Environment
+from config import EksEnvironment
 from embedded_account.kubernetes import watching
 from embedded_account.kubernetes.api import Object
 from embedded_account.kubernetes.building import binaries
@@ -38,7 +38,7 @@ class DrillCluster:
     """A cluster in its own directory; `start` fills it, `stop` ends all processes."""
 
     def __init__(
-        self, environment: Environment, directory: Path, console: Console, plane: ControlPlane | None = None
+        self, environment: EksEnvironment, directory: Path, console: Console, plane: ControlPlane | None = None
     ) -> None:
         """Describe the cluster; `plane` replaces the usual control plane. It uses `directory`, and is not started."""
         ray = environment.ray.model_copy(update={"clusters": environment.ray.clusters[:1]})

@@ -11,7 +11,7 @@ from typing import Final
 
 from rich.console import Console
 
-from config import Environment
+from config import EksEnvironment
 from embedded_account.kubernetes.api import STRATEGIC_PATCH, Object
 from embedded_account.kubernetes.nodes import Nodes
 from rehearsal.drills.cluster import objects
@@ -37,7 +37,7 @@ class ClusterDrillContext:
     REAL = "the control plane, KubeRay, the reaper with its own rights, the environment's manifests and values"
     SIMULATED = "nodes and kubelets (kwok), the operator's chart (a stand-in); in Ray's pods nothing runs"
 
-    def __init__(self, environment: Environment, console: Console) -> None:
+    def __init__(self, environment: EksEnvironment, console: Console) -> None:
         self.console = console
         self.cluster = DrillCluster(environment, DRILLS_ON_KUBERNETES, console)
         self.watch = self.cluster.watch

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from config import Environment, labels
+from config import EksEnvironment, labels
 from config.facts.capacity import allocatable
 from config.model import InstanceGroup, Taint
 from embedded_account.kubernetes.api import Object
@@ -26,12 +26,12 @@ _FILE_SYSTEM: Final = FileSystemAddress("fs-0123456789abcdef0", "fs-0123456789ab
 _SYSTEM_NODE: Final = {"cpu": "7900m", "memory": "14Gi", "pods": "58"}
 
 
-def platform_objects(environment: Environment) -> PlatformObjects:
+def platform_objects(environment: EksEnvironment) -> PlatformObjects:
     """Return what the platform stack applies."""
     return platform_of(environment, PlatformFacts(_ROLE, "subnet-0123456789abcdef0", "sg-0123456789abcdef0"))
 
 
-def ray_objects(environment: Environment) -> RayObjects:
+def ray_objects(environment: EksEnvironment) -> RayObjects:
     """Return what the ray stack applies."""
     return ray_of(environment, RayFacts(_FILE_SYSTEM, _ROLE, ImageBuildFacts(_ROLE, "s3://rehearsal/context.zip")))
 
@@ -57,7 +57,7 @@ def stock_cluster(cluster: Object, name: str, *, same_nodes: bool = False) -> Ob
     }
 
 
-def stock_nodes(environment: Environment, name: str, *, workers: int) -> list[NodeSpec]:
+def stock_nodes(environment: EksEnvironment, name: str, *, workers: int) -> list[NodeSpec]:
     """Return nodes for the stock RayCluster `name`: `workers` worker nodes and two for heads, in their own zone.
 
     Kubernetes evicts the pods of one lost node per zone every ten seconds: RayClusters must not wait for each other.
@@ -71,7 +71,7 @@ def stock_nodes(environment: Environment, name: str, *, workers: int) -> list[No
     ]
 
 
-def hyperpod_nodes(environment: Environment, *, workers: int) -> list[NodeSpec]:
+def hyperpod_nodes(environment: EksEnvironment, *, workers: int) -> list[NodeSpec]:
     """Return nodes for the environment's RayCluster: `workers` of its worker group and two of its head's."""
     return [
         hyperpod_node(environment, group, f"hyperpod-{group.name}-{number}")
@@ -80,7 +80,7 @@ def hyperpod_nodes(environment: Environment, *, workers: int) -> list[NodeSpec]:
     ]
 
 
-def hyperpod_node(environment: Environment, group: InstanceGroup, name: str) -> NodeSpec:
+def hyperpod_node(environment: EksEnvironment, group: InstanceGroup, name: str) -> NodeSpec:
     """Return a node as it joins from HyperPod: allocatable resources, labels."""
     own = {
         labels.INSTANCE_GROUP_LABEL: group.name,
@@ -90,7 +90,7 @@ def hyperpod_node(environment: Environment, group: InstanceGroup, name: str) -> 
     return _node(group, name, {**own, **group.labels}, group.taints)
 
 
-def worker_group(environment: Environment) -> InstanceGroup:
+def worker_group(environment: EksEnvironment) -> InstanceGroup:
     """Return the instance group of the first RayCluster's first worker group."""
     return _groups(environment)[1]
 
@@ -104,7 +104,7 @@ def system_nodes() -> list[NodeSpec]:
     ]
 
 
-def _groups(environment: Environment) -> tuple[InstanceGroup, InstanceGroup]:
+def _groups(environment: EksEnvironment) -> tuple[InstanceGroup, InstanceGroup]:
     by_name = {group.name: group for group in environment.hyperpod.instance_groups}
     cluster = environment.ray.clusters[0]
     return by_name[cluster.head.instance_group], by_name[cluster.workers[0].instance_group]

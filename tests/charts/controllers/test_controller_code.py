@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from config import Environment
+from config import EksEnvironment
 from k8s_charts.controllers.code import PACKAGE
 from k8s_charts.ray_objects import RayObjects, ray_objects
 from k8s_charts.shared import names
@@ -21,7 +21,7 @@ MODULES = sorted(PACKAGE.glob("*.py"), key=lambda file: file.name)
 
 
 @pytest.fixture(scope="module")
-def ray(dev: Environment) -> RayObjects:
+def ray(dev: EksEnvironment) -> RayObjects:
     return ray_objects(dev, RAY_FACTS)
 
 
@@ -32,7 +32,7 @@ def code(ray: RayObjects) -> dict[str, Object]:
 
 
 @pytest.fixture(scope="module")
-def shown(dev: Environment) -> dict[Path, str]:
+def shown(dev: EksEnvironment) -> dict[Path, str]:
     """Return the rendered files of manifests/ by path."""
     return manifests.render(dev)
 
@@ -93,7 +93,7 @@ def test_the_code_is_complete_and_needs_only_the_standard_library(
 
 @pytest.mark.parametrize("file", MODULES, ids=lambda file: file.stem)
 def test_one_changed_line_changes_a_hash_of_each_controller_that_runs_it_and_nothing_else(
-    dev: Environment,
+    dev: EksEnvironment,
     shown: dict[Path, str],
     code: dict[str, Object],
     file: Path,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from config import Environment, load
+from config import EksEnvironment, load
 from config.facts.daemonsets import DAEMONSETS_OF_IN_CLUSTER
 from config.labels import INSTANCE_GROUP_LABEL
 from config.model import Taint
@@ -26,7 +26,7 @@ from tests.charts.support.facts import RAY_FACTS, Object
 from tests.support.prometheus import programs
 
 
-def with_groups(environment: Environment, **changes: Any) -> Environment:
+def with_groups(environment: EksEnvironment, **changes: Any) -> EksEnvironment:
     """Return the environment, observed in the cluster, with this change of each instance group that has EFA."""
     groups = [
         group.model_copy(update=changes) if group.type.efa else group for group in environment.hyperpod.instance_groups
@@ -35,7 +35,7 @@ def with_groups(environment: Environment, **changes: Any) -> Environment:
     return with_in_cluster(environment.model_copy(update={"hyperpod": hyperpod}))
 
 
-def objects(environment: Environment) -> list[Object]:
+def objects(environment: EksEnvironment) -> list[Object]:
     charts = ray_objects(environment, RAY_FACTS).observability
     return [item for chart in charts.values() for item in chart.to_json()]
 
@@ -50,7 +50,7 @@ def of_exporter() -> dict[str, Object]:
     }
 
 
-def pod(environment: Environment) -> Object:
+def pod(environment: EksEnvironment) -> Object:
     [found] = [
         item
         for item in objects(environment)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from config import Environment, load
+from config import EksEnvironment, load
 from config.facts.daemonsets import DAEMONSETS_OF_IN_CLUSTER
 from config.facts.versions import DCGM_EXPORTER_IMAGE
 from config.labels import INSTANCE_GROUP_LABEL
@@ -23,7 +23,7 @@ from tests.charts.support.connection_table import with_in_cluster
 from tests.charts.support.facts import RAY_FACTS, Object
 
 
-def with_groups(environment: Environment, **changes: Any) -> Environment:
+def with_groups(environment: EksEnvironment, **changes: Any) -> EksEnvironment:
     """Return the environment with this change of each instance group that has GPUs."""
     groups = [
         group.model_copy(update=changes) if group.type.gpus else group for group in environment.hyperpod.instance_groups
@@ -32,7 +32,7 @@ def with_groups(environment: Environment, **changes: Any) -> Environment:
     return environment.model_copy(update={"hyperpod": hyperpod})
 
 
-def objects(environment: Environment) -> list[Object]:
+def objects(environment: EksEnvironment) -> list[Object]:
     charts = ray_objects(environment, RAY_FACTS).observability
     return [item for chart in charts.values() for item in chart.to_json()]
 
@@ -47,7 +47,7 @@ def of_exporter() -> dict[str, Object]:
     }
 
 
-def pod(environment: Environment | None = None) -> Object:
+def pod(environment: EksEnvironment | None = None) -> Object:
     made = objects(environment or with_in_cluster(load("dev")))
     [found] = [
         item for item in made if item["kind"] == "DaemonSet" and item["metadata"]["namespace"] == GPU_METRICS_NAMESPACE

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from config import Environment, load
+from config import EksEnvironment, load
 from config.estimates.costs import estimate
 from config.facts.versions import ALERTMANAGER_IMAGE, DCGM_EXPORTER_IMAGE, GRAFANA_IMAGE, PROMETHEUS_IMAGE
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
@@ -25,7 +25,7 @@ from tests.charts.support.facts import RAY_FACTS, Object
 
 def observed(
     name: str = "dev", *, emails: tuple[str, ...] = ("ml-platform@example.com",), **settings: Any
-) -> Environment:
+) -> EksEnvironment:
     wanted = Observability(in_cluster=InCluster(**settings), alerts=Alerts(emails=emails))
     return load(name).model_copy(update={"observability": wanted})
 
@@ -166,7 +166,7 @@ def test_metrics_stay_below_the_disk_that_the_pod_requests(gib: int) -> None:
 
 
 def test_a_changed_configuration_restarts_the_pod_that_reads_it() -> None:
-    def digests(environment: Environment) -> dict[str, str]:
+    def digests(environment: EksEnvironment) -> dict[str, str]:
         chart = ray_objects(environment, RAY_FACTS).observability["programs"]
         return {
             item["metadata"]["name"]: item["spec"]["template"]["metadata"]["annotations"][

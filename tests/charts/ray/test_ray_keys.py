@@ -10,7 +10,7 @@ import cdk8s
 import jsonschema  # type: ignore[import-untyped]  # publishes no types
 import pytest
 
-from config import Environment, load
+from config import EksEnvironment, load
 from config.facts.capacity import Resources, allocatable, whole_node_pod
 from config.facts.instance_types import catalogue
 from config.model import RayCluster, TieredStorage
@@ -25,7 +25,7 @@ IMAGE = "111122223333.dkr.ecr.us-west-2.amazonaws.com/aws-ray-custom:"
 
 
 @pytest.fixture
-def objects(dev: Environment) -> RayObjects:
+def objects(dev: EksEnvironment) -> RayObjects:
     return ray_objects(with_every_ray_key(dev), RAY_FACTS)
 
 
@@ -79,7 +79,7 @@ def test_stated_resources_override_those_of_the_node(worker: Object) -> None:
     assert amounts == {"cpu": "4", "memory": "32Gi", "nvidia.com/gpu": "1"}
 
 
-def test_unstated_resources_are_all_that_the_node_offers(dev: Environment) -> None:
+def test_unstated_resources_are_all_that_the_node_offers(dev: EksEnvironment) -> None:
     [group] = [group for group in dev.hyperpod.instance_groups if group.name == "worker-group-1"]
     whole = whole_node_pod(group.type, group.threads_per_core)
     [cluster] = ray_objects(dev, RAY_FACTS).clusters["rayml"].to_json()
@@ -88,7 +88,7 @@ def test_unstated_resources_are_all_that_the_node_offers(dev: Environment) -> No
     assert limits["memory"] == f"{whole.memory_mib // 1024}Gi"
 
 
-def test_memory_tier_gets_its_part_of_a_node_and_is_found_by_jobs(dev: Environment) -> None:
+def test_memory_tier_gets_its_part_of_a_node_and_is_found_by_jobs(dev: EksEnvironment) -> None:
     tiered = dev.hyperpod.model_copy(update={"tiered_storage": TieredStorage(memory_percent=25)})
     dev = dev.model_copy(update={"hyperpod": tiered})
     [group] = [group for group in dev.hyperpod.instance_groups if group.name == "worker-group-1"]
@@ -179,7 +179,7 @@ def test_priority_is_a_class_of_the_ray_clusters_own(objects: RayObjects, head: 
     assert head["priorityClassName"] == worker["priorityClassName"] == priority["metadata"]["name"]
 
 
-def test_another_priority_is_another_class_because_a_class_cannot_change(dev: Environment) -> None:
+def test_another_priority_is_another_class_because_a_class_cannot_change(dev: EksEnvironment) -> None:
     def name(priority: int) -> Any:
         [cluster] = with_every_ray_key(dev).ray.clusters
         changed = cluster.model_copy(update={"priority": priority})
@@ -251,13 +251,13 @@ class TestAutoscaling:
         assert head["restartPolicy"] == "Never"
 
 
-def test_devs_head_has_room_for_the_autoscaler_on_its_node(dev: Environment) -> None:
+def test_devs_head_has_room_for_the_autoscaler_on_its_node(dev: EksEnvironment) -> None:
     [cluster] = dev.ray.clusters
     group = dev.instance_group(cluster.head.instance_group)
     room = allocatable(group.type, group.threads_per_core)
     assert cluster.head.memory_gib * 1024 + 1024 < room.memory_mib
 
 
-def test_ray_cluster_model_has_no_key_that_these_tests_leave_out(dev: Environment) -> None:
+def test_ray_cluster_model_has_no_key_that_these_tests_leave_out(dev: EksEnvironment) -> None:
     [stated] = with_every_ray_key(dev).ray.clusters
     assert stated.model_fields_set == set(RayCluster.model_fields)

@@ -2,18 +2,18 @@
 
 from typing import Any
 
-from config import Environment, load, naming
+from config import EksEnvironment, Environment, load, naming
 from config.model import ExistingFileSystem, Fsx
 from k8s_charts.platform_objects import platform_objects
 from k8s_charts.ray_objects import RayFacts, ray_objects
 from tests.charts.support.facts import FILE_SYSTEM, PLATFORM_FACTS, RAY_FACTS, Object
 
 
-def with_fsx(environment: Environment, **settings: Any) -> Environment:
+def with_fsx(environment: EksEnvironment, **settings: Any) -> EksEnvironment:
     return environment.model_copy(update={"fsx": Fsx(**settings)})
 
 
-def dynamic_objects(environment: Environment, **settings: Any) -> tuple[Object, Object]:
+def dynamic_objects(environment: EksEnvironment, **settings: Any) -> tuple[Object, Object]:
     """Return the storage class and the claim of the environment with dynamic provisioning."""
     changed = with_fsx(environment, provisioning="dynamic", **settings)
     chart = platform_objects(changed, PLATFORM_FACTS).storage_class
@@ -30,18 +30,18 @@ NO_FILE_SYSTEM = RayFacts(
 )
 
 
-def volume_and_claim(environment: Environment) -> tuple[Object, Object]:
+def volume_and_claim(environment: EksEnvironment) -> tuple[Object, Object]:
     volume, claim = ray_objects(environment, RAY_FACTS).volume.to_json()
     assert (volume["kind"], claim["kind"]) == ("PersistentVolume", "PersistentVolumeClaim")
     return volume, claim
 
 
-def test_file_system_survives_its_volume(dev: Environment) -> None:
+def test_file_system_survives_its_volume(dev: EksEnvironment) -> None:
     volume, _ = volume_and_claim(dev)
     assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
 
 
-def test_volume_and_claim_bind_each_other_and_nothing_else(dev: Environment) -> None:
+def test_volume_and_claim_bind_each_other_and_nothing_else(dev: EksEnvironment) -> None:
     volume, claim = volume_and_claim(dev)
     assert claim["spec"]["volumeName"] == volume["metadata"]["name"]
     assert volume["spec"]["claimRef"] == {"namespace": "ray", "name": "fsx-claim"}
@@ -49,7 +49,7 @@ def test_volume_and_claim_bind_each_other_and_nothing_else(dev: Environment) -> 
     assert claim["spec"]["accessModes"] == volume["spec"]["accessModes"] == ["ReadWriteMany"]
 
 
-def test_volume_mounts_the_file_system_with_locks_across_nodes(dev: Environment) -> None:
+def test_volume_mounts_the_file_system_with_locks_across_nodes(dev: EksEnvironment) -> None:
     volume, _ = volume_and_claim(dev)
     assert volume["spec"]["csi"] == {
         "driver": "fsx.csi.aws.com",
@@ -70,7 +70,7 @@ def test_file_system_can_grow_though_a_static_claim_cannot(dev: Environment) -> 
     assert small[1]["spec"] == large[1]["spec"]
 
 
-def test_existing_file_system_is_mounted_by_its_id_and_mount_name(dev: Environment) -> None:
+def test_existing_file_system_is_mounted_by_its_id_and_mount_name(dev: EksEnvironment) -> None:
     existing = ExistingFileSystem(id="fs-0fedcba9876543210", mount_name="zyxwvuts")
     changed = with_fsx(dev, existing=existing, claim="data")
     volume, claim = ray_objects(changed, NO_FILE_SYSTEM).volume.to_json()
@@ -83,7 +83,7 @@ def test_existing_file_system_is_mounted_by_its_id_and_mount_name(dev: Environme
     assert claim["metadata"]["name"] == volume["spec"]["claimRef"]["name"] == "data"
 
 
-def test_dynamic_claim_uses_the_class_and_requests_the_whole_capacity(dev: Environment) -> None:
+def test_dynamic_claim_uses_the_class_and_requests_the_whole_capacity(dev: EksEnvironment) -> None:
     storage_class, claim = dynamic_objects(dev, capacity_gib=2400, claim="data")
     assert claim["metadata"] == claim["metadata"] | {"name": "data", "namespace": "ray"}
     assert claim["spec"] == {
@@ -93,7 +93,7 @@ def test_dynamic_claim_uses_the_class_and_requests_the_whole_capacity(dev: Envir
     }
 
 
-def test_dynamic_file_system_is_what_a_static_one_would_be(dev: Environment) -> None:
+def test_dynamic_file_system_is_what_a_static_one_would_be(dev: EksEnvironment) -> None:
     storage_class, _ = dynamic_objects(dev, throughput_mbps_per_tib=500, compression="NONE")
     assert storage_class["provisioner"] == "fsx.csi.aws.com"
     assert storage_class["mountOptions"] == ["flock"]
@@ -109,23 +109,23 @@ def test_dynamic_file_system_is_what_a_static_one_would_be(dev: Environment) -> 
     }
 
 
-def test_dynamic_file_system_with_efa_has_automatic_metadata(dev: Environment) -> None:
+def test_dynamic_file_system_with_efa_has_automatic_metadata(dev: EksEnvironment) -> None:
     parameters = dynamic_objects(dev, efa=True)[0]["parameters"]
     assert (parameters["efaEnabled"], parameters["metadataConfigurationMode"]) == ("true", "AUTOMATIC")
 
 
-def test_dynamic_file_system_is_deleted_with_its_claim_unless_it_is_retained(dev: Environment) -> None:
+def test_dynamic_file_system_is_deleted_with_its_claim_unless_it_is_retained(dev: EksEnvironment) -> None:
     assert dynamic_objects(dev)[0]["reclaimPolicy"] == "Delete"
     assert dynamic_objects(dev, reclaim_policy="Retain")[0]["reclaimPolicy"] == "Retain"
 
 
-def test_driver_tags_what_it_makes_as_the_environments(dev: Environment) -> None:
+def test_driver_tags_what_it_makes_as_the_environments(dev: EksEnvironment) -> None:
     changed = with_fsx(dev, provisioning="dynamic")
     values = platform_objects(changed, PLATFORM_FACTS).fsx_csi.values
     assert values["controller"]["extraTags"] == {naming.ENVIRONMENT_TAG: "rayhp-dev"}
 
 
-def test_driver_without_dynamic_provisioning_has_neither_class_nor_tags(dev: Environment) -> None:
+def test_driver_without_dynamic_provisioning_has_neither_class_nor_tags(dev: EksEnvironment) -> None:
     objects = platform_objects(dev, PLATFORM_FACTS)
     assert objects.storage_class is None
     assert "extraTags" not in objects.fsx_csi.values["controller"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from config import Environment, load
+from config import EksEnvironment, load
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 from config.model import Fsx
 from k8s_charts.ray.pods import RAY_GROUP, RAY_USER
@@ -17,7 +17,7 @@ from k8s_charts.storage.directory_owner import SCRIPT
 from tests.charts.support.facts import RAY_FACTS, Object
 
 
-def with_fsx(environment: Environment, fsx: Fsx) -> RayObjects:
+def with_fsx(environment: EksEnvironment, fsx: Fsx) -> RayObjects:
     file_system = None if fsx.dynamic else RAY_FACTS.file_system
     return ray_objects(environment.model_copy(update={"fsx": fsx}), replace(RAY_FACTS, file_system=file_system))
 
@@ -52,7 +52,7 @@ def test_root_may_change_owners_and_nothing_else(pod: Object) -> None:
     assert pod["nodeSelector"] == {SYSTEM_NODE_LABEL: SYSTEM_NODE_ROLE}
 
 
-def test_directory_is_where_rays_pods_mount_the_file_system_and_belongs_to_their_user(dev: Environment) -> None:
+def test_directory_is_where_rays_pods_mount_the_file_system_and_belongs_to_their_user(dev: EksEnvironment) -> None:
     pod = job_of(with_fsx(dev, Fsx(mount_path="/shared")))["spec"]["template"]["spec"]
     [container] = pod["containers"]
     assert container["args"] == [str(RAY_USER), str(RAY_GROUP), "/shared/ray"]
@@ -67,7 +67,7 @@ def test_directories_that_mirror_the_bucket_belong_to_rays_user_too() -> None:
     assert container["args"][2:] == ["/fsx/ray", "/fsx/datasets", "/fsx/results"]
 
 
-def test_changed_work_is_another_job(dev: Environment, dev_ray: RayObjects) -> None:
+def test_changed_work_is_another_job(dev: EksEnvironment, dev_ray: RayObjects) -> None:
     """A Job is immutable."""
     name = job_of(dev_ray)["metadata"]["name"]
     assert name.startswith("ray-directory-")
@@ -95,7 +95,7 @@ def test_static_volume_is_claimed_a_second_time_beside_the_job(dev_ray: RayObjec
     assert (claim["metadata"]["namespace"], claim["metadata"]["name"]) == ("ray-volume", "file-system")
 
 
-def test_dynamic_claim_has_the_job_beside_it_in_a_namespace_that_admits_root(dev: Environment) -> None:
+def test_dynamic_claim_has_the_job_beside_it_in_a_namespace_that_admits_root(dev: EksEnvironment) -> None:
     objects = with_fsx(dev, Fsx(provisioning="dynamic"))
     [namespace, *_] = objects.namespace.to_json()
     assert list(objects.volume_owner) == ["job"]

@@ -4,7 +4,7 @@ from dataclasses import replace
 from ipaddress import ip_address
 from itertools import product
 
-from config import Environment
+from config import EksEnvironment
 from config.model import Alerts, AwsRay, InCluster, Observability
 from k8s_charts.platform_objects import platform_objects
 from k8s_charts.ray_objects import ray_objects
@@ -37,19 +37,19 @@ Connection = tuple[str, str, int, str]
 """Source, target, port, protocol."""
 
 
-def with_two_ray_clusters(environment: Environment) -> Environment:
+def with_two_ray_clusters(environment: EksEnvironment) -> EksEnvironment:
     """Return the environment with a second RayCluster, `other`."""
     [cluster] = environment.ray.clusters
     both = (cluster, cluster.model_copy(update={"name": "other"}))
     return environment.model_copy(update={"ray": environment.ray.model_copy(update={"clusters": both})})
 
 
-def with_aws_ray(environment: Environment, *keys: str) -> Environment:
+def with_aws_ray(environment: EksEnvironment, *keys: str) -> EksEnvironment:
     """Return the environment with these keys of `aws_ray` enabled."""
     return environment.model_copy(update={"aws_ray": AwsRay(**dict.fromkeys(keys, True))})
 
 
-def with_in_cluster(environment: Environment, *, alertmanager: bool = False) -> Environment:
+def with_in_cluster(environment: EksEnvironment, *, alertmanager: bool = False) -> EksEnvironment:
     """Return the environment with Prometheus and Grafana, and with a receiver of alerts if asked."""
     alerts = Alerts(emails=("ml-platform@example.com",) if alertmanager else ())
     return environment.model_copy(update={"observability": Observability(in_cluster=InCluster(), alerts=alerts)})
@@ -58,7 +58,7 @@ def with_in_cluster(environment: Environment, *, alertmanager: bool = False) -> 
 class Matrix:
     """The pods of an environment by the table's names, its policies, and all connections to check."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: EksEnvironment) -> None:
         self.objects = _objects(environment)
         switches = [*environment.aws_ray, *environment.observability]
         switches += [(key, enabled(key, environment)) for key in ("mlflow", "gpus", "efa")]
@@ -119,7 +119,7 @@ class Matrix:
     def _is_in_node_subnets(self, pod: Pod) -> bool:
         return any(ip_address(pod.address) in block for block in self._node_subnets)
 
-    def _pods(self, environment: Environment) -> dict[str, Pod]:
+    def _pods(self, environment: EksEnvironment) -> dict[str, Pod]:
         """Return the pods by name. Pods of the project carry the labels of the manifests."""
         ray, operators = environment.ray.namespace, environment.kuberay.namespace
         [reaper] = [item for item in self.of_kind("Deployment") if item["metadata"]["name"] == REAPER]
@@ -170,7 +170,7 @@ def _further_monitoring_pods() -> dict[str, Pod]:
     return {"monitoring-pod": Pod(PROMETHEUS_NAMESPACE), "alertmanager": alertmanager}
 
 
-def _objects(environment: Environment) -> list[Object]:
+def _objects(environment: EksEnvironment) -> list[Object]:
     """Return every Kubernetes object of the environment, except those of Helm releases."""
     made = [platform_objects(environment, PLATFORM_FACTS), ray_objects(environment, RAY_FACTS)]
     values = [value for each in made for value in vars(each).values()]

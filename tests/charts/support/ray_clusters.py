@@ -5,7 +5,7 @@ from typing import Any
 
 import cdk8s
 
-from config import Environment
+from config import EksEnvironment
 from config.facts.capacity import Resources
 from config.facts.instance_types import GPU_RESOURCE
 from config.model import Autoscaling, ClaimVolume, RayWorkers, SecretVariable, Taint
@@ -44,7 +44,7 @@ def rendered(cluster: RayClusterSpec) -> Object:
     return dict(manifest)
 
 
-def with_every_ray_key(environment: Environment) -> Environment:
+def with_every_ray_key(environment: EksEnvironment) -> EksEnvironment:
     """Return the environment with every key of its RayCluster set, on tainted and labelled groups."""
     [cluster] = environment.ray.clusters
     [workers] = cluster.workers

@@ -97,7 +97,7 @@ def test_where_nothing_is_deployed_a_command_says_what_to_deploy_or_that_there_i
     ops: Typed, words: str, role: Role, *, account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Type it with credentials of each role that it is for: `ops policy` must allow each call of each command."""
-    arn = people.make_role(clients, config.load(env_of(words)), role)
+    arn = people.make_role(clients, config.load_any(env_of(words)), role)
     for name, value in people.credentials(clients, arn).items():
         monkeypatch.setenv(name, value)
     since = len(account.journal.entries())

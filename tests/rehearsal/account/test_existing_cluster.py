@@ -10,7 +10,7 @@ import pytest
 import requests
 
 import config
-from config import Environment
+from config import EksEnvironment
 from config.model import ExistingEks
 from embedded_account.context import Account
 from embedded_account.kubernetes.api import Api
@@ -39,7 +39,7 @@ class Owner:
 
     account: Account
     clients: Clients
-    environment: Environment
+    environment: EksEnvironment
     rehearsal: EmbeddedAccount
 
     @property

@@ -10,7 +10,7 @@ import pytest
 import urllib3
 from typer.testing import CliRunner, Result
 
-from config import Environment, labels, load, naming
+from config import EksEnvironment, labels, load, naming
 from config.load import DIRECTORY, DIRECTORY_VARIABLE
 from embedded_account.context import Account
 from embedded_account.kubernetes.building import binaries
@@ -52,7 +52,7 @@ class Builds:
         assert isinstance(plane, ControlPlane)
         self._kubectl = Kubectl(plane)
 
-    def start(self, environment: Environment) -> None:
+    def start(self, environment: EksEnvironment) -> None:
         """Apply the environment's build, which is tried once."""
         facts = ImageBuildFacts(f"arn:aws:iam::{self._account.account_id}:role/builder", "s3://bucket/context.zip")
         objects = ray_objects(environment, RayFacts(FILE_SYSTEM, "role", facts))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from config import Environment
+from config import EksEnvironment
 from embedded_account.kubernetes.api import Object
 from embedded_account.kubernetes.building import binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
@@ -48,7 +48,7 @@ def test_a_feature_gate_that_kuberay_does_not_know_fails_the_drills(
 ) -> None:
     given = objects.platform_objects
 
-    def wrong(environment: Environment) -> PlatformObjects:
+    def wrong(environment: EksEnvironment) -> PlatformObjects:
         made = given(environment)
         gates = [{"name": "RayClusterStatusCondition", "enabled": True}]
         release = dataclasses.replace(made.kuberay, values={**made.kuberay.values, "featureGates": gates})

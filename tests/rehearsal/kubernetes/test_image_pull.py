@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import kubernetes
 import pytest
 
-from config import Environment, labels, load
+from config import EksEnvironment, labels, load
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
 from embedded_account.testing.cluster import GENERAL, Kubectl, pod
@@ -21,7 +21,7 @@ IMAGE = "registry.example/ray:2.42.1"
 
 
 @pytest.fixture
-def absent() -> Environment:
+def absent() -> EksEnvironment:
     """`dev` with an image in a registry that does not exist."""
     environment = load("dev")
     image = environment.image.model_copy(update={"repository": None, "uri": IMAGE})
@@ -30,7 +30,7 @@ def absent() -> Environment:
 
 
 @pytest.fixture
-def place(kubectl: Kubectl, nodes: Nodes, absent: Environment) -> Iterator[None]:
+def place(kubectl: Kubectl, nodes: Nodes, absent: EksEnvironment) -> Iterator[None]:
     """The environment's namespace with Ray's account, and a node for the head."""
     name = absent.ray.namespace
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "ray", "namespace": name}}
@@ -47,7 +47,7 @@ def place(kubectl: Kubectl, nodes: Nodes, absent: Environment) -> Iterator[None]
 
 @pytest.mark.usefixtures("operator", "place")
 def test_ray_cluster_whose_image_does_not_exist_waits_and_ops_names_the_image(
-    absent: Environment, kubectl: Kubectl, control_plane: ControlPlane
+    absent: EksEnvironment, kubectl: Kubectl, control_plane: ControlPlane
 ) -> None:
     objects = ray_objects(absent, RAY_FACTS)
     kubectl.apply(*objects.volume.to_json(), *objects.clusters["rayml"].to_json())

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import kubernetes
 import pytest
 
-from config import Environment, labels, load
+from config import EksEnvironment, labels, load
 from config.facts.versions import PYTHON_IMAGE
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
@@ -38,7 +38,7 @@ PORTS = {port: free_port() for port in (DASHBOARD_PORT, GCS_PORT, CLIENT_PORT)}
 
 
 @pytest.fixture(scope="module")
-def environment() -> Environment:
+def environment() -> EksEnvironment:
     """dev, with an image that exists, in a namespace that no other test has."""
     dev = load("dev")
     image = dev.image.model_copy(update={"repository": None, "uri": "example.invalid/ray:1"})
@@ -64,7 +64,7 @@ def cluster(nodes: Nodes, kubectl: Kubectl) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def origins(environment: Environment) -> list[Origin]:
+def origins(environment: EksEnvironment) -> list[Origin]:
     """What is tried, without what is outside of this machine."""
     return [
         replace(origin, connections=tuple(replace(c, port=PORTS[c.port]) for c in origin.connections if c.host == HEAD))
@@ -168,7 +168,7 @@ def test_a_dry_run_makes_nothing_and_finds_what_the_cluster_would_refuse(
 
 
 def test_the_head_is_found_by_its_readiness(
-    environment: Environment, api: kubernetes.client.ApiClient, kubectl: Kubectl
+    environment: EksEnvironment, api: kubernetes.client.ApiClient, kubectl: Kubectl
 ) -> None:
     with pytest.raises(ProbeError, match="isolated-ray/rayml has no ready head"):
         heads(environment, api)

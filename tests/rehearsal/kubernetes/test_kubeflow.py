@@ -8,7 +8,7 @@ from pathlib import Path
 import kubernetes
 import pytest
 
-from config import Environment, load
+from config import EksEnvironment, load
 from config.model import KubeflowPart
 from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
@@ -71,7 +71,7 @@ def ids(kubectl: Kubectl) -> dict[str, str]:
     return {name: metadata["uid"] for name, metadata in found.items() if "deletionTimestamp" not in metadata}
 
 
-def environment(kubeflow: tuple[KubeflowPart, ...]) -> Environment:
+def environment(kubeflow: tuple[KubeflowPart, ...]) -> EksEnvironment:
     existing = load("existing-eks")
     assert existing.eks.existing
     listed = existing.eks.existing.model_copy(update={"kubeflow": kubeflow})

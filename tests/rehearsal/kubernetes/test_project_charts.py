@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from config import Environment, labels, load
+from config import EksEnvironment, Environment, labels, load
 from config.facts.capacity import allocatable
 from config.model import InstanceGroup
 from embedded_account.kubernetes.building.binaries import Binaries
@@ -85,17 +85,17 @@ def _text(chart: ProjectChart) -> str:
 
 
 @pytest.fixture(scope="module")
-def dev() -> Environment:
+def dev() -> EksEnvironment:
     return load("dev")
 
 
 @pytest.fixture(scope="module")
-def platform(dev: Environment) -> PlatformObjects:
+def platform(dev: EksEnvironment) -> PlatformObjects:
     return platform_objects(dev, PLATFORM_FACTS)
 
 
 @pytest.fixture(scope="module")
-def ray(dev: Environment) -> RayObjects:
+def ray(dev: EksEnvironment) -> RayObjects:
     return ray_objects(dev, RAY_FACTS)
 
 
@@ -103,7 +103,7 @@ def ray(dev: Environment) -> RayObjects:
 def deployment(
     tmp_path_factory: pytest.TempPathFactory,
     binaries: Binaries,
-    dev: Environment,
+    dev: EksEnvironment,
     platform: PlatformObjects,
     ray: RayObjects,
 ) -> Iterator[Deployment]:
@@ -144,7 +144,7 @@ def _ray_charts(ray: RayObjects) -> list[ProjectChart]:
     return [*ground, *build, *ray.priorities.values(), *ray.clusters.values()]
 
 
-def _system_nodes(environment: Environment) -> list[NodeSpec]:
+def _system_nodes(environment: EksEnvironment) -> list[NodeSpec]:
     own = {labels.SYSTEM_NODE_LABEL: labels.SYSTEM_NODE_ROLE}
     count = environment.eks.system_nodes.count
     return [

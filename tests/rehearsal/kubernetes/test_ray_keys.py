@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import cdk8s
 import pytest
 
-from config import Environment, labels, load
+from config import EksEnvironment, Environment, labels, load
 from config.facts.capacity import allocatable
 from config.model import InstanceGroup
 from embedded_account.kubernetes.control_plane import ControlPlane
@@ -28,12 +28,12 @@ ACCOUNT = "system:serviceaccount:ray:ray"
 
 
 @pytest.fixture(scope="module")
-def environment() -> Environment:
+def environment() -> EksEnvironment:
     return with_every_ray_key(load("small"))
 
 
 @pytest.fixture(scope="module")
-def objects(environment: Environment) -> RayObjects:
+def objects(environment: EksEnvironment) -> RayObjects:
     return ray_objects(environment, RAY_FACTS)
 
 

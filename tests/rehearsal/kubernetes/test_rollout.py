@@ -9,7 +9,7 @@ from typing import Any
 import kubernetes
 import pytest
 
-from config import Environment, labels, load
+from config import EksEnvironment, Environment, labels, load
 from config.facts.capacity import allocatable
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes, NodeSpec
@@ -35,7 +35,7 @@ GROUPS = ("first", "second")
 Said = list[str]
 
 
-def environment(*groups: str, replicas: int = 1, **env: str) -> Environment:
+def environment(*groups: str, replicas: int = 1, **env: str) -> EksEnvironment:
     """`small` with these worker groups, of one worker each unless told, and this environment in its pods."""
     small = load("small")
     [cluster] = small.ray.clusters
@@ -54,7 +54,7 @@ class Ray:
         self._kubectl = kubectl
         self.api = api
 
-    def deploy(self, wanted: Environment) -> None:
+    def deploy(self, wanted: EksEnvironment) -> None:
         """Apply what a deployment of the ray stack applies to the RayCluster."""
         self._environment = wanted
         objects = ray_objects(wanted, RAY_FACTS)

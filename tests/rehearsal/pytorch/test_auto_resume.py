@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 import config
-from config import Environment
+from config import EksEnvironment
 from config.labels import NODE_HEALTH_LABEL, NODE_SCHEDULABLE
 from embedded_account.kubernetes.building import binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
@@ -44,7 +44,7 @@ WORDS = ("40", "5", "13")
 RUN = "torch"
 
 
-def environment() -> Environment:
+def environment() -> EksEnvironment:
     """`small` in a namespace in which HyperPod resumes PyTorchJobs, with workers that this machine can run."""
     small = config.load("small")
     *others, group = small.hyperpod.instance_groups

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from config import load
+from config import SlurmEnvironment, load_as
 from config.model import Environment
 from embedded_account.machine.processes import ProcessError
 from rehearsal.slurm import proof
@@ -13,8 +13,8 @@ from rehearsal.slurm.configuration import Group
 
 
 @pytest.fixture
-def environment() -> Environment:
-    return load("slurm")
+def environment() -> SlurmEnvironment:
+    return load_as(SlurmEnvironment, "slurm")
 
 
 def test_groups_are_the_environments(environment: Environment) -> None:

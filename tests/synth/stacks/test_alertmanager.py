@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from config import Environment, load
+from config import EksEnvironment, load
 from config.model import Alerts, InCluster, Observability
 from tests.synth.support.synthesis import Assemblies, Assembly, Template, synthesise
 
 
-def watched(name: str) -> Environment:
+def watched(name: str) -> EksEnvironment:
     wanted = Observability(in_cluster=InCluster(), alerts=Alerts(emails=("ml-platform@example.com",)))
     return load(name).model_copy(update={"observability": wanted})
 

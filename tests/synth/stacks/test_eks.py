@@ -23,7 +23,7 @@ def test_control_plane_lies_in_two_zones_and_in_the_shared_group_only(dev: Assem
     for synthesised in (dev, prod):
         network = synthesised.templates["eks"].only("AWS::EKS::Cluster")["ResourcesVpcConfig"]
         subnets = [synthesised.imported(subnet)[1]["Properties"] for subnet in network["SubnetIds"]]
-        assert [subnet["AvailabilityZoneId"] for subnet in subnets] == list(synthesised.environment.network.zones[:2])
+        assert [subnet["AvailabilityZoneId"] for subnet in subnets] == list(synthesised.of_eks.network.zones[:2])
         assert {subnet["CidrBlock"].rpartition("/")[2] for subnet in subnets} == {"28"}
         [group] = network["SecurityGroupIds"]
         assert synthesised.imported(group)[1]["Type"] == "AWS::EC2::SecurityGroup"
@@ -34,7 +34,7 @@ def test_public_endpoint_answers_the_allowed_addresses_only(assembly: Assemblies
     synthesised = assembly(name)
     network = synthesised.templates["eks"].only("AWS::EKS::Cluster")["ResourcesVpcConfig"]
     assert network["EndpointPrivateAccess"] is True
-    assert network["PublicAccessCidrs"] == [str(block) for block in synthesised.environment.eks.public_access_cidrs]
+    assert network["PublicAccessCidrs"] == [str(block) for block in synthesised.of_eks.eks.public_access_cidrs]
 
 
 def test_kubernetes_secrets_are_encrypted_with_a_key_that_rotates(dev: Assembly) -> None:
@@ -50,7 +50,7 @@ def test_all_control_plane_logs_go_to_a_declared_group_that_is_there_first(dev: 
     [cluster] = eks.all("AWS::EKS::Cluster").values()
     types = {entry["Type"] for entry in cluster["Properties"]["Logging"]["ClusterLogging"]["EnabledTypes"]}
     assert types == {"api", "audit", "authenticator", "controllerManager", "scheduler"}
-    name = f"/aws/eks/{naming.eks_cluster(dev.environment)}/cluster"
+    name = f"/aws/eks/{naming.eks_cluster(dev.of_eks)}/cluster"
     [group] = [id for id, g in eks.all("AWS::Logs::LogGroup").items() if g["Properties"].get("LogGroupName") == name]
     assert group in cluster["DependsOn"]
 
@@ -64,7 +64,7 @@ def test_nobody_has_access_without_an_access_entry(dev: Assembly) -> None:
 
 
 def test_admins_may_do_everything_submitters_run_ray_in_its_namespace_viewers_have_no_policy(dev: Assembly) -> None:
-    access, entries = dev.environment.access, dev.templates["eks"].properties("AWS::EKS::AccessEntry")
+    access, entries = dev.of_eks.access, dev.templates["eks"].properties("AWS::EKS::AccessEntry")
     policies = {
         entry["PrincipalArn"]: entry.get("AccessPolicies")
         for entry in entries
@@ -81,11 +81,11 @@ def test_admins_may_do_everything_submitters_run_ray_in_its_namespace_viewers_ha
         assert policies[submitter] == [
             {
                 "PolicyArn": f"{POLICIES}/AmazonSagemakerHyperpodTrainingPolicy",
-                "AccessScope": {"Type": "namespace", "Namespaces": [dev.environment.ray.namespace]},
+                "AccessScope": {"Type": "namespace", "Namespaces": [dev.of_eks.ray.namespace]},
             }
         ]
     groups = {entry["PrincipalArn"]: entry["KubernetesGroups"] for entry in entries if "KubernetesGroups" in entry}
-    namespace = dev.environment.ray.namespace
+    namespace = dev.of_eks.ray.namespace
     assert groups == {
         **{role: [submitters_group(namespace)] for role in access.submitters},
         **{role: [viewers_group(namespace)] for role in access.viewers},
@@ -124,10 +124,10 @@ def changed(dev: Assembly, tmp_path_factory: pytest.TempPathFactory) -> Assembly
         AddOn(name="metrics-server"),
         AddOn(name="amazon-cloudwatch-observability", role=AddOnRole(policies=policies)),
     )
-    eks = dev.environment.eks.model_copy(
+    eks = dev.of_eks.eks.model_copy(
         update={"version": "1.31", "endpoint_access": "private", "public_access_cidrs": (), "add_ons": add_ons}
     )
-    return synthesise(dev.environment.model_copy(update={"eks": eks}), tmp_path_factory.mktemp("changed"))
+    return synthesise(dev.of_eks.model_copy(update={"eks": eks}), tmp_path_factory.mktemp("changed"))
 
 
 def test_a_private_endpoint_answers_nobody_outside(changed: Assembly) -> None:
@@ -180,10 +180,10 @@ def test_control_plane_and_kubectl_have_the_environments_version(changed: Assemb
 
 def test_an_upgrade_includes_the_system_nodes(changed: Assembly, dev: Assembly, assembly: Assemblies) -> None:
     """A node group without a stated version keeps the version with which it was created."""
-    assert changed.environment.eks.version != dev.environment.eks.version
+    assert changed.of_eks.eks.version != dev.of_eks.eks.version
     for synthesised in (changed, dev, assembly("existing-eks")):
         group = synthesised.templates["eks"].only("AWS::EKS::Nodegroup")
-        assert group["Version"] == synthesised.environment.eks.version
+        assert group["Version"] == synthesised.of_eks.eks.version
 
 
 @pytest.mark.parametrize("version", versions.KUBERNETES_VERSIONS)
@@ -212,13 +212,13 @@ def test_nodes_come_after_the_cni_and_coredns_after_nodes(dev: Assembly) -> None
 @pytest.mark.parametrize("name", available())
 def test_system_nodes_are_labelled_untainted_and_closed(assembly: Assemblies, name: str) -> None:
     synthesised = assembly(name)
-    eks, settings = synthesised.templates["eks"], synthesised.environment.eks.system_nodes
+    eks, settings = synthesised.templates["eks"], synthesised.of_eks.eks.system_nodes
     group = eks.only("AWS::EKS::Nodegroup")
     assert group["Labels"] == {SYSTEM_NODE_LABEL: "system"}
     assert "Taints" not in group
     assert group["AmiType"] == "AL2023_x86_64_STANDARD"
     assert set(group["ScalingConfig"].values()) == {settings.count}
-    if existing := synthesised.environment.network.existing:
+    if existing := synthesised.of_eks.network.existing:
         assert group["Subnets"] == [subnet.id for subnet in existing.node_subnets]
     else:
         blocks = [synthesised.imported(subnet)[1]["Properties"]["CidrBlock"] for subnet in group["Subnets"]]
@@ -231,7 +231,7 @@ def test_system_nodes_are_labelled_untainted_and_closed(assembly: Assemblies, na
     assert (volume["Ebs"]["VolumeSize"], volume["Ebs"]["VolumeType"]) == (settings.volume_gib, "gp3")
     shared, own = template["SecurityGroupIds"]
     assert synthesised.imported(shared)[1]["Type"] == "AWS::EC2::SecurityGroup"
-    cluster = synthesised.environment.eks.existing
+    cluster = synthesised.of_eks.eks.existing
     assert own == cluster.security_group if cluster else own["Fn::GetAtt"][1] == "ClusterSecurityGroupId"
 
 
@@ -240,7 +240,7 @@ def test_dependencies_chart_waits_for_no_pod_and_brings_no_second_csi_driver(dev
     assert (chart["Release"], chart["Namespace"]) == ("hyperpod-dependencies", "kube-system")
     assert chart.get("Wait", False) is False
     values = json.loads(chart["Values"])
-    assert values["health-monitoring-agent"] == {"enabled": True, "region": dev.environment.region}
+    assert values["health-monitoring-agent"] == {"enabled": True, "region": dev.of_eks.region}
     for sub_chart in ("storage", "inferenceOperators", "cert-manager"):
         assert values[sub_chart] == {"enabled": False}
 

@@ -18,7 +18,7 @@ def synthesised(assembly: Assemblies) -> Assembly:
 
 @pytest.fixture(scope="module")
 def existing(synthesised: Assembly) -> ExistingEks:
-    found = synthesised.environment.eks.existing
+    found = synthesised.of_eks.eks.existing
     assert found is not None
     return found
 
@@ -68,7 +68,7 @@ def test_only_the_kubectl_function_s_role_and_the_environment_s_roles_get_access
 ) -> None:
     """EKS and HyperPod create the access entries of nodes."""
     role, _ = kubectl_role(eks)
-    access = synthesised.environment.access
+    access = synthesised.of_eks.access
     entries = {json.dumps(e["PrincipalArn"]): e["AccessPolicies"] for e in eks.properties("AWS::EKS::AccessEntry")}
     kubectl = json.dumps({"Fn::GetAtt": [role, "Arn"]})
     assert set(entries) == {kubectl, *map(json.dumps, (*access.admins, *access.submitters))}

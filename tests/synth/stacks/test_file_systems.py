@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from config import Environment, load
+from config import EksEnvironment, load
 from config.estimates.costs import estimate
 from config.model import ExistingFileSystem, Fsx
 from embedded_account.services.iam.policies import Decision, evaluate
@@ -18,7 +18,7 @@ GUARD = "Custom::FileSystemGuard"
 EXISTING = ExistingFileSystem(id="fs-0fedcba9876543210", mount_name="zyxwvuts")
 
 
-def small_with(**fsx: Any) -> Environment:
+def small_with(**fsx: Any) -> EksEnvironment:
     return load("small").model_copy(update={"fsx": Fsx(**fsx)})
 
 

@@ -96,14 +96,14 @@ def test_an_update_prunes_nothing_of_the_supervisor(ray: Template) -> None:
 
 
 def test_ray_stack_is_created_after_the_operator_and_deleted_before_it(dev: Assembly) -> None:
-    artifact = dev.manifest["artifacts"][naming.stack(dev.environment, "ray")]
-    assert naming.stack(dev.environment, "platform") in artifact["dependencies"]
+    artifact = dev.manifest["artifacts"][naming.stack(dev.of_eks, "ray")]
+    assert naming.stack(dev.of_eks, "platform") in artifact["dependencies"]
 
 
 def test_a_deployment_applies_the_templates_hashes_that_were_reviewed(ray: Template, dev: Assembly) -> None:
     """A hash over values that are known only at deployment would differ in each synthesis and outdate every pod."""
     [applied] = objects(ray)[id_of(ray, "RayCluster", "rayml")]
-    reviewed = yaml.safe_load(render(dev.environment)[Path("dev", "ray", "clusters", "rayml.yaml")])
+    reviewed = yaml.safe_load(render(dev.of_eks)[Path("dev", "ray", "clusters", "rayml.yaml")])
     assert hashes(applied) == hashes(reviewed)
     assert len(hashes(applied)) == 3
 
@@ -132,7 +132,7 @@ def test_volume_is_the_environments_file_system(ray: Template, dev: Assembly) ->
 
 
 def test_ray_clusters_run_the_tag_that_the_build_pushes(ray: Template, dev: Assembly) -> None:
-    build = image_build(dev.environment, context="")
+    build = image_build(dev.of_eks, context="")
     [cluster] = objects(ray)[id_of(ray, "RayCluster", "rayml")]
     assert cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["image"] == build.image
     assert build.tag in job_in(ray, "image-build")[1]["metadata"]["name"]
@@ -148,7 +148,7 @@ def test_a_role_is_taken_by_its_own_pods_only(ray: Template, account: str, names
 
 
 def test_ray_pods_read_and_write_their_prefix_of_the_data_bucket_and_nothing_else(ray: Template, dev: Assembly) -> None:
-    bucket = f"arn:aws:s3:::{naming.data_bucket(dev.environment)}"
+    bucket = f"arn:aws:s3:::{naming.data_bucket(dev.of_eks)}"
     look, use = statements_of(role_of(ray, "ray"))
     assert (look["Action"], look["Resource"]) == ("s3:ListBucket", bucket)
     assert use["Resource"] == f"{bucket}/ray/*"
@@ -167,7 +167,7 @@ def test_ray_pods_may_ask_for_the_bucket_and_list_their_prefix(
     ray: Template, dev: Assembly, context: dict[str, str], decision: Decision
 ) -> None:
     policies = [policy["PolicyDocument"] for policy in role_of(ray, "ray")["Policies"]]
-    bucket = f"arn:aws:s3:::{naming.data_bucket(dev.environment)}"
+    bucket = f"arn:aws:s3:::{naming.data_bucket(dev.of_eks)}"
     assert evaluate(policies, "s3:ListBucket", bucket, context) is decision
 
 
@@ -175,7 +175,7 @@ def test_image_build_reads_its_context_writes_its_log_and_pushes_to_the_one_repo
     ray: Template, dev: Assembly
 ) -> None:
     read, write, push, log_in = statements_of(role_of(ray, "image-builder"))
-    log = image_build(dev.environment, context="").log
+    log = image_build(dev.of_eks, context="").log
     assert (write["Action"], write["Resource"]) == ("s3:PutObject", log.replace("s3://", "arn:aws:s3:::"))
     assert read["Action"] == "s3:GetObject"
     assert read["Resource"].endswith(".zip")

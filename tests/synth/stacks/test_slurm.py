@@ -9,7 +9,7 @@ import pytest
 from aws_cdk import aws_s3 as s3
 
 import config
-from config import Environment, naming
+from config import SlurmEnvironment, naming
 from config.load import EXAMPLES
 from config.model import Slurm
 from k8s_charts.storage.volumes import FileSystemAddress
@@ -31,14 +31,14 @@ def cluster(slurm: Assembly) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def by_scripts() -> Environment:
-    environment = config.load("slurm")
+def by_scripts() -> SlurmEnvironment:
+    environment = config.load_as(config.SlurmEnvironment, "slurm")
     return environment.model_copy(update={"slurm": Slurm(configuration="provisioning_parameters")})
 
 
 def test_its_stacks_are_network_storage_and_hyperpod_in_this_order(slurm: Assembly) -> None:
     artifacts = slurm.manifest["artifacts"]
-    stacks = {part: naming.stack(slurm.environment, part) for part in naming.parts_of(slurm.environment)}
+    stacks = {part: naming.stack(slurm.environment, part) for part in slurm.environment.parts}
     made = {name for name, each in artifacts.items() if each["type"] == "aws:cloudformation:stack"}
     assert made == set(stacks.values())
     assert stacks["network"] in artifacts[stacks["storage"]]["dependencies"]
@@ -85,10 +85,10 @@ def test_the_nodes_role_reads_scripts_and_data_and_has_no_right_for_pods(slurm: 
 
 
 def test_under_the_apis_way_no_file_of_parameters_is_generated() -> None:
-    assert provisioning_parameters(config.load("slurm"), ADDRESS) is None
+    assert provisioning_parameters(config.load_as(config.SlurmEnvironment, "slurm"), ADDRESS) is None
 
 
-def test_the_scripts_way_has_the_guides_file_and_login_nodes_are_no_workers(by_scripts: Environment) -> None:
+def test_the_scripts_way_has_the_guides_file_and_login_nodes_are_no_workers(by_scripts: SlurmEnvironment) -> None:
     made = provisioning_parameters(by_scripts, ADDRESS)
     assert made
     assert made.name == "provisioning_parameters.json"
@@ -103,13 +103,13 @@ def test_the_scripts_way_has_the_guides_file_and_login_nodes_are_no_workers(by_s
     }
 
 
-def test_the_scripts_way_has_no_field_of_the_apis(by_scripts: Environment) -> None:
+def test_the_scripts_way_has_no_field_of_the_apis(by_scripts: SlurmEnvironment) -> None:
     made = topology(by_scripts, ADDRESS)
     assert (made.of_cluster, made.storage()) == ({}, [])
     assert [made.of_group(group) for group in by_scripts.hyperpod.instance_groups] == [{}, {}, {}]
 
 
-def test_a_changed_file_of_parameters_is_uploaded_to_a_prefix_of_its_own(by_scripts: Environment) -> None:
+def test_a_changed_file_of_parameters_is_uploaded_to_a_prefix_of_its_own(by_scripts: SlurmEnvironment) -> None:
     app = cdk.App()
     bucket = s3.Bucket(cdk.Stack(app, "storage"), "bucket", bucket_name="sagemaker-scripts")
     stack = cdk.Stack(app, "stack")

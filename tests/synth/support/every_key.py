@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ruamel.yaml import YAML
 
-from config import Environment, load
+from config import Environment, load_any
 
 FOLDER: Final = Path(__file__).parents[1] / "every_key"
 Change = Mapping[str, Any]
@@ -24,7 +24,7 @@ def read(name: str) -> Any:
 def environment_of(content: Any, directory: Path) -> Environment:
     """Return the environment with this content, whose names follow the company's pattern for its name."""
     (directory / "changed.yaml").write_text(json.dumps(content, ensure_ascii=False))
-    return load("changed", directory)
+    return load_any("changed", directory)
 
 
 KINDS: Final = read("kinds")

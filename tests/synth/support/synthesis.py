@@ -10,7 +10,7 @@ import aws_cdk as cdk
 import cdk_nag
 
 import app
-from config import Environment, naming
+from config import EksEnvironment, Environment, naming
 from config.facts import versions
 
 REPOSITORY = Path(__file__).parents[3]
@@ -49,6 +49,12 @@ class Assembly:
     manifest: Mapping[str, Any]
     templates: Mapping[str, Template]
 
+    @property
+    def of_eks(self) -> EksEnvironment:
+        """The environment, whose cluster EKS orchestrates."""
+        assert isinstance(self.environment, EksEnvironment)
+        return self.environment
+
     def imported(self, value: Mapping[str, str]) -> tuple[str, Resource]:
         """Return the part and the resource to which an `Fn::ImportValue` refers."""
         for part, template in self.templates.items():
@@ -84,7 +90,9 @@ def write_empty_charts(directory: Path, kuberay: str = versions.KUBERAY) -> None
 def synthesise(environment: Environment, directory: Path, *, validated: bool = False) -> Assembly:
     """Synthesise with empty charts; with `validated`, findings of CDK's template rules and cdk-nag raise."""
     charts = directory / "charts"
-    write_empty_charts(charts, versions.KUBERAY if environment.slurm else environment.kuberay.version)
+    write_empty_charts(
+        charts, environment.kuberay.version if isinstance(environment, EksEnvironment) else versions.KUBERAY
+    )
     root = cdk.App(
         analytics_reporting=False,
         builtin_cloud_formation_validation=validated,
@@ -103,7 +111,7 @@ def read(environment: Environment, out: Path) -> Assembly:
         environment=environment,
         directory=out,
         manifest=json.loads((out / "manifest.json").read_text()),
-        templates={part: Template(_body(out, environment, part)) for part in naming.parts_of(environment)},
+        templates={part: Template(_body(out, environment, part)) for part in environment.parts},
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from ipaddress import IPv4Network
 from typing import Final
 
-from config import Environment, load
+from config import EksEnvironment, Environment, SlurmEnvironment, load, load_any, load_as
 from config.model import (
     Alerts,
     ContainerInsights,
@@ -21,7 +21,7 @@ BUDGETED: Final = "budgeted"
 GRAFANA: Final = Grafana(public_access_cidrs=(IPv4Network("203.0.113.0/24"),))
 
 
-def watched(name: str) -> Environment:
+def watched(name: str) -> EksEnvironment:
     """Return an environment with all that CloudWatch and Alertmanager watch, and receivers of the alarms."""
     wanted = Observability(
         container_insights=ContainerInsights(log_retention_days=14),
@@ -31,16 +31,16 @@ def watched(name: str) -> Environment:
     return load(name).model_copy(update={"observability": wanted})
 
 
-def observed(name: str, grafana: Grafana | None = GRAFANA) -> Environment:
+def observed(name: str, grafana: Grafana | None = GRAFANA) -> EksEnvironment:
     """Return an environment with HyperPod's observability add-on, and with a Grafana workspace unless it is None."""
     wanted = Observability(hyperpod=HyperPodObservability(grafana=grafana))
     return load(name).model_copy(update={"observability": wanted})
 
 
-def budgeted() -> Environment:
+def budgeted() -> SlurmEnvironment:
     """Return an environment with a monthly budget: one with Slurm has the fewest stacks, and no company's key."""
     notifications = Notifications(email="ml-platform@example.com", monthly_budget_usd=20_000)
-    return load("slurm").model_copy(update={"notifications": notifications})
+    return load_as(SlurmEnvironment, "slurm").model_copy(update={"notifications": notifications})
 
 
 VARIANTS: Final[Mapping[str, Callable[[], Environment]]] = {
@@ -54,4 +54,4 @@ VARIANTS: Final[Mapping[str, Callable[[], Environment]]] = {
 def environment(name: str) -> Environment:
     """Return a variant, or the environment whose file has the name."""
     variant = VARIANTS.get(name)
-    return variant() if variant else load(name)
+    return variant() if variant else load_any(name)

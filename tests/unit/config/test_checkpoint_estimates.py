@@ -6,11 +6,11 @@ import pytest
 
 import config
 from config.estimates.checkpoints import CheckpointEstimate, estimate
-from config.model import Checkpoints, Environment, ExistingFileSystem, Fsx
+from config.model import Checkpoints, EksEnvironment, ExistingFileSystem, Fsx
 from config.rules import findings
 
 
-def environment(parameters: str, **fsx: Any) -> Environment:
+def environment(parameters: str, **fsx: Any) -> EksEnvironment:
     keys = {key: fsx.pop(key) for key in ("keep", "every_minutes") if key in fsx}
     dev = config.load("dev")
     given = {**dev.fsx.model_dump(exclude_unset=True), **fsx, "checkpoints": Checkpoints(parameters=parameters, **keys)}

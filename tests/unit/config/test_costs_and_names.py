@@ -11,7 +11,7 @@ from config.model import ExistingFileSystem, Fsx
 
 def test_every_committed_environment_has_a_price_for_each_line() -> None:
     for name in config.available():
-        assert all(line.usd_per_hour for line in costs.estimate(config.load(name))), name
+        assert all(line.usd_per_hour for line in costs.estimate(config.load_any(name))), name
 
 
 def test_four_p5_nodes_are_most_of_dev_s_cost() -> None:
@@ -42,7 +42,7 @@ def test_file_system_is_priced_unless_it_is_an_existing_one() -> None:
 
 
 def test_no_two_environments_share_a_physical_name() -> None:
-    def names(environment: config.Environment) -> set[str]:
+    def names(environment: config.EksEnvironment) -> set[str]:
         return {
             *(naming.stack(environment, part) for part in ("network", "ray")),
             naming.eks_cluster(environment),
@@ -58,7 +58,7 @@ def test_no_two_environments_share_a_physical_name() -> None:
 
 def test_bucket_names_are_short_enough_and_readable_by_hyperpod_nodes() -> None:
     for name in config.available():
-        environment = config.load(name)
+        environment = config.load_any(name)
         assert naming.lifecycle_bucket(environment).startswith("sagemaker-")
         assert len(naming.lifecycle_bucket(environment)) <= 63
         assert len(naming.data_bucket(environment)) <= 63

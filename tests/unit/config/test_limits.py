@@ -6,9 +6,9 @@ from typing import Any, Final
 import botocore.session
 import pytest
 
-from config import Environment
+from config.model.environment import every_key
 
-SCHEMA: Final = Environment.model_json_schema()["$defs"]
+SCHEMA: Final = every_key().model_json_schema()["$defs"]
 # Shapes of SageMaker's API, by model and key.
 SAGEMAKER: Final = {
     "HyperPod.instance_groups": "ClusterInstanceGroupSpecifications",

@@ -10,8 +10,9 @@ from typing import Any, Final
 import pytest
 from pydantic import BaseModel
 
-from config import Environment, examine
+from config import examine
 from config.findings import Finding, Place
+from config.model.environment import every_key
 from config.reading.declared import allowed_at
 from config.reading.partial_environment import model_within
 from config.reading.strict_yaml import read
@@ -22,13 +23,15 @@ FOLDER: Final = Path(__file__).parents[2] / "synth" / "every_key"
 DOCUMENTS: Final = ("new", "existing", "dynamic")
 MISTAKES: Final = {"a scalar": {"a": [1]}, "a mapping": ["b"], "a list": "c"}
 
+_EVERY_KEY: Final = every_key()
+
 
 @cache
 def document(name: str) -> dict[str, Any]:
     return read(FOLDER / f"{name}.yaml").values
 
 
-def places(value: Any, model: type[BaseModel] | None = Environment, here: Place = ()) -> Iterator[tuple[Place, Any]]:
+def places(value: Any, model: type[BaseModel] | None = _EVERY_KEY, here: Place = ()) -> Iterator[tuple[Place, Any]]:
     """Return each key and item of a document that a model declares, without the keys of free mappings."""
     if isinstance(value, list):
         for n, item in enumerate(value):
@@ -120,7 +123,7 @@ def test_a_text_of_another_shape_is_refused_with_a_sentence(name: str, place: Pl
 
 @each(PLACES)
 def test_a_required_key_that_is_missing_is_named(name: str, place: Place, tmp_path: Path) -> None:
-    model: Any = Environment
+    model: Any = _EVERY_KEY
     for part in place[:-1]:
         model = model if isinstance(part, int) else model_within(model.model_fields[part].annotation)
     field = None if isinstance(place[-1], int) else model.model_fields[place[-1]]
@@ -133,7 +136,7 @@ def test_a_required_key_that_is_missing_is_named(name: str, place: Place, tmp_pa
 def test_every_pattern_of_the_schema_has_a_sentence() -> None:
     """Without a sentence, the finding would quote the regular expression."""
     shapes = {str(shape.pattern) for shape in _shapes()}
-    assert shapes >= {pattern for pattern in _patterns(Environment.model_json_schema()) if pattern != _BY_A_RULE}
+    assert shapes >= {pattern for pattern in _patterns(_EVERY_KEY.model_json_schema()) if pattern != _BY_A_RULE}
 
 
 # `hyperpod.cluster_name`: the schema's pattern is for editors only, because a rule gives a better finding.

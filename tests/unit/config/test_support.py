@@ -17,7 +17,7 @@ from config.estimates import costs
 from config.facts import support, versions
 from config.facts.support import Phase
 from config.findings import ConfigError
-from config.model import Environment
+from config.model import EksEnvironment
 from config.rules import findings
 from embedded_account.services.eks import checks
 from ops.environment import supported
@@ -33,7 +33,7 @@ def on(day: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(support.TODAY_VARIABLE, day)
 
 
-def with_version(version: str) -> Environment:
+def with_version(version: str) -> EksEnvironment:
     return DEV.model_copy(update={"eks": DEV.eks.model_copy(update={"version": version})})
 
 

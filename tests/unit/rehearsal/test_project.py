@@ -46,9 +46,9 @@ def test_an_example_is_edited_as_an_environment_of_the_copy(project: Project, na
     directory = project.directory / "environments"
     own = directory / f"{name}.yaml"
     own.unlink(missing_ok=True)
-    count = config.load(name, directory).hyperpod.instance_groups[-1].count
+    count = config.load_any(name, directory).hyperpod.instance_groups[-1].count
     project.grow_workers(name, by=1)
-    assert config.load(name, directory).hyperpod.instance_groups[-1].count == count + 1
+    assert config.load_any(name, directory).hyperpod.instance_groups[-1].count == count + 1
     assert set(config.available(directory)) == {*config.available(), name}
 
 

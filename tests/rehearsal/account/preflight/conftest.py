@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 import config
-from config import Environment
+from config import EksEnvironment, Environment
 from embedded_account.testing.clients import Clients
 from ops.policy.role import Role
 from ops.preflight.check import Result, Verdict
@@ -21,7 +21,7 @@ Preflight = Callable[..., Rows]
 
 
 @pytest.fixture
-def environment() -> Environment:
+def environment() -> EksEnvironment:
     return config.load("small")
 
 

@@ -10,7 +10,7 @@ from botocore.config import Config
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
 
 import config
-from config import Environment, naming
+from config import EksEnvironment, naming
 from config.key_policy import key_policy
 from config.model import Company
 from embedded_account.context import Account
@@ -29,7 +29,7 @@ PASS, WARN, FAIL = Verdict.PASS, Verdict.WARN, Verdict.FAIL
 INCREASE = "aws service-quotas request-service-quota-increase --service-code"
 
 
-def replaced(environment: Environment, part: str, **changes: Any) -> Environment:
+def replaced(environment: EksEnvironment, part: str, **changes: Any) -> EksEnvironment:
     """Return the environment with changed keys of one of its parts."""
     changed = getattr(environment, part).model_copy(update=changes)
     return environment.model_copy(update={part: changed})
@@ -136,7 +136,7 @@ def test_each_missing_service_linked_role_is_named_until_its_command_was_run(
     assert {row.verdict for row in preflight("service-linked role").values()} == {PASS}
 
 
-def test_zones_must_be_open_to_the_account(environment: Environment, preflight: Preflight) -> None:
+def test_zones_must_be_open_to_the_account(environment: EksEnvironment, preflight: Preflight) -> None:
     assert said(preflight("zone")[""]) == (PASS, "usw2-az2, usw2-az1 are available", "")
     elsewhere = replaced(environment, "network", zones=("usw2-az2", "usw2-az9"))
     assert said(preflight("zone", elsewhere)["usw2-az9"]) == (
@@ -147,7 +147,7 @@ def test_zones_must_be_open_to_the_account(environment: Environment, preflight: 
 
 
 def test_an_instance_type_that_ec2_lacks_in_the_zone_warns_and_names_the_others(
-    environment: Environment, preflight: Preflight
+    environment: EksEnvironment, preflight: Preflight
 ) -> None:
     assert {row.verdict for row in preflight("instance type").values()} == {PASS}
     group = environment.hyperpod.instance_groups[1].model_copy(update={"instance_type": "ml.p5e.48xlarge"})
@@ -158,7 +158,7 @@ def test_an_instance_type_that_ec2_lacks_in_the_zone_warns_and_names_the_others(
     assert "account team" in fix
 
 
-def test_a_type_of_system_nodes_that_no_zone_has_fails(environment: Environment, preflight: Preflight) -> None:
+def test_a_type_of_system_nodes_that_no_zone_has_fails(environment: EksEnvironment, preflight: Preflight) -> None:
     system = environment.eks.system_nodes
     for name, verdict, text in (
         ("p5e.48xlarge", FAIL, "not offered in usw2-az2, usw2-az1"),
@@ -223,7 +223,7 @@ def other_cluster(account: Account) -> Iterator[HyperPodBench]:
 
 
 def test_what_other_clusters_run_counts_against_the_quota_of_the_type(
-    account: Account, clients: Clients, other_cluster: HyperPodBench, environment: Environment, preflight: Preflight
+    account: Account, clients: Clients, other_cluster: HyperPodBench, environment: EksEnvironment, preflight: Preflight
 ) -> None:
     def client(service: str) -> Any:
         return other_cluster.client(service) if service == "sagemaker" else clients(service)

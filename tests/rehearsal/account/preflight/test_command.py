@@ -60,7 +60,9 @@ def test_a_bootstrapped_account_is_ready_and_a_program_can_read_it(
 
 def test_credentials_of_another_account_end_the_command(ops: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
     load = config.load("small").model_copy
-    monkeypatch.setattr("ops.commands.deploy.preflight.load", lambda *_, **__: load(update={"account": "444455556666"}))
+    monkeypatch.setattr(
+        "ops.commands.deploy.preflight.load_any", lambda *_, **__: load(update={"account": "444455556666"})
+    )
     done = ops("preflight", "--env", "small")
     assert (done.exit_code, done.stdout) == (2, "")
     assert "belong to account 111122223333" in done.stderr

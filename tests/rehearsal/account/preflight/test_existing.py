@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import config
-from config import Environment, naming
+from config import EksEnvironment, Environment, naming
 from config.facts.add_ons import CLOUDWATCH, HYPERPOD
 from config.model import ContainerInsights, HyperPodObservability, Observability
 from embedded_account import existing
@@ -34,12 +34,14 @@ CLUSTER = "shared-platform"
 
 
 @pytest.fixture
-def environment() -> Environment:
+def environment() -> EksEnvironment:
     return config.load("existing-eks")
 
 
 @pytest.fixture
-def ec2(account: Account, clients: Clients, environment: Environment, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def ec2(
+    account: Account, clients: Clients, environment: EksEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Any]:
     """The existing VPC and EKS cluster, as the file says; the control plane is a fake."""
     monkeypatch.setattr(account, "clusters", ClusterHost(account, lambda *_: FakePlane()))
     resources = existing_resources(environment)
@@ -67,7 +69,7 @@ def make_cluster(account: Account, wanted: Cluster) -> None:
     eks.addons.create(wanted.name, {"addonName": cni.name, "addonVersion": cni.version})
 
 
-def vpc_with(environment: Environment, **changes: Any) -> Environment:
+def vpc_with(environment: EksEnvironment, **changes: Any) -> EksEnvironment:
     """Return the environment with changed keys of network.existing."""
     assert environment.network.existing
     vpc = environment.network.existing.model_copy(update=changes)
@@ -75,7 +77,7 @@ def vpc_with(environment: Environment, **changes: Any) -> Environment:
     return environment.model_copy(update={"network": network})
 
 
-def cluster_with(environment: Environment, **changes: Any) -> Environment:
+def cluster_with(environment: EksEnvironment, **changes: Any) -> EksEnvironment:
     """Return the environment with changed keys of eks.existing."""
     assert environment.eks.existing
     cluster = environment.eks.existing.model_copy(update=changes)
@@ -83,7 +85,7 @@ def cluster_with(environment: Environment, **changes: Any) -> Environment:
     return environment.model_copy(update={"eks": eks})
 
 
-def observed(environment: Environment) -> Environment:
+def observed(environment: EksEnvironment) -> EksEnvironment:
     """Return the environment with AWS's observability."""
     wanted = Observability(container_insights=ContainerInsights(), hyperpod=HyperPodObservability())
     return environment.model_copy(update={"observability": wanted})
@@ -106,7 +108,7 @@ def test_a_new_environment_has_no_rows_about_existing_infrastructure(preflight: 
 
 
 def test_a_vpc_that_does_not_exist_or_has_another_block_fails(
-    ec2: Any, environment: Environment, preflight: Preflight
+    ec2: Any, environment: EksEnvironment, preflight: Preflight
 ) -> None:
     absent = "vpc-00000000000000000"
     row = preflight("VPC", vpc_with(environment, id=absent))[absent]
@@ -116,7 +118,7 @@ def test_a_vpc_that_does_not_exist_or_has_another_block_fails(
 
 
 def test_the_owner_of_shared_subnets_must_be_said_and_is_a_risk(
-    ec2: Any, environment: Environment, preflight: Preflight
+    ec2: Any, environment: EksEnvironment, preflight: Preflight
 ) -> None:
     row = f"{VPC} owner"
     assert row not in preflight("VPC"), "a VPC of this account"
@@ -144,7 +146,7 @@ def test_dns_that_is_off_fails_with_the_command_that_turns_it_on(ec2: Any, prefl
 
 
 def test_subnets_must_be_in_the_vpc_in_their_zone_and_block(
-    ec2: Any, environment: Environment, preflight: Preflight
+    ec2: Any, environment: EksEnvironment, preflight: Preflight
 ) -> None:
     assert environment.network.existing
     first, second = environment.network.existing.node_subnets
@@ -157,7 +159,7 @@ def test_subnets_must_be_in_the_vpc_in_their_zone_and_block(
 
 
 def test_subnets_must_have_the_addresses_that_nodes_need(
-    ec2: Any, environment: Environment, preflight: Preflight
+    ec2: Any, environment: EksEnvironment, preflight: Preflight
 ) -> None:
     head, workers = environment.hyperpod.instance_groups
     many = workers.model_copy(update={"count": 2000})
@@ -194,7 +196,7 @@ def test_routes_must_lead_out_without_public_addresses(ec2: Any, preflight: Pref
 # -- EKS
 
 
-def test_a_cluster_that_does_not_exist_fails(environment: Environment, ec2: Any, preflight: Preflight) -> None:
+def test_a_cluster_that_does_not_exist_fails(environment: EksEnvironment, ec2: Any, preflight: Preflight) -> None:
     row = preflight("EKS cluster", cluster_with(environment, name="nobodys"))["nobodys"]
     assert (row.verdict, row.found) == (FAIL, "there is no such cluster in this region")
 
@@ -222,7 +224,7 @@ def test_a_cluster_that_does_not_exist_fails(environment: Environment, ec2: Any,
     ],
 )
 def test_each_difference_between_file_and_cluster_fails(
-    environment: Environment,
+    environment: EksEnvironment,
     ec2: Any,
     preflight: Preflight,
     *,
@@ -243,7 +245,7 @@ def test_a_cluster_without_a_private_endpoint_fails(clients: Clients, ec2: Any, 
     assert row.fix.endswith("--resources-vpc-config endpointPrivateAccess=true")
 
 
-def test_another_version_of_the_cni_fails(environment: Environment, ec2: Any, preflight: Preflight) -> None:
+def test_another_version_of_the_cni_fails(environment: EksEnvironment, ec2: Any, preflight: Preflight) -> None:
     row = preflight("EKS add-on", cluster_with(environment, vpc_cni="v1.19.0-eksbuild.1"))["vpc-cni"]
     assert (row.verdict, row.found) == (FAIL, "v1.22.4-eksbuild.3; the environment says v1.19.0-eksbuild.1")
 
@@ -274,7 +276,7 @@ def test_a_kubernetes_api_that_does_not_answer_warns(
 
 
 def test_an_add_on_that_the_ray_stack_installs_must_not_be_in_the_cluster_yet(
-    ec2: Any, clients: Clients, environment: Environment, preflight: Preflight
+    ec2: Any, clients: Clients, environment: EksEnvironment, preflight: Preflight
 ) -> None:
     rows = preflight("EKS add-on", observed(environment))
     assert {row.verdict for row in rows.values()} == {PASS}
@@ -294,7 +296,7 @@ def test_an_add_on_that_the_ray_stack_installs_must_not_be_in_the_cluster_yet(
 
 
 def test_an_add_on_of_the_environments_own_ray_stack_passes(
-    ec2: Any, stacks: Stacks, environment: Environment, preflight: Preflight
+    ec2: Any, stacks: Stacks, environment: EksEnvironment, preflight: Preflight
 ) -> None:
     add_on = {"Type": "AWS::EKS::Addon", "Properties": {"ClusterName": CLUSTER, "AddonName": CLOUDWATCH}}
     ray = naming.stack(environment, "ray")
@@ -305,7 +307,7 @@ def test_an_add_on_of_the_environments_own_ray_stack_passes(
 
 
 def test_log_groups_that_agents_left_fail_with_the_command_that_deletes_them(
-    clients: Clients, environment: Environment, preflight: Preflight
+    clients: Clients, environment: EksEnvironment, preflight: Preflight
 ) -> None:
     title, logs = "names of Container Insights' log groups", clients("logs")
     assert preflight(title) == {}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from config import Environment, naming
+from config import EksEnvironment, naming
 from embedded_account.context import Account
 from embedded_account.hyperpod.bench import HyperPodBench
 from embedded_account.services.eks.host import ClusterHost
@@ -30,7 +30,7 @@ PLAN = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/p5-march"
 
 
 def test_buckets_of_nobody_pass_of_others_fail_and_of_the_environment_pass(
-    clients: Clients, stacks: Stacks, environment: Environment, preflight: Preflight
+    clients: Clients, stacks: Stacks, environment: EksEnvironment, preflight: Preflight
 ) -> None:
     data, lifecycle = naming.data_bucket(environment), naming.lifecycle_bucket(environment)
     assert {row.found for row in preflight("names of the buckets").values()} == {"is free"}
@@ -43,7 +43,7 @@ def test_buckets_of_nobody_pass_of_others_fail_and_of_the_environment_pass(
 
 
 def test_a_bucket_that_a_stack_left_behind_fails(
-    account: Account, stacks: Stacks, environment: Environment, preflight: Preflight
+    account: Account, stacks: Stacks, environment: EksEnvironment, preflight: Preflight
 ) -> None:
     data = naming.data_bucket(environment)
     bucket = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": data}}
@@ -125,7 +125,7 @@ def test_a_stack_that_stops_a_deployment_is_named_with_the_way_out(
 # -- training plans
 
 
-def with_plan(environment: Environment, *, zone: str = "usw2-az2", count: int = 2) -> Environment:
+def with_plan(environment: EksEnvironment, *, zone: str = "usw2-az2", count: int = 2) -> EksEnvironment:
     head, workers = environment.hyperpod.instance_groups
     changes = {"instance_type": "ml.p5.48xlarge", "training_plan": PLAN, "zone": zone, "count": count}
     groups = (head, workers.model_copy(update=changes))
@@ -147,7 +147,7 @@ def test_an_environment_without_plans_has_no_row(preflight: Preflight) -> None:
 
 @pytest.mark.parametrize("begins", [timedelta(), timedelta(days=3)])
 def test_a_plan_that_is_active_or_scheduled_with_enough_instances_passes(
-    clients: Clients, environment: Environment, preflight: Preflight, begins: timedelta
+    clients: Clients, environment: EksEnvironment, preflight: Preflight, begins: timedelta
 ) -> None:
     buy(clients, begins=begins)
     row = preflight("training plan", with_plan(environment))["p5-march"]
@@ -167,7 +167,7 @@ def test_a_plan_that_is_active_or_scheduled_with_enough_instances_passes(
     ],
 )
 def test_a_plan_that_does_not_suffice_fails_with_what_can_be_bought(
-    clients: Clients, environment: Environment, preflight: Preflight, *, begins: timedelta, changes: Any, reason: str
+    clients: Clients, environment: EksEnvironment, preflight: Preflight, *, begins: timedelta, changes: Any, reason: str
 ) -> None:
     buy(clients, begins=begins)
     row = preflight("training plan", with_plan(environment, **changes))["p5-march"]
@@ -176,7 +176,7 @@ def test_a_plan_that_does_not_suffice_fails_with_what_can_be_bought(
 
 
 def test_a_plan_that_does_not_exist_fails_and_the_offer_can_be_bought(
-    clients: Clients, environment: Environment, preflight: Preflight
+    clients: Clients, environment: EksEnvironment, preflight: Preflight
 ) -> None:
     row = preflight("training plan", with_plan(environment))["p5-march"]
     assert row.verdict is FAIL

@@ -38,7 +38,7 @@ def test_check_shows_every_environment_with_its_cost() -> None:
     assert result.exit_code == 0, result.output
     for name in config.available():
         assert f"{name}: account " in result.stdout
-        total = sum(line.usd_per_hour or 0 for line in costs.estimate(config.load(name)))
+        total = sum(line.usd_per_hour or 0 for line in costs.estimate(config.load_any(name)))
         assert f"{total:,.2f}" in result.stdout
 
 
@@ -168,7 +168,7 @@ def test_an_environment_can_be_named_by_its_file(given: str) -> None:
     result = run("check", "--env", given)
     assert result.exit_code == 0, result.output
     assert "small: account " in result.stdout
-    assert config.load(given) == config.load("small")
+    assert config.load_any(given) == config.load("small")
 
 
 @pytest.mark.parametrize("name", config.examples())
@@ -178,7 +178,7 @@ def test_an_example_is_valid_and_used_unless_the_user_has_an_environment_of_its_
     result = run("check", "--env", name)
     assert result.exit_code == 0, result.output
     assert f"{name}: account " in result.stdout
-    assert config.load(name, environments).name == name
+    assert config.load_any(name, environments).name == name
 
 
 def test_an_environment_overrides_the_example_of_its_name(environments: Path) -> None:

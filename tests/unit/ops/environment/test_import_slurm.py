@@ -64,8 +64,7 @@ def imported(
 def test_the_guides_files_become_an_environment_whose_scripts_configure_slurm(files: Path) -> None:
     result = imported(files, GROUPS, PARAMETERS)
     assert result.exit_code == 0, result.output
-    made = config.load("mine", files / "environments")
-    assert made.slurm
+    made = config.load_as(config.SlurmEnvironment, "mine", files / "environments")
     assert made.slurm.configuration == "provisioning_parameters"
     controller, compute = made.hyperpod.instance_groups
     assert (controller.name, controller.slurm and controller.slurm.node) == ("controller-machine", "controller")
@@ -79,15 +78,14 @@ def test_without_options_only_the_account_is_left_to_fill_in(files: Path) -> Non
     assert "fill in: ${ACCOUNT_ID}\n" in result.stdout
     file = files / "environments" / "mine.yaml"
     file.write_text(file.read_text().replace("${ACCOUNT_ID}", "012345678901"))
-    assert config.load("mine", files / "environments").account == "012345678901"
+    assert config.load_any("mine", files / "environments").account == "012345678901"
 
 
 def test_a_request_with_the_apis_fields_becomes_an_environment_of_the_apis_way(files: Path) -> None:
     nodes: list[dict[str, Any]] = [{"NodeType": "Controller"}, {"NodeType": "Compute", "PartitionNames": ["dev"]}]
     groups = [group | {"SlurmConfig": node} for group, node in zip(GROUPS, nodes, strict=True)]
     assert imported(files, {"ClusterName": "ours", "InstanceGroups": groups}).exit_code == 0
-    made = config.load("mine", files / "environments")
-    assert made.slurm
+    made = config.load_as(config.SlurmEnvironment, "mine", files / "environments")
     assert (made.slurm.configuration, made.hyperpod.cluster_name) == ("api", "ours")
     assert [group.slurm and group.slurm.node for group in made.hyperpod.instance_groups] == ["controller", "compute"]
 
@@ -97,7 +95,7 @@ def test_login_nodes_that_are_listed_as_workers_are_login_nodes(files: Path) -> 
     workers = [*PARAMETERS["worker_groups"], {"instance_group_name": "login-nodes", "partition_name": "dev"}]
     result = imported(files, [*GROUPS, login], PARAMETERS | {"login_group": "login-nodes", "worker_groups": workers})
     assert "worker_groups: login-nodes left out: its nodes run no jobs" in result.stderr
-    made = config.load("mine", files / "environments")
+    made = config.load_any("mine", files / "environments")
     assert made.hyperpod.instance_groups[2].slurm
     assert made.hyperpod.instance_groups[2].slurm.node == "login"
 

@@ -120,9 +120,9 @@ def test_a_copied_example_keeps_its_comments_and_values_and_has_names_of_its_own
     assert [line for line in copied if not line.strip().startswith(own)] == [
         line for line in rest if not line.strip().startswith(own)
     ]
-    mine, theirs = config.load("trial", environments), config.load(example)
+    mine, theirs = config.load_any("trial", environments), config.load_any(example)
     assert mine.hyperpod.cluster_name == ("acme-trial-ml-cluster" if example == "closed" else "ml-cluster-trial")
-    assert mine.slurm or mine.image.repository in {"aws-ray-custom-trial", None}
+    assert mine.repository in {"aws-ray-custom-trial", None}
     assert mine.network.existing or mine.network.vpc_cidr != theirs.network.vpc_cidr
 
 

@@ -349,7 +349,7 @@ def test_a_person_is_asked_for_what_is_missing_and_the_file_has_no_error(tmp_pat
         assert f"such as {example}" in person.shown
     examined = config.examine("trial", tmp_path)
     assert not examined.errors
-    assert examined.environment
+    assert isinstance(examined.environment, config.EksEnvironment)
     assert (examined.environment.account, examined.environment.network.zones) == (ANSWERS[0], ("use2-az1", "use2-az3"))
     assert list(examined.environment.access.admins) == ANSWERS[3].split()
     assert list(map(str, examined.environment.eks.public_access_cidrs)) == ["203.0.113.0/24", "198.51.100.7/32"]

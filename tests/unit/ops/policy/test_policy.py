@@ -54,7 +54,7 @@ every_environment = pytest.mark.parametrize("name", ENVIRONMENTS)
 
 @cache
 def environment(name: str) -> Environment:
-    return config.load(EXAMPLE_OF[name], EXAMPLES) if name in EXAMPLE_OF else config.load(name)
+    return config.load_any(EXAMPLE_OF[name], EXAMPLES) if name in EXAMPLE_OF else config.load_any(name)
 
 
 def granted(name: str, role: Role) -> Iterator[tuple[str, str]]:
@@ -151,7 +151,7 @@ THROUGH[Role.ADMIN] = THROUGH[Role.DEPLOYER] | THROUGH[Role.OPERATOR]
 @every_role
 def test_the_companys_key_is_used_through_the_service_that_needs_it(role: Role) -> None:
     # The example uses an existing image: with one of its own, people read the log of its build.
-    own, found = environment(COMPANY).model_copy(update={"image": environment("dev").image}), set()
+    own, found = environment(COMPANY).model_copy(update={"image": config.load("dev").image}), set()
     for statement in statements(role, own):
         if own.company.kms_key not in statement.resources:
             continue

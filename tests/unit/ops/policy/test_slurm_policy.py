@@ -14,7 +14,7 @@ from ops.policy.roles import statements
 from ops.policy.slurm import SLURM_COMMANDS, commands_of
 from ops.policy.statement import Statement
 
-SLURM = config.load("slurm", EXAMPLES)
+SLURM = config.load_as(config.SlurmEnvironment, "slurm", EXAMPLES)
 
 
 def of(role: Role) -> dict[str, Statement]:

@@ -12,7 +12,7 @@ from rich.measure import Measurement
 
 import config
 from ops.preflight.check import Check, Found, Look, Verdict, failed, passed, warned
-from ops.preflight.checks import CHECKS
+from ops.preflight.checks import CHECKS, checks_of
 from ops.preflight.here import Here
 from ops.preflight.run import AT_ONCE, run, worst
 from ops.preflight.table import fixes, summary, table
@@ -26,7 +26,7 @@ def results(*checks: Check) -> list[Any]:
 
 
 def raising(error: Exception) -> Look:
-    def look(_here: Here) -> Iterator[Found]:
+    def look(_here: Here[Any]) -> Iterator[Found]:
         yield passed("one is fine", "one")
         raise error
 
@@ -41,7 +41,7 @@ def refusal(code: str, message: str, status: int = 400) -> ClientError:
 def test_as_many_checks_look_at_once_as_are_allowed_and_the_rows_keep_their_order() -> None:
     together = Barrier(AT_ONCE)
 
-    def look(_here: Here) -> Iterator[Found]:
+    def look(_here: Here[Any]) -> Iterator[Found]:
         # A check that was alone would wait here for ever.
         together.wait(timeout=60)
         yield passed("met the others")
@@ -123,3 +123,13 @@ def test_the_table_fits_80_columns_beside_the_longest_name_of_a_resource() -> No
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert shown.count(bucket) == 2
     assert shown.count("names of the EKS") == 1
+
+
+def test_slurm_needs_no_check_of_what_eks_needs() -> None:
+    slurm, eks = (checks_of(config.load_any(name)) for name in ("slurm", "small"))
+    assert eks == CHECKS
+    assert [check.title for check in CHECKS if check not in slurm] == [
+        *("chart", "quota", "quota", "EKS cluster", "EKS add-on", "EKS add-on", "Kubernetes API"),
+        *("HyperPod's EKS cluster", "names of the EKS cluster and its log group"),
+        *("names of Container Insights' log groups", "name of the repository"),
+    ]

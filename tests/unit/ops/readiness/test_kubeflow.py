@@ -25,7 +25,7 @@ def items(*names: str, **annotations: str) -> dict[str, Any]:
     return {"items": [{"metadata": {"name": name, "annotations": annotations or None}} for name in names]}
 
 
-def listing(*parts: KubeflowPart) -> config.Environment:
+def listing(*parts: KubeflowPart) -> config.EksEnvironment:
     """Return an environment that lists these parts."""
     assert EXISTING.eks.existing
     existing = EXISTING.eks.existing.model_copy(update={"kubeflow": parts})

@@ -4,7 +4,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from config import Environment, load
+from config import EksEnvironment, load
 from config.facts import charts_lock
 from config.facts.charts_lock import GitFolder
 from k8s_charts.helm.images import CHARTS, copy_of, public_images, with_copies
@@ -17,7 +17,7 @@ REGISTRY = "111122223333.dkr.ecr.us-west-2.amazonaws.com/mirror"
 
 
 @pytest.fixture(scope="module")
-def closed() -> Environment:
+def closed() -> EksEnvironment:
     return load("closed")
 
 
@@ -34,7 +34,7 @@ def test_a_copy_keeps_path_and_tag_or_digest(image: str, copy: str) -> None:
     assert copy_of(image, None) == image
 
 
-def test_no_two_images_have_the_same_copy(closed: Environment) -> None:
+def test_no_two_images_have_the_same_copy(closed: EksEnvironment) -> None:
     copies = [copy_of(image.image, REGISTRY) for image in public_images(closed)]
     assert sorted(set(copies)) == sorted(copies)
 
@@ -64,7 +64,7 @@ def test_values_of_a_release_name_the_copies_and_keep_their_other_keys() -> None
     assert with_copies(release, None) is release
 
 
-def test_of_kuberays_versions_only_the_environments_own_is_pulled_and_copied(closed: Environment) -> None:
+def test_of_kuberays_versions_only_the_environments_own_is_pulled_and_copied(closed: EksEnvironment) -> None:
     newer = closed.model_copy(update={"kuberay": closed.kuberay.model_copy(update={"version": "1.4.2"})})
     images = [image.image for image in public_images(newer) if "kuberay" in image.image]
     assert images == ["quay.io/kuberay/operator:v1.4.2"]
