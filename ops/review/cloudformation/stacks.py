@@ -16,8 +16,14 @@ from ops.review.steps import operator_after, operator_before
 # Where the CDK CLI finds and uploads things; CloudFormation does not see them.
 _CLI_SETTINGS: Final = frozenset(
     {
-        *("templateFile", "stackTemplateAssetObjectUrl", "additionalDependencies", "validateOnSynth"),
-        *("requiresBootstrapStackVersion", "bootstrapStackVersionSsmParameter", "lookupRole", "stackName"),
+        "templateFile",
+        "stackTemplateAssetObjectUrl",
+        "additionalDependencies",
+        "validateOnSynth",
+        "requiresBootstrapStackVersion",
+        "bootstrapStackVersionSsmParameter",
+        "lookupRole",
+        "stackName",
     }
 )
 _TEXTS: Final = frozenset({"Description", "Metadata", "AWSTemplateFormatVersion"})

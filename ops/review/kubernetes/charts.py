@@ -144,10 +144,22 @@ def _in_namespace(body: Any, namespace: str) -> Any:
 
 CLUSTER_KINDS: Final = frozenset(
     {
-        *("APIService", "CSIDriver", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"),
-        *("IngressClass", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"),
-        *("MutatingWebhookConfiguration", "Namespace", "PersistentVolume", "PriorityClass", "RuntimeClass"),
-        *("StorageClass", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
+        "APIService",
+        "CSIDriver",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "CustomResourceDefinition",
+        "IngressClass",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+        "MutatingWebhookConfiguration",
+        "Namespace",
+        "PersistentVolume",
+        "PriorityClass",
+        "RuntimeClass",
+        "StorageClass",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
         "ValidatingWebhookConfiguration",
     }
 )

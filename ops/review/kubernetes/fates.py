@@ -17,9 +17,22 @@ from ops.review.kubernetes.sides import Sides
 # Kubernetes 1.35, kubectl/pkg/util/prune/prune.go: the kinds that `kubectl apply --prune` deletes without an allowlist.
 _PRUNED: Final = frozenset(
     {
-        *("ConfigMap", "CronJob", "DaemonSet", "Deployment", "Endpoints", "Ingress", "Job", "Namespace"),
-        *("PersistentVolume", "PersistentVolumeClaim", "Pod", "ReplicaSet", "ReplicationController", "Secret"),
-        *("Service", "StatefulSet"),
+        "ConfigMap",
+        "CronJob",
+        "DaemonSet",
+        "Deployment",
+        "Endpoints",
+        "Ingress",
+        "Job",
+        "Namespace",
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "Pod",
+        "ReplicaSet",
+        "ReplicationController",
+        "Secret",
+        "Service",
+        "StatefulSet",
     }
 )
 

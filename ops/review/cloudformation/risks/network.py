@@ -14,8 +14,13 @@ _GROUP: Final = "AWS::EC2::SecurityGroup"
 _INLINE: Final = {"SecurityGroupIngress": "in", "SecurityGroupEgress": "out"}
 _SEPARATE: Final = {"AWS::EC2::SecurityGroupIngress": "in", "AWS::EC2::SecurityGroupEgress": "out"}
 _PEERS: Final = (
-    *("CidrIp", "CidrIpv6", "SourceSecurityGroupId", "SourceSecurityGroupName", "SourcePrefixListId"),
-    *("DestinationSecurityGroupId", "DestinationPrefixListId"),
+    "CidrIp",
+    "CidrIpv6",
+    "SourceSecurityGroupId",
+    "SourceSecurityGroupName",
+    "SourcePrefixListId",
+    "DestinationSecurityGroupId",
+    "DestinationPrefixListId",
 )
 _PROTOCOLS: Final = {"6": "tcp", "17": "udp", "1": "icmp", "58": "icmpv6", "all": "-1"}
 _EVERYWHERE: Final = ("0.0.0.0/0", "::/0")
@@ -27,7 +32,14 @@ _REACHABLE: Final = re.compile(
 )
 # What describes a thing, and lets nobody in.
 _DESCRIBING: Final = frozenset({"Tags", "Description", "Name"})
-_CLOSED: Final = ("None", "Private", "LogDeliveryWrite", "AwsExecRead", "BucketOwnerRead", "BucketOwnerFullControl")
+_CLOSED: Final = (
+    "None",
+    "Private",
+    "LogDeliveryWrite",
+    "AwsExecRead",
+    "BucketOwnerRead",
+    "BucketOwnerFullControl",
+)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,10 @@ from ops.review.model import Danger
 
 _PRINCIPALS: Final = ("AWS::IAM::Role", "AWS::IAM::User", "AWS::IAM::Group")
 _ATTACHED: Final = (
-    *("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::RolePolicy", "AWS::IAM::UserPolicy"),
+    "AWS::IAM::Policy",
+    "AWS::IAM::ManagedPolicy",
+    "AWS::IAM::RolePolicy",
+    "AWS::IAM::UserPolicy",
     "AWS::IAM::GroupPolicy",
 )
 _ATTACHED_TO: Final = ("Roles", "Users", "Groups", "RoleName", "UserName", "GroupName")

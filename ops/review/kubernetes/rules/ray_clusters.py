@@ -23,8 +23,13 @@ _GROUP_FIELDS: Final = frozenset({*_NUMBERS, "groupName", "rayStartParams", "tem
 _HEAD_FIELDS: Final = frozenset({"rayStartParams", "template", "serviceType", "headService", "enableIngress"})
 _SPEC_FIELDS: Final = frozenset(
     {
-        *("rayVersion", "enableInTreeAutoscaling", "autoscalerOptions", "headGroupSpec", "workerGroupSpecs"),
-        *("suspend", "headServiceAnnotations"),
+        "rayVersion",
+        "enableInTreeAutoscaling",
+        "autoscalerOptions",
+        "headGroupSpec",
+        "workerGroupSpecs",
+        "suspend",
+        "headServiceAnnotations",
     }
 )
 _POD_ANNOTATIONS: Final = ("ray.io/ft-enabled", "ray.io/overwrite-container-cmd", "ray.io/external-storage-namespace")

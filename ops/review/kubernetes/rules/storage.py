@@ -15,8 +15,14 @@ _SOURCES: Final = ("csi", "nfs", "hostPath", "local", "awsElasticBlockStore", "f
 _RENAME: Final = operator_before("save the data, then delete the claim and its volume")
 _VOLUME_FIELDS: Final = frozenset(
     {
-        *("accessModes", "capacity", "claimRef", "mountOptions", "persistentVolumeReclaimPolicy"),
-        *("storageClassName", "volumeMode", "nodeAffinity"),
+        "accessModes",
+        "capacity",
+        "claimRef",
+        "mountOptions",
+        "persistentVolumeReclaimPolicy",
+        "storageClassName",
+        "volumeMode",
+        "nodeAffinity",
         *_SOURCES,
     }
 )
