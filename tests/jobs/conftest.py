@@ -16,6 +16,7 @@ newer_names.import_parts()
 from tests.jobs.support.paths import MODULES  # noqa: E402
 from tests.jobs.support.ray_nodes import Nodes  # noqa: E402
 from tests.jobs.support.runs import Runs, Undisturbed  # noqa: E402
+from tests.support import sampling  # noqa: E402
 
 # Ray's processes inherit these.
 os.environ |= {
@@ -63,9 +64,12 @@ def group_of_one(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Nodes]:
-    """Yield one cluster for all tests, because it takes ten seconds to start."""
-    with Nodes() as cluster:
+def cluster(pytestconfig: pytest.Config) -> Iterator[Nodes]:
+    """Yield one cluster for all tests, because it takes ten seconds to start.
+
+    `make test-long` starts Ray's workers as Ray does, any other run forks them.
+    """
+    with Nodes(forked=sampling.MARKER not in pytestconfig.option.markexpr) as cluster:
         yield cluster
 
 

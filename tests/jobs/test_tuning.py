@@ -12,7 +12,7 @@ import pytest
 from ray_resume.checkpoint_store import CheckpointStore
 from ray_resume.storage import open_storage
 from tests.jobs.support.paths import RAY_JOBS
-from tests.jobs.support.ray_nodes import Nodes, processes_of
+from tests.jobs.support.ray_nodes import Nodes
 from tests.jobs.support.runs import Runs
 from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
 
@@ -45,9 +45,9 @@ def restarted(runs: Runs) -> bool:
     return any("0001.02" in origins(runs, trial) for trial in (GOOD, BAD))
 
 
-def runs_process(node: Any, name: bytes) -> bool:
+def runs_process(nodes: Nodes, node: Any, name: bytes) -> bool:
     """Return whether a node runs a process of Ray with this text in its name; an actor's ends with the actor."""
-    for pid in processes_of(node):
+    for pid in nodes.processes_of(node):
         with suppress(FileNotFoundError, ProcessLookupError):
             if name in Path("/proc", str(pid), "cmdline").read_bytes():
                 return True
@@ -59,7 +59,9 @@ def test_sweep_resumes_each_trial_after_a_lost_node_and_after_a_lost_driver(clus
     script = RAY_JOBS / "sweep.py"
     first = runs.start(*SWEEP, attempt=1, script=script)
     wait_until(lambda: min(steps(runs, GOOD), steps(runs, BAD)) >= 8, "a checkpoint of each trial", REHEARSAL_PATIENCE)
-    cluster.kill(next(index for index, node in enumerate(cluster.workers) if runs_process(node, b"RayTrainWorker")))
+    cluster.kill(
+        next(index for index, node in enumerate(cluster.workers) if runs_process(cluster, node, b"RayTrainWorker"))
+    )
     cluster.add()
     wait_until(lambda: restarted(runs) or first.job.poll() is not None, "other workers", REHEARSAL_PATIENCE)
     assert first.job.poll() is None, first.output

@@ -18,8 +18,6 @@ from typing import Final
 
 import numpy as np
 
-from tests.jobs.support.paths import MODULES
-
 _IMPORTED: Final = (
     "ray.data",
     "ray.train.torch",
@@ -46,7 +44,7 @@ class Script:
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], log: Path) -> None:
         prepare()
         self._process = multiprocessing.get_context("forkserver").Process(
-            target=_run, args=(tuple(argv), dict(env), log)
+            target=_start, args=(tuple(argv), dict(env), log)
         )
         self._process.start()
 
@@ -74,18 +72,23 @@ class Script:
         self.send_signal(signal.SIGKILL)
 
 
-def _run(argv: Sequence[str], env: Mapping[str, str], log: Path) -> None:
-    """Run a script as `python SCRIPT ARGUMENTS` would, output and exit code included."""
-    output = os.open(log, os.O_WRONLY | os.O_APPEND)
-    for number in (1, 2):
+def _start(argv: Sequence[str], env: Mapping[str, str], log: Path) -> None:
+    run(argv, env, [os.open(log, os.O_WRONLY | os.O_APPEND)] * 2)
+
+
+def run(argv: Sequence[str], env: Mapping[str, str], outputs: Sequence[int]) -> None:
+    """Run a script in this process as `python SCRIPT ARGUMENTS` would, output and exit code included, and end it."""
+    for number, output in enumerate(outputs, 1):
         os.dup2(output, number)
-    os.environ.clear()
-    os.environ.update(env)
+    # Only what differs: Ray finds the place of a process's title by the first variable that the process began with.
+    for name in os.environ.keys() - env.keys():
+        del os.environ[name]
+    os.environ.update({name: value for name, value in env.items() if os.environ.get(name) != value})
     sys.stdout = os.fdopen(1, "w", buffering=1)
     sys.stderr = os.fdopen(2, "w", buffering=1)
     sys.argv = list(argv)
     installed = [path for path in sys.path if path.startswith((sys.prefix, sys.base_prefix))]
-    sys.path[:] = [str(Path(argv[0]).parent), *MODULES.split(":"), *installed]
+    sys.path[:] = [str(Path(argv[0]).parent), *env["PYTHONPATH"].split(":"), *installed]
     # Python seeds its own generator after a fork.
     np.random.seed()
     code: object = 0

@@ -15,6 +15,7 @@ from ray.cluster_utils import Cluster
 from typing_extensions import Self
 
 from embedded_account.machine.processes import free_port
+from tests.jobs.support import ray_workers
 from tests.support.waiting import PATIENCE
 
 # By default, Ray waits half a minute for a silent node, and one minute for a lost head.
@@ -28,12 +29,16 @@ IMPATIENT = {
 
 
 class Nodes:
-    """A head without CPUs, as on HyperPod, and worker nodes; `system_config` is Ray's."""
+    """A head without CPUs, as on HyperPod, and worker nodes; `system_config` is Ray's.
 
-    def __init__(self, system_config: Mapping[str, int] = IMPATIENT) -> None:
+    With `forked`, Ray's workers are forked instead of started, which saves most of what a run costs.
+    """
+
+    def __init__(self, system_config: Mapping[str, int] = IMPATIENT, *, forked: bool = False) -> None:
         self._system_config = dict(system_config)
         # Short, because Ray's sockets are below it, and a socket's path has at most 107 characters.
         self._directory = Path(tempfile.mkdtemp(prefix="ray-"))
+        self._forked = ray_workers.Workers(self._directory) if forked else None
         self._frozen: list[int] = []
         # A random network, so that nodes of other tests have other addresses.
         self._network = IPv4Address("127.1.0.0") + 256 * secrets.randbelow(2**14)
@@ -52,6 +57,8 @@ class Nodes:
         self.thaw()
         if hasattr(self, "_cluster"):
             self._cluster.shutdown()
+        if self._forked:
+            self._forked.end()
         shutil.rmtree(self._directory, ignore_errors=True)
 
     @property
@@ -85,6 +92,8 @@ class Nodes:
 
     def _add_node(self, **words: Any) -> Any:
         """Start a node, and wait longer for it than Ray does, because busy machines are slow."""
+        if self._forked:
+            words["worker_path"] = str(ray_workers.PROGRAM)
         node = self._cluster.add_node(wait=False, **words)
         self._cluster._wait_for_node(node, timeout=PATIENCE)
         return node
@@ -101,15 +110,29 @@ class Nodes:
     def kill(self, index: int) -> None:
         """Kill a node and all its processes at once, as a power failure does."""
         node = self.workers.pop(index)
-        for pid in processes_of(node):
+        for pid in self.processes_of(node):
             _signal(pid, signal.SIGKILL)
         self._cluster.remove_node(node, allow_graceful=False)
 
     def freeze(self, index: int) -> None:
         """Stop all processes of a node: to other nodes, it looks cut off from the network."""
-        self._frozen = processes_of(self.workers[index])
+        self._frozen = self.processes_of(self.workers[index])
         for pid in self._frozen:
             _signal(pid, signal.SIGSTOP)
+
+    def processes_of(self, node: Any) -> list[int]:
+        """Return the processes that Ray started for a node, their descendants, and its forked workers."""
+        found = [info.process.pid for infos in node.all_processes.values() for info in infos]
+        parents = {}
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                parents[int(stat.parent.name)] = int(stat.read_text().rsplit(")", 1)[1].split()[1])
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+        for pid in found:
+            found += [child for child, parent in parents.items() if parent == pid]
+            found += self._forked.of(pid, parents) if self._forked else []
+        return found
 
     def thaw(self) -> None:
         for pid in self._frozen:
@@ -118,31 +141,16 @@ class Nodes:
 
     def lose_head(self) -> None:
         """Kill the head at once. Its worker nodes keep running: they exit later, or never."""
-        for pid in processes_of(self._cluster.head_node):
+        for pid in self.processes_of(self._cluster.head_node):
             _signal(pid, signal.SIGKILL)
 
     def replace_head(self) -> None:
         """Replace a lost head. Kill the worker nodes first, as Kubernetes ends the worker pods of the old head."""
-        for pid in [pid for node in self.workers for pid in processes_of(node)]:
+        for pid in [pid for node in self.workers for pid in self.processes_of(node)]:
             _signal(pid, signal.SIGKILL)
         self.workers = []
         self._cluster.shutdown()
         self.start_head()
-
-
-def processes_of(node: Any) -> list[int]:
-    """Return the processes that Ray started for a node, and their descendants."""
-    roots = [info.process.pid for infos in node.all_processes.values() for info in infos]
-    parents = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parents[int(stat.parent.name)] = int(stat.read_text().rsplit(")", 1)[1].split()[1])
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    found = list(roots)
-    for pid in found:
-        found += [child for child, parent in parents.items() if parent == pid]
-    return found
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
