@@ -24,6 +24,11 @@ def stable(logical_id: str) -> str:
     return HASH.sub("", logical_id)
 
 
+def number(value: Any) -> int | None:
+    """Return the number; None if it is known only at the deployment or is none."""
+    return int(value) if isinstance(value, int | str) and str(value).isdecimal() else None
+
+
 @dataclass(frozen=True)
 class Stack:
     """One stack of an assembly."""

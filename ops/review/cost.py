@@ -14,8 +14,7 @@ from config.estimates.costs import HOURS_PER_MONTH, control_plane, prices
 from config.facts.add_ons import CLOUDWATCH
 from config.facts.instance_types import GPU_RESOURCE, instance_type
 from config.facts.versions import KUBERNETES_DEFAULT
-from ops.review.assembly import Assembly, Properties
-from ops.review.hyperpod.values import number
+from ops.review.assembly import Assembly, Properties, number
 from ops.review.kubernetes.objects import MANIFEST, applied
 from ops.review.model import Bill
 

@@ -13,13 +13,13 @@ from handlers.hyperpod_cluster.consequences import (
     consequence,
     keys_of_volumes,
 )
-from ops.review.assembly import Pair, Properties
+from ops.review.assembly import Pair, Properties, number
 from ops.review.cost import usd_per_hour_of_nodes
 from ops.review.hyperpod import slurm
 from ops.review.hyperpod.placement import Taint, of_labels, of_taint, ray_pods
 from ops.review.hyperpod.rows import Part
 from ops.review.hyperpod.uploads import upload_of, uploads
-from ops.review.hyperpod.values import differing, has_intrinsic, number, same, sentence, shown
+from ops.review.hyperpod.values import differing, has_intrinsic, same, sentence, shown
 from ops.review.hyperpod.volumes import readable, without_keys
 from ops.review.model import Change, Danger, Effect
 from ops.review.scripts import dangerous_lines

@@ -35,11 +35,6 @@ def shown(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}…"
 
 
-def number(value: Any) -> int | None:
-    """Return the number; None if it is known only at the deployment or is none."""
-    return int(value) if isinstance(value, int | str) and str(value).isdecimal() else None
-
-
 def sentence(clause: str) -> str:
     """Return the clause as a sentence."""
     return f"{clause[:1].upper()}{clause[1:]}." if clause else ""

@@ -9,9 +9,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ops.review.assembly import Pair, resource_changes
+from ops.review.assembly import Pair, resource_changes, stable
 from ops.review.cloudformation import judge
-from ops.review.cloudformation.values import stable
 from ops.review.model import Effect
 from tests.unit.ops.review.cloudformation.pairs import Pairs, of
 from tests.unit.ops.review.cloudformation.test_effects import FILE_SYSTEM, RETAIN
