@@ -326,7 +326,7 @@ def _(environment: SlurmEnvironment, asked: _Asked) -> None:
 
 
 @_change.register
-def _(environment: EksEnvironment, asked: _Asked) -> None:
+def _change_of_eks(environment: EksEnvironment, asked: _Asked) -> None:
     from ops.change.saving import jobs_to_save, save  # noqa: PLC0415
     from ops.errors import RefusedError  # noqa: PLC0415
     from ops.nodes import change  # noqa: PLC0415

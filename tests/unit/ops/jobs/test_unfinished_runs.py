@@ -199,7 +199,7 @@ def test_every_command_that_asks_for_jobs_is_tried_here() -> None:
     confirm = {("change/confirm.py", name.replace("-", "_")) for name in COMMANDS if not name.startswith("node ")}
     assert found == {
         *confirm,
-        ("commands/operate/node.py", "_act"),
+        ("commands/operate/node.py", "_change_of_eks"),
         ("destroy/steps.py", steps._refuse_jobs.__name__),
         ("change/saving.py", "jobs_to_save"),
     }
