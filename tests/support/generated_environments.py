@@ -18,8 +18,8 @@ def read_from(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make all functions of `config` read environments from this directory instead of the committed one."""
     # The directory is their default argument, which Python bound when it defined the functions.
     for function in (
-        *(config.allowed_names, config.available, config.examine, config.file_of, config.load),
-        *(config.misnamed, config.name_of, config.neighbours),
+        *(config.allowed_names, config.available, config.examine, config.file_of, config.load, config.load_any),
+        *(config.load_as, config.misnamed, config.name_of, config.neighbours),
     ):
         monkeypatch.setattr(function, "__defaults__", (directory,))
 
