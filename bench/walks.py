@@ -28,10 +28,9 @@ from bench.checkout import changed
 from config import load
 from config.load import DIRECTORY_VARIABLE
 from embedded_account.hyperpod.bench import HyperPodBench
-from embedded_account.machine.processes import free_port
-from embedded_account.server import AccountServer, make_account
 from embedded_account.testing import stacks
-from embedded_account.testing.clients import ACCOUNT_ID, NODE_MODULES, REGION
+from embedded_account.testing.clients import ACCOUNT_ID, REGION
+from embedded_account.testing.plugin import served
 from k8s_charts.observability.alertmanager import AlertFacts
 from k8s_charts.observability.from_environment import observability
 from ops.commands.whole import app
@@ -185,20 +184,7 @@ def reviews_verdict() -> Iterator[Callable[[], object]]:
 @contextmanager
 def create_stack() -> Iterator[Callable[[], object]]:
     """Create a stack of two resources in the embedded account."""
-    with tempfile.TemporaryDirectory() as scratch:
-        directory = Path(scratch)
-        server = AccountServer(
-            make_account(
-                account_id=ACCOUNT_ID,
-                region=REGION,
-                port=free_port(),
-                directory=directory,
-                binaries=directory / "bin",
-                node_modules=NODE_MODULES,
-                clock_scale=100.0,
-            )
-        )
-        server.start()
+    with tempfile.TemporaryDirectory() as scratch, served(Path(scratch)) as server:
         account = server.account
         # The declared type has only what other services ask for.
         store: Any = account.stacks
@@ -214,10 +200,7 @@ def create_stack() -> Iterator[Callable[[], object]]:
             wait_until(lambda: not stack.status.endswith("_IN_PROGRESS"), "the stack's end")
             _require(stack.status == "CREATE_COMPLETE", stack.status)
 
-        try:
-            yield create
-        finally:
-            server.stop()
+        yield create
 
 
 WALKS: Final[Mapping[str, Walk]] = {

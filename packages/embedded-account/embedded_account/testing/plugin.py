@@ -7,6 +7,7 @@ its modules, only when a test requests it.
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -44,11 +45,17 @@ def service_models() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def account_server(service_models: None, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[AccountServer]":
-    """Serve the account on a free port in this process; a simulated second takes 10 ms."""
+    """Serve the account on a free port in this process."""
+    with served(tmp_path_factory.mktemp("account")) as server:
+        yield server
+
+
+@contextmanager
+def served(directory: Path) -> "Iterator[AccountServer]":
+    """Serve an account on a free port in this process; a simulated second takes 10 ms."""
     from embedded_account.machine.processes import free_port
     from embedded_account.server import AccountServer, make_account
 
-    directory: Path = tmp_path_factory.mktemp("account")
     server = AccountServer(
         make_account(
             account_id=ACCOUNT_ID,
@@ -61,8 +68,10 @@ def account_server(service_models: None, tmp_path_factory: pytest.TempPathFactor
         )
     )
     server.start()
-    yield server
-    server.stop()
+    try:
+        yield server
+    finally:
+        server.stop()
 
 
 @pytest.fixture
