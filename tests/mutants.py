@@ -325,7 +325,9 @@ def _pytest(
     seconds: float | None = None,
 ) -> int:
     own = {"PYTHONPATH": os.pathsep.join([path, str(repository)]).lstrip(os.pathsep), "PYTHONDONTWRITEBYTECODE": "1"}
-    argv = [str(repository / suite.environment / "bin" / "python"), *PYTEST, *arguments]
+    # A shell lets what it starts in the background ignore SIGINT, and so would pytest.
+    program = ["/usr/bin/env", "--default-signal=INT", str(repository / suite.environment / "bin" / "python")]
+    argv = [*program, *PYTEST, *arguments]
     env = os.environ | own | (extra or {})
     with subprocess.Popen(argv, cwd=repository, env=env, stdout=subprocess.DEVNULL) as run:
         try:

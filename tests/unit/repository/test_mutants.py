@@ -1,8 +1,9 @@
 """The mutants of tests/mutants.py."""
 
 import ast
+import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -134,6 +135,15 @@ def test_a_mutant_that_the_recorded_tests_let_live_is_tried_with_the_others(repo
     assert is_killed(repository, mutant, ["test_code.py::test_first"], ["test_code.py"])
 
 
+@pytest.fixture
+def in_the_background() -> Iterator[None]:
+    """Ignore SIGINT, as what a shell starts with `&` does; child processes inherit that."""
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, handler)
+
+
+@pytest.mark.usefixtures("in_the_background")
 def test_a_mutant_that_hangs_is_killed_and_its_tests_end_what_they_started(
     repository: Path, tests: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
