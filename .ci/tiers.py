@@ -159,7 +159,7 @@ TIERS: Final = (
     _written("existing-vpc", budget=10),
     _written("existing-eks", budget=10),
     _written("slurm", budget=10),
-    Tier("readme", "make test-readme", budget=15, cores=1, files=(*_REHEARSED, "README.md", "tests/*", *_GUIDES)),
+    Tier("readme", "make test-readme", budget=15, cores=0.7, files=(*_REHEARSED, "README.md", "tests/*", *_GUIDES)),
 )
 
 
