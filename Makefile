@@ -140,7 +140,7 @@ test-jobs: setup-jobs ## kill, freeze and starve training jobs on real Ray, on t
 
 .PHONY: test-observability
 test-observability: setup ## ask every query of a real Prometheus, and let every alert fire in its fault
-	@$(RUN) pytest -q tests/charts/observability tests/unit/controllers/test_exporter.py tests/unit/controllers/test_efa_exporter.py
+	@$(RUN) pytest -q tests/charts/in_cluster tests/unit/controllers/test_exporter.py tests/unit/controllers/test_efa_exporter.py
 
 .PHONY: test-gpu
 test-gpu: setup-jobs ## save and resume trainings with NCCL, CUDA's generators and bf16, on this machine's GPUs

@@ -39,7 +39,7 @@ _JOBS: Final = (
     "tests/support/kept_lines.py",
     "tests/support/prometheus.py",
     "tests/support/slurm.py",
-    *("k8s_charts/__init__.py", "k8s_charts/observability/*", "k8s_charts/shared/__init__.py"),
+    *("k8s_charts/__init__.py", "k8s_charts/in_cluster/*", "k8s_charts/shared/__init__.py"),
     "k8s_charts/shared/names.py",
     *("tests/support/sampling.py", "tests/support/supervised_run.py", "tests/support/tables.py"),
     "tests/support/users_files.py",

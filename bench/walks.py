@@ -31,8 +31,8 @@ from embedded_account.hyperpod.bench import HyperPodBench
 from embedded_account.testing import stacks
 from embedded_account.testing.clients import ACCOUNT_ID, REGION
 from embedded_account.testing.plugin import served
-from k8s_charts.observability.alertmanager import AlertFacts
-from k8s_charts.observability.from_environment import observability
+from k8s_charts.in_cluster.alertmanager import AlertFacts
+from k8s_charts.in_cluster.from_environment import observability
 from ops.commands.whole import app
 from ops.review.assembly import Assembly, Pair
 from ops.review.verdict import judge

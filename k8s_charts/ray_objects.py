@@ -18,8 +18,8 @@ from k8s_charts.controllers.reaper import Reaper, ReaperChart
 from k8s_charts.helm.images import copy_of
 from k8s_charts.image_build.context import BUILD_ARGUMENTS, context_files, context_tag
 from k8s_charts.image_build.job import ImageBuild, ImageBuildChart
-from k8s_charts.observability.alertmanager import AlertFacts
-from k8s_charts.observability.from_environment import observability
+from k8s_charts.in_cluster.alertmanager import AlertFacts
+from k8s_charts.in_cluster.from_environment import observability
 from k8s_charts.ray.cluster import RayClusterChart
 from k8s_charts.ray.from_environment import priority_class, ray_cluster
 from k8s_charts.ray.priority_class import PriorityClassChart

@@ -48,7 +48,7 @@ LONGEST: Final[tuple[str, ...]] = (
     "tests/rehearsal/kubernetes/test_reaper.py",
     "tests/unit/controllers/test_job_supervisor.py",
     "tests/synth/test_cfn_lint.py",
-    "tests/charts/observability/test_alerts.py",
+    "tests/charts/in_cluster/test_alerts.py",
     "tests/synth/test_corpus.py",
     "tests/unit/slurm_scripts/test_on_create.py",
     "tests/handlers/test_faults.py",
@@ -95,7 +95,7 @@ VALIDATING: Final = frozenset(
 # Files that wait most of their time, for pauses, processes or the network: one worker runs them all, so that its share
 # of the cores is always the others'.
 WAITING: Final = frozenset(
-    {"tests/charts/observability/test_alertmanager.py", "tests/charts/observability/test_queries.py"}
+    {"tests/charts/in_cluster/test_alertmanager.py", "tests/charts/in_cluster/test_queries.py"}
     | {f"tests/unit/controllers/test_{name}.py" for name in ("job_supervisor", "rayjob_submitter", "reaper")}
     | {f"tests/unit/rehearsal/test_{name}.py" for name in ("ops_destroy", "runs")}
     | {f"tests/unit/repository/test_{name}.py" for name in ("ci_run", "locks")}

@@ -29,7 +29,7 @@ def allowed() -> tuple[Allowed, ...]:
         Allowed("tests/*", "*namespace*", ci, here=lenient),
         Allowed("tests/*", "Debian's package * cannot be had: *", ci, here=lenient),
         Allowed("tests/charts/*", "KubeRay's CRDs come with the control plane's programs*", ci, here=lenient),
-        Allowed("tests/rehearsal/pytorch/*", "*`make setup-jobs`*", ci, here=lenient),
+        Allowed("tests/rehearsal/pytorchjob/*", "*`make setup-jobs`*", ci, here=lenient),
         Allowed("tests/unit/test_ray_image.py*", "the package index cannot be reached", ci, here=lenient),
         Allowed("tests/unit/slurm_scripts/*", "no CPython *", "the same cases run with this run's own Python"),
     )

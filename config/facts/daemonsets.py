@@ -63,7 +63,7 @@ DAEMONSETS_OF_CONTAINER_INSIGHTS: Final = (
 
 DAEMONSETS_OF_IN_CLUSTER: Final = (
     DaemonSet("dcgm-exporter", 100, 128, Nodes.GPU, "dcgm-exporter 4.5.3-4.8.2, its chart's values.yaml"),
-    DaemonSet("efa-exporter", 20, 64, Nodes.EFA, "k8s_charts/observability/efa.py"),
+    DaemonSet("efa-exporter", 20, 64, Nodes.EFA, "k8s_charts/in_cluster/efa_exporter.py"),
 )
 
 FLOATING_PODS: Final = (

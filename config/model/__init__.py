@@ -14,7 +14,8 @@ from config.model.environment import (
     SlurmEnvironment,
 )
 from config.model.fsx import Checkpoints, DataRepository, ExistingFileSystem, Fsx
-from config.model.hyperpod import HyperPod, InstanceGroup, Taint, TieredStorage
+from config.model.hyperpod import HyperPod, InstanceGroup, Taint
+from config.model.memory_tier import TieredStorage
 from config.model.mlflow import MANAGED, Mlflow, port_of
 from config.model.network import ExistingSubnet, ExistingVpc, Network
 from config.model.observability import (

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from config.facts.instance_types import InstanceType, InstanceTypeFacts, instance_type
 from config.model.base import HyperPodName, LabelKey, LabelValue, Model, Shape, ZoneId
+from config.model.memory_tier import TieredStorage
 from config.model.slurm import SlurmNode
 
 # Sub-charts of HyperPod's dependencies chart (aws/sagemaker-hyperpod-cli) that can be enabled; a rule explains why
@@ -97,14 +98,6 @@ class InstanceGroup(Model):
         if kind is None:
             raise KeyError(self.instance_type)
         return kind
-
-
-class TieredStorage(Model):
-    """HyperPod's memory tier: a part of each node's memory that keeps checkpoints (TieredStorageConfig)."""
-
-    memory_percent: Annotated[int, Field(ge=20, le=100)] = Field(
-        default=20, description="Percentage of each node's memory that it may use."
-    )
 
 
 class HyperPod(Model):

@@ -29,7 +29,7 @@ from config.rules import (
     zones,
 )
 from config.rules.across_environments import PAIR_RULES, findings_beside, own_blocks
-from config.rules.add_ons import budget, described, grafana, observability
+from config.rules.add_ons import described, hyperpod_observability, monthly_budget, observability
 from config.rules.rule import Rule
 from config.rules.slurm import rules as slurm
 
@@ -99,9 +99,9 @@ RULES: Final[tuple[Rule, ...]] = (
     fsx.time_for_checkpoints,
     eks.metrics_fit_the_system_nodes,
     observability.parts_have_what_they_need,
-    grafana.grafana_can_be_reached,
-    budget.budget_in_a_region_that_makes_it,
-    budget.budget_covers_the_standing_costs,
+    hyperpod_observability.grafana_can_be_reached,
+    monthly_budget.budget_in_a_region_that_makes_it,
+    monthly_budget.budget_covers_the_standing_costs,
     image.one_image,
     image.ray_version,
     image.pip_requirements,

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from k8s_charts.observability.alerts import ALERTS, RUNBOOK, Alert
-from k8s_charts.observability.dashboards import DASHBOARDS
-from k8s_charts.observability.sources import metrics, source
+from k8s_charts.in_cluster.alerts import ALERTS, RUNBOOK, Alert
+from k8s_charts.in_cluster.dashboards import DASHBOARDS
+from k8s_charts.in_cluster.sources import metrics, source
 from ops.environment.generated import between
 
 _BEGIN: Final = "<!-- begin: queries and alerts, by `ops schema` -->"

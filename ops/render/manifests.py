@@ -15,7 +15,7 @@ from config import EksEnvironment
 from k8s_charts.controllers.code import PACKAGE
 from k8s_charts.helm.release import HelmRelease
 from k8s_charts.image_build.job import SCRIPTS
-from k8s_charts.observability.alertmanager import AlertFacts
+from k8s_charts.in_cluster.alertmanager import AlertFacts
 from k8s_charts.platform_objects import PlatformFacts, PlatformObjects, platform_objects
 from k8s_charts.ray_objects import ImageBuildFacts, RayFacts, RayObjects, ray_objects
 from k8s_charts.shared.chart import ProjectChart

@@ -11,8 +11,8 @@ import kubernetes
 from kubernetes.client import ApiException
 
 from config import EksEnvironment
-from k8s_charts.observability.alerts import ALERTS
-from k8s_charts.observability.scrape import DCGM_JOB
+from k8s_charts.in_cluster.alerts import ALERTS
+from k8s_charts.in_cluster.scrape import DCGM_JOB
 from k8s_charts.shared.flows import PROMETHEUS_PODS
 from k8s_charts.shared.names import PROMETHEUS_NAMESPACE, PROMETHEUS_PORT
 from ops.clients import REQUEST_TIMEOUT

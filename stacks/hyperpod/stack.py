@@ -7,10 +7,10 @@ from constructs import Construct
 
 from config import Environment, naming
 from config.model import Notifications
-from stacks.hyperpod.budget import MonthlyBudget
 from stacks.hyperpod.cluster import HyperPodCluster
 from stacks.hyperpod.execution_role import ExecutionRole
 from stacks.hyperpod.lifecycle_scripts import LifecycleScripts
+from stacks.hyperpod.monthly_budget import MonthlyBudget
 from stacks.hyperpod.notifications import ClusterNotifications
 from stacks.hyperpod.orchestration import Orchestration
 from stacks.hyperpod.provider import ClusterProvider

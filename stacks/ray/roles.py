@@ -8,11 +8,11 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
-from config.facts.mlflow_permissions import LOGGING_ACTIONS
+from config.facts.mlflow import LOGGING_ACTIONS
 from k8s_charts.shared import names
 from stacks.shared.company_key import may_use
 from stacks.shared.irsa import IrsaRole
-from stacks.storage.tracking_server import artifact_rights
+from stacks.storage.mlflow import artifact_rights
 
 _PULL = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
 _PUSH_AND_LOOK = [

@@ -15,17 +15,17 @@ from config.model import MANAGED
 from k8s_charts.controllers import code as controller_code
 from k8s_charts.helm.images import copy_of, own_repository
 from k8s_charts.image_build.context import context_files, write_context
-from k8s_charts.observability import chart as observability
-from k8s_charts.observability.alertmanager import AlertFacts
+from k8s_charts.in_cluster import chart as observability
+from k8s_charts.in_cluster.alertmanager import AlertFacts
 from k8s_charts.ray_objects import ImageBuildFacts, RayFacts, image_build, ray_objects
 from k8s_charts.shared import names
 from k8s_charts.shared.chart import ProjectChart
 from stacks.eks.stack import EksStack
 from stacks.observability.alert_topic import AlertTopic, publisher_role
-from stacks.observability.container_insights import Alarms, Insights
-from stacks.observability.dashboard import AwsDashboard
-from stacks.observability.grafana import GrafanaWorkspace
-from stacks.observability.hyperpod_add_on import HyperPodAddOn
+from stacks.observability.container_insights.add_on import Alarms, Insights
+from stacks.observability.container_insights.dashboard import AwsDashboard
+from stacks.observability.hyperpod_observability.add_on import HyperPodAddOn
+from stacks.observability.hyperpod_observability.grafana import GrafanaWorkspace
 from stacks.ray.file_system_guard import FileSystemGuard
 from stacks.ray.roles import image_builder_role, ray_role
 from stacks.shared.environment_stack import EnvironmentStack

@@ -12,7 +12,7 @@ from stacks.shared.environment_stack import EnvironmentStack
 from stacks.storage.bucket import PrivateBucket
 from stacks.storage.file_system import FileSystem
 from stacks.storage.image_repository import ImageRepository
-from stacks.storage.tracking_server import TrackingServer
+from stacks.storage.mlflow import TrackingServer
 
 
 class StorageStack(EnvironmentStack):

@@ -10,8 +10,8 @@ from typing import Final
 import pytest
 from ray.dashboard.modules.metrics.dashboards.default_dashboard_panels import DEFAULT_GRAFANA_PANELS
 
-from k8s_charts.observability.dashboards import JOBS, RAY, Panel
-from k8s_charts.observability.sources import metrics
+from k8s_charts.in_cluster.dashboards import JOBS, RAY, Panel
+from k8s_charts.in_cluster.sources import metrics
 from tests.jobs.support.paths import MODULES
 from tests.support.prometheus import Prometheus, running
 from tests.support.waiting import wait_until

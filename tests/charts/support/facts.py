@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from k8s_charts.observability.alertmanager import AlertFacts
+from k8s_charts.in_cluster.alertmanager import AlertFacts
 from k8s_charts.platform_objects import PlatformFacts
 from k8s_charts.ray_objects import ImageBuildFacts, RayFacts
 from k8s_charts.storage.volumes import FileSystemAddress

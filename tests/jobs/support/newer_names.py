@@ -16,8 +16,8 @@ _IMPORTED = (
     "controllers.ray_jobs_api",
     "embedded_account.kubernetes.pki",
     "embedded_account.machine.processes",
-    "k8s_charts.observability.dashboards",
-    "k8s_charts.observability.sources",
+    "k8s_charts.in_cluster.dashboards",
+    "k8s_charts.in_cluster.sources",
     "rehearsal.slurm.cluster",
     "tests.support.slurm",
 )

@@ -6,7 +6,7 @@ from types import ModuleType
 import pytest
 
 from controllers import job_supervisor, rayjob_submitter, reaper
-from controllers.observability import efa_exporter, exporter
+from controllers.in_cluster import efa_exporter, exporter
 
 REQUIRED = {
     reaper: "--namespace, --unready-seconds, --service-account, --listen",

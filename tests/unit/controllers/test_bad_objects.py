@@ -16,11 +16,11 @@ import pytest
 
 from controllers import kubernetes_api
 from controllers import reaper as reaper_module
+from controllers.in_cluster.exporter import Exporter
 from controllers.job_decision import Limits
 from controllers.job_run import Run
 from controllers.kubernetes_api import Mirror
 from controllers.lease import STATE
-from controllers.observability.exporter import Exporter
 from controllers.reaper import Reaper
 from controllers.supervision import Supervisor, TerminatedError
 from controllers.telemetry import Metrics

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from controllers.observability import efa_exporter
-from controllers.observability.efa_exporter import COUNTERS, PREFIX, Exporter
+from controllers.in_cluster import efa_exporter
+from controllers.in_cluster.efa_exporter import COUNTERS, PREFIX, Exporter
 from controllers.telemetry import serve
 from tests.support.efa_sysfs import NEWER, OLDER, add_device
 

@@ -8,9 +8,9 @@ from dataclasses import asdict
 
 import pytest
 
+from controllers.in_cluster.exporter import GAUGES, Exporter
 from controllers.job_run import State
 from controllers.lease import STATE, TRAINS
-from controllers.observability.exporter import GAUGES, Exporter
 from controllers.telemetry import serve
 from tests.support.fake_kubernetes import BUILDS, LEASES, NODES, FakeKubernetes, Object
 from tests.support.waiting import wait_until

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 import config
 from config.load import DIRECTORY
 from config.model import HyperPod, InstanceGroup
-from config.model.hyperpod import Taint, TieredStorage
+from config.model.hyperpod import Taint
+from config.model.memory_tier import TieredStorage
 from config.model.slurm import SlurmNode
 from handlers.hyperpod_cluster.consequences import TABLE
 from ops.commands.whole import app

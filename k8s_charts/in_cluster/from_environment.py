@@ -7,11 +7,11 @@ from config.estimates.costs import prices_of_nodes
 from config.facts import versions
 from config.model import InCluster, InstanceGroup
 from k8s_charts.helm.images import copy_of
-from k8s_charts.observability.alertmanager import AlertFacts, Alertmanager, AlertmanagerChart
-from k8s_charts.observability.alerts import rule_groups
-from k8s_charts.observability.chart import ObservabilityChart
-from k8s_charts.observability.dashboards import dashboards
-from k8s_charts.observability.parts import Settings, WatchedNodes
+from k8s_charts.in_cluster.alertmanager import AlertFacts, Alertmanager, AlertmanagerChart
+from k8s_charts.in_cluster.alerts import rule_groups
+from k8s_charts.in_cluster.chart import ObservabilityChart
+from k8s_charts.in_cluster.dashboards import dashboards
+from k8s_charts.in_cluster.parts import Settings, WatchedNodes
 from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.shared.flows import Flow, allowed, efa_metrics_flows, ends, gpu_metrics_flows, observability_flows
 from k8s_charts.shared.names import (

@@ -6,7 +6,7 @@ from typing import Any
 
 from config.labels import INSTANCE_GROUP_LABEL
 from k8s_charts.controllers.code import digest
-from k8s_charts.observability.parts import SERVES, Part, WatchedNodes
+from k8s_charts.in_cluster.parts import SERVES, Part, WatchedNodes
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from config.estimates.costs import prices
-from k8s_charts.observability.hardware_panels import EFA_PANELS, GPU_PANELS
-from k8s_charts.observability.scrape import CLUSTER_LABEL, EVERY_SECONDS
+from k8s_charts.in_cluster.hardware_panels import EFA_PANELS, GPU_PANELS
+from k8s_charts.in_cluster.scrape import CLUSTER_LABEL, EVERY_SECONDS
 
 # Rows of two panels on Grafana's grid of 24 columns.
 _WIDTH: Final = 12

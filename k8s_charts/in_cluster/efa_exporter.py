@@ -1,4 +1,4 @@
-"""The objects of the exporter of EFA's counters (`controllers/observability/efa_exporter.py`) on nodes with EFA.
+"""The objects of the exporter of EFA's counters (`controllers/in_cluster/efa_exporter.py`) on nodes with EFA.
 
 It reads the node's sysfs: a container's own shows the devices without counters, because Linux gives those only to the
 network namespace that the devices belong to (drivers/infiniband/core/sysfs.c, `setup_port`).
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from k8s_charts.controllers.code import POD_SECURITY, code_of, code_volume, python
-from k8s_charts.observability.node_exporter import NodeExporter
-from k8s_charts.observability.parts import Part, WatchedNodes
+from k8s_charts.in_cluster.node_exporter import NodeExporter
+from k8s_charts.in_cluster.parts import Part, WatchedNodes
 from k8s_charts.shared.flows import EFA_PODS
 from k8s_charts.shared.names import EFA_EXPORTER, EFA_METRICS_NAMESPACE, METRICS_PORT
 

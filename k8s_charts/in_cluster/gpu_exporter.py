@@ -8,8 +8,8 @@ and NVIDIA's container toolkit gives the GPUs of a node to a pod that requests n
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from k8s_charts.observability.node_exporter import NodeExporter
-from k8s_charts.observability.parts import Part, WatchedNodes
+from k8s_charts.in_cluster.node_exporter import NodeExporter
+from k8s_charts.in_cluster.parts import Part, WatchedNodes
 from k8s_charts.shared.flows import DCGM_PODS
 from k8s_charts.shared.names import DCGM_EXPORTER, DCGM_PORT, GPU_METRICS_NAMESPACE
 

@@ -31,8 +31,8 @@ from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.cluster import DETECTION_SECONDS, DrillCluster
 from rehearsal.drills.cluster.kubectl import rendered
 from rehearsal.job.machine import RAY_ENVIRONMENT, require_machine
-from rehearsal.pytorch import operator
-from rehearsal.pytorch.auto_resume import AutoResume
+from rehearsal.pytorchjob import operator
+from rehearsal.pytorchjob.auto_resume import AutoResume
 from tests.support.impersonation import api_as
 from tests.support.waiting import wait_until
 

@@ -7,11 +7,11 @@ from typing import Final
 
 from constructs import Construct
 
-from k8s_charts.observability.efa import efa_exporter
-from k8s_charts.observability.gpus import gpu_exporter
-from k8s_charts.observability.grafana import grafana
-from k8s_charts.observability.parts import Settings, add_parts
-from k8s_charts.observability.prometheus import prometheus
+from k8s_charts.in_cluster.efa_exporter import efa_exporter
+from k8s_charts.in_cluster.gpu_exporter import gpu_exporter
+from k8s_charts.in_cluster.grafana import grafana
+from k8s_charts.in_cluster.parts import Settings, add_parts
+from k8s_charts.in_cluster.prometheus import prometheus
 from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.shared.checkov_skips import NEEDS_THE_API, PULL_IF_ABSENT, TAG_UNTIL_SETTLED, explain
 from k8s_charts.shared.names import DCGM_EXPORTER, EFA_EXPORTER

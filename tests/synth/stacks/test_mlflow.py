@@ -4,7 +4,7 @@ import pytest
 
 from config import load, naming
 from config.estimates.costs import estimate
-from config.facts.mlflow_permissions import LOGGING_ACTIONS
+from config.facts.mlflow import LOGGING_ACTIONS
 from embedded_account.services.iam.policies import Decision, evaluate
 from ops.review import assembly as reviewed
 from ops.review.cost import bill
@@ -81,7 +81,7 @@ def test_ray_pods_have_no_right_on_mlflow_by_a_wildcard(managed: Assembly) -> No
     assert statement["Resource"] == naming.tracking_server_arn(managed.environment)
 
 
-@pytest.mark.table("config/facts/mlflow_permissions.py")
+@pytest.mark.table("config/facts/mlflow.py")
 @pytest.mark.parametrize("action", LOGGING_ACTIONS)
 def test_every_right_on_mlflow_is_one_that_aws_lists(action: str) -> None:
     assert list(resource_types(f"sagemaker-mlflow:{action}")) == ["mlflow-tracking-server"]

@@ -11,7 +11,7 @@ from typing import Any, Final
 from constructs import Construct
 
 from k8s_charts.controllers.code import CONTAINER_SECURITY, digest
-from k8s_charts.observability.parts import Part, add_parts, config_map, deployment, service
+from k8s_charts.in_cluster.parts import Part, add_parts, config_map, deployment, service
 from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.shared.checkov_skips import explain
 from k8s_charts.shared.flows import ALERTMANAGER_PODS

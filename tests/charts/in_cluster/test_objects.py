@@ -14,7 +14,7 @@ from config.facts.versions import ALERTMANAGER_IMAGE, DCGM_EXPORTER_IMAGE, GRAFA
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 from config.model import Alerts, InCluster, Observability
 from k8s_charts.helm.images import public_images, pushed_copy
-from k8s_charts.observability.alertmanager import AlertFacts
+from k8s_charts.in_cluster.alertmanager import AlertFacts
 from k8s_charts.ray.pods import DASHBOARD_ENV
 from k8s_charts.ray_objects import ray_objects
 from k8s_charts.shared.names import PROMETHEUS_NAMESPACE

@@ -15,9 +15,9 @@ from controllers.telemetry import Metrics, serve
 from embedded_account.context import Account
 from embedded_account.machine.processes import free_port
 from embedded_account.testing.clients import ACCOUNT_ID, REGION, Clients
-from k8s_charts.observability.alertmanager import AlertFacts, Alertmanager, configuration
-from k8s_charts.observability.alerts import ALERTS, rule_groups
-from k8s_charts.observability.scrape import configuration as prometheus_configuration
+from k8s_charts.in_cluster.alertmanager import AlertFacts, Alertmanager, configuration
+from k8s_charts.in_cluster.alerts import ALERTS, rule_groups
+from k8s_charts.in_cluster.scrape import configuration as prometheus_configuration
 from k8s_charts.ray_objects import ray_objects
 from k8s_charts.shared.names import ALERTMANAGER, ALERTMANAGER_PORT, METRICS_PORT
 from rehearsal.prometheus import ALERTMANAGER as PACKAGE

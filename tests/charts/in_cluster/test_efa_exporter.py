@@ -13,11 +13,11 @@ from config import EksEnvironment, load
 from config.facts.daemonsets import DAEMONSETS_OF_IN_CLUSTER
 from config.labels import INSTANCE_GROUP_LABEL
 from config.model import Taint
-from controllers.observability.efa_exporter import COUNTERS, PREFIX
+from controllers.in_cluster.efa_exporter import COUNTERS, PREFIX
 from k8s_charts.helm.images import public_images
-from k8s_charts.observability.alerts import ALERTS
-from k8s_charts.observability.dashboards import DASHBOARDS
-from k8s_charts.observability.sources import metrics
+from k8s_charts.in_cluster.alerts import ALERTS
+from k8s_charts.in_cluster.dashboards import DASHBOARDS
+from k8s_charts.in_cluster.sources import metrics
 from k8s_charts.ray_objects import ray_objects
 from k8s_charts.shared.names import EFA_METRICS_NAMESPACE
 from ops.isolation.plan import EFA_EXPORTER_HOST, Head, plan

@@ -12,10 +12,10 @@ from config.facts.versions import DCGM_EXPORTER_IMAGE
 from config.labels import INSTANCE_GROUP_LABEL
 from config.model import Taint
 from k8s_charts.helm.images import public_images
-from k8s_charts.observability.alerts import ALERTS
-from k8s_charts.observability.dashboards import DASHBOARDS
-from k8s_charts.observability.gpus import METRICS
-from k8s_charts.observability.sources import metrics
+from k8s_charts.in_cluster.alerts import ALERTS
+from k8s_charts.in_cluster.dashboards import DASHBOARDS
+from k8s_charts.in_cluster.gpu_exporter import METRICS
+from k8s_charts.in_cluster.sources import metrics
 from k8s_charts.ray_objects import ray_objects
 from k8s_charts.shared.names import GPU_METRICS_NAMESPACE
 from ops.isolation.plan import Head, plan

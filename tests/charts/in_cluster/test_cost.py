@@ -9,7 +9,7 @@ import pytest
 
 from config import load
 from config.estimates.costs import prices, prices_of_nodes
-from k8s_charts.observability.dashboards import COST, dashboards
+from k8s_charts.in_cluster.dashboards import COST, dashboards
 from k8s_charts.ray_objects import ray_objects
 from tests.charts.support.connection_table import with_in_cluster
 from tests.charts.support.facts import RAY_FACTS

@@ -13,11 +13,11 @@ import pytest
 
 from config import load
 from config.model import InCluster, Observability
-from k8s_charts.observability.alerts import ALERTS, Alert, rule_groups
-from k8s_charts.observability.dashboards import DASHBOARDS
-from k8s_charts.observability.sources import metrics, source
+from k8s_charts.in_cluster.alerts import ALERTS, Alert, rule_groups
+from k8s_charts.in_cluster.dashboards import DASHBOARDS
+from k8s_charts.in_cluster.sources import metrics, source
 from ops.smoke import gpu_health
-from tests.charts.observability import scraped
+from tests.charts.in_cluster import scraped
 from tests.support.prometheus import Prometheus, running
 from tests.support.waiting import wait_until
 

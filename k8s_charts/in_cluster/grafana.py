@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from k8s_charts.controllers.code import CONTAINER_SECURITY, digest
-from k8s_charts.observability.parts import RBAC, Part, Settings, config_map, deployment, service
+from k8s_charts.in_cluster.parts import RBAC, Part, Settings, config_map, deployment, service
 from k8s_charts.shared.flows import GRAFANA_PODS
 from k8s_charts.shared.names import (
     GRAFANA_PORT,

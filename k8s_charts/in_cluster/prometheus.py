@@ -1,6 +1,6 @@
 """The objects of Prometheus: what it may read, its configuration, its pod and its Service.
 
-The pod also runs the exporter (`controllers/observability/exporter.py`), whose code is in a ConfigMap.
+The pod also runs the exporter (`controllers/in_cluster/exporter.py`), whose code is in a ConfigMap.
 """
 
 import json
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from k8s_charts.controllers.code import CONTAINER_SECURITY, SERVICE_ACCOUNT, code_of, code_volume, digest, python
-from k8s_charts.observability.parts import Part, Settings, config_map, deployment, role, service
-from k8s_charts.observability.scrape import RULES_FILE, configuration
+from k8s_charts.in_cluster.parts import Part, Settings, config_map, deployment, role, service
+from k8s_charts.in_cluster.scrape import RULES_FILE, configuration
 from k8s_charts.shared.flows import PROMETHEUS_PODS
 from k8s_charts.shared.names import (
     EFA_METRICS_NAMESPACE,

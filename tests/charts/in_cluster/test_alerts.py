@@ -10,9 +10,9 @@ import pytest
 
 from config import load
 from config.alarms import ALARMS
-from k8s_charts.observability.alerts import ALERTS, GPU_RUNBOOK, RUNBOOK, rule_groups
+from k8s_charts.in_cluster.alerts import ALERTS, GPU_RUNBOOK, RUNBOOK, rule_groups
 from rehearsal.paths import REPOSITORY
-from tests.charts.observability.scraped import SCRAPED, files
+from tests.charts.in_cluster.scraped import SCRAPED, files
 from tests.support.prometheus import programs
 
 Series = dict[str, str]

@@ -11,17 +11,17 @@ from typing import Any
 
 from config.labels import INSTANCE_GROUP_LABEL, SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 from config.rules.ray import INSTANCE_TYPE_LABEL
+from controllers.in_cluster.efa_exporter import Exporter as EfaExporter
+from controllers.in_cluster.exporter import Exporter
 from controllers.job_decision import Limits
 from controllers.job_run import Run, State
 from controllers.kubernetes_api import ApiServer
 from controllers.lease import STATE, TRAINS
-from controllers.observability.efa_exporter import Exporter as EfaExporter
-from controllers.observability.exporter import Exporter
 from controllers.reaper import Reaper
 from controllers.supervision import Supervisor
 from controllers.telemetry import Metrics, serve
 from embedded_account.kubernetes import pki
-from k8s_charts.observability.scrape import DCGM_JOB, EFA_JOB, configuration
+from k8s_charts.in_cluster.scrape import DCGM_JOB, EFA_JOB, configuration
 from k8s_charts.shared.names import DCGM_EXPORTER, DCGM_PORT, EFA_EXPORTER, JOB_SUPERVISOR, METRICS_PORT, REAPER
 from tests.support import efa_sysfs, fake_kubernetes
 from tests.support.fake_kubernetes import BUILDS, JOBS, LEASES, NODES, FakeKubernetes

@@ -1,0 +1,1 @@
+"""Container Insights: the add-on with its alarms, and the dashboard."""

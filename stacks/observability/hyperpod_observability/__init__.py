@@ -1,0 +1,1 @@
+"""The add-on of HyperPod's observability with its Prometheus workspace, and a workspace of Amazon Managed Grafana."""
