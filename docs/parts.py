@@ -1,0 +1,299 @@
+"""Write docs/reference/parts.md, the files of each optional part by layer: `python docs/parts.py`.
+
+A file belongs to a part if the file, or a folder that it is in, has the part's name.
+"""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+_ROOT: Final = Path(__file__).resolve().parents[1]
+FILE: Final = _ROOT / "docs" / "reference" / "parts.md"
+_INTRODUCTION: Final = """# Optional parts
+
+`python docs/parts.py` generates this page from the names of files.
+[CONTRIBUTING](../../CONTRIBUTING.md#add-a-part) says how to add a part.
+
+A part has one name in every layer: a file belongs to it if the file, or a folder that it is in, has the part's name. A
+registration is a file that may name every part: one list, table or stack of its layer. A test proves that no other file
+of the product names a part. The last table lists the exceptions.
+"""
+LAYERS: Final = {
+    "config/model": "model",
+    "config/rules": "rules",
+    "config/estimates": "costs",
+    "config": "facts",
+    "stacks": "stacks",
+    "k8s_charts": "charts",
+    "handlers": "handlers",
+    "controllers": "controllers",
+    "lifecycle_scripts": "scripts",
+    "ops": "ops",
+    "rehearsal": "rehearsal",
+    "app.py": "app",
+    "tests": "tests",
+}
+"""The layer of the files below each path. All but the tests are the product."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """An optional part: the name of its files and folders, its title, and its page in docs/.
+
+    `keys` are its keys in an environment's file, and `words` the identifiers that mean it.
+    """
+
+    name: str
+    title: str
+    page: str
+    words: tuple[str, ...]
+    keys: tuple[str, ...] = ()
+
+    def owns(self, path: Path) -> bool:
+        """Return whether a file belongs to the part."""
+        return any(name.split(".")[0].removeprefix("test_") == self.name for name in path.parts)
+
+    def is_named_in(self, code: str) -> bool:
+        """Return whether code has one of the words: alone, in a longer identifier, in capitals, or as a class."""
+        forms = (form for word in self.words for form in (word, word.upper(), word.title().replace("_", "")))
+        return bool(re.search(rf"(?<![A-Za-z0-9])({'|'.join(map(re.escape, forms))})(?![A-Za-z0-9])", code))
+
+
+PARTS: Final = (
+    Part(
+        "monthly_budget",
+        "Budget of a month",
+        "operate/save-money.md",
+        ("monthly_budget", "has_budget", "budget_tag", "budget_regions"),
+        ("notifications.monthly_budget_usd",),
+    ),
+    Part("mlflow", "MLflow", "operate/track-experiments.md", ("mlflow", "tracking_server"), ("mlflow",)),
+    Part(
+        "container_insights",
+        "Container Insights",
+        "operate/observe-aws.md",
+        ("container_insights",),
+        ("observability.container_insights",),
+    ),
+    Part(
+        "hyperpod_observability",
+        "HyperPod observability with Grafana",
+        "operate/observe-aws.md",
+        ("hyperpod_observability", "observability.hyperpod", "wanted.hyperpod", "managed_grafana", "grafana_regions"),
+        ("observability.hyperpod", "observability.hyperpod.grafana"),
+    ),
+    Part(
+        "in_cluster",
+        "In-cluster observability",
+        "operate/observe.md",
+        ("in_cluster",),
+        ("observability.in_cluster",),
+    ),
+    Part(
+        "alertmanager",
+        "Alertmanager",
+        "operate/observe.md",
+        ("alertmanager", "has_receivers", "observability.alerts"),
+        ("observability.alerts",),
+    ),
+    Part("gpu_exporter", "GPU exporter", "operate/gpus.md", ("gpu_exporter", "observed_gpu_groups", "dcgm_exporter")),
+    Part("efa_exporter", "EFA exporter", "operate/observe.md", ("efa_exporter", "observed_efa_groups")),
+    Part(
+        "memory_tier",
+        "Memory tier",
+        "operate/checkpoints.md",
+        ("memory_tier", "tiered_storage", "memory_percent", "tier_percent"),
+        ("hyperpod.tiered_storage",),
+    ),
+    Part("pytorchjob", "PyTorchJobs", "operate/pytorchjobs.md", ("pytorchjob", "pytorchjobs", "PyTorchJobs")),
+    Part("delivery", "Delivery by GitHub's workflows", "operate/deliver.md", ("delivery",)),
+    Part("mirror", "Mirror of images and charts", "operate/networks.md", ("image_registry",), ("image_registry",)),
+    Part("viewers", "Viewers", "operate/permissions.md", ("viewers",), ("access.viewers",)),
+)
+
+REGISTRATIONS: Final = (
+    # The mapping that holds the part's key; what others ask of the environment.
+    *("config/model/__init__.py", "config/model/environment.py", "config/model/observability.py"),
+    *("config/model/eks.py", "config/model/hyperpod.py"),
+    # The list of rules; the estimate; names of resources and their tags; the key's policy.
+    *("config/rules/__init__.py", "config/estimates/costs.py", "config/naming.py", "config/key_policy.py"),
+    # A stack wires its constructs.
+    *("stacks/network/stack.py", "stacks/storage/stack.py", "stacks/eks/stack.py", "stacks/hyperpod/stack.py"),
+    "stacks/ray/stack.py",
+    # The charts of an environment; the connections that policies allow; names in Kubernetes; public images.
+    *("k8s_charts/ray_objects.py", "k8s_charts/shared/flows.py", "k8s_charts/shared/names.py"),
+    "k8s_charts/helm/images.py",
+    # The page of the connections, and the probes that try them; the roles of people; what the review prices.
+    *("ops/environment/flows.py", "ops/isolation/plan.py", "ops/policy/roles.py", "ops/review/cost.py"),
+)
+"""The places that may name every part: one list, table or stack each."""
+
+_TO_MOVE: Final = "still to move to the part's own files"
+EXCEPTIONS: Final[dict[str, tuple[str, str]]] = {
+    "config/alarms.py": ("container_insights", _TO_MOVE),
+    "config/estimates/prices.yaml": ("mlflow", _TO_MOVE),
+    "config/facts/capacity.py": ("container_insights in_cluster memory_tier", _TO_MOVE),
+    "config/facts/daemonsets.py": ("container_insights efa_exporter in_cluster", _TO_MOVE),
+    "config/facts/regions.py": ("hyperpod_observability monthly_budget", _TO_MOVE),
+    "config/facts/versions.py": ("alertmanager gpu_exporter", _TO_MOVE),
+    "config/model/network.py": ("mirror", _TO_MOVE),
+    "config/model/ray.py": ("memory_tier", _TO_MOVE),
+    "config/rules/add_ons/observability.py": (
+        "alertmanager container_insights hyperpod_observability in_cluster",
+        _TO_MOVE,
+    ),
+    "config/rules/company.py": ("monthly_budget", _TO_MOVE),
+    "config/rules/eks.py": ("container_insights hyperpod_observability in_cluster viewers", _TO_MOVE),
+    "config/rules/hyperpod.py": ("memory_tier", _TO_MOVE),
+    "config/rules/image.py": ("memory_tier mlflow", _TO_MOVE),
+    "config/rules/network.py": ("mirror", _TO_MOVE),
+    "config/rules/ray_capacity.py": ("container_insights in_cluster memory_tier", _TO_MOVE),
+    "config/rules/slurm/rules.py": ("memory_tier", _TO_MOVE),
+    "k8s_charts/controllers/job_supervisor.py": ("pytorchjob", _TO_MOVE),
+    "k8s_charts/helm/hyperpod_dependencies.py": ("mlflow", _TO_MOVE),
+    "k8s_charts/in_cluster/chart.py": ("efa_exporter gpu_exporter", _TO_MOVE),
+    "k8s_charts/in_cluster/from_environment.py": ("alertmanager efa_exporter gpu_exporter mirror", _TO_MOVE),
+    "k8s_charts/in_cluster/parts.py": ("alertmanager", _TO_MOVE),
+    "k8s_charts/in_cluster/prometheus.py": ("alertmanager", _TO_MOVE),
+    "k8s_charts/in_cluster/scrape.py": ("alertmanager efa_exporter gpu_exporter", _TO_MOVE),
+    "k8s_charts/platform_objects.py": ("mirror", _TO_MOVE),
+    "k8s_charts/ray/from_environment.py": ("container_insights in_cluster memory_tier mlflow", _TO_MOVE),
+    "k8s_charts/ray/viewers.py": ("pytorchjob", _TO_MOVE),
+    "ops/commands/__init__.py": ("delivery", _TO_MOVE),
+    "ops/commands/environments/files.py": ("mirror", _TO_MOVE),
+    "ops/commands/operate/isolation.py": ("mirror", _TO_MOVE),
+    "ops/commands/operate/job.py": ("pytorchjob", _TO_MOVE),
+    "ops/commands/operate/status.py": ("alertmanager in_cluster", _TO_MOVE),
+    "ops/cost/live.py": ("mlflow", _TO_MOVE),
+    "ops/environment/check.py": ("container_insights in_cluster memory_tier", _TO_MOVE),
+    "ops/environment/cluster_config.py": ("memory_tier", _TO_MOVE),
+    "ops/environment/examples/closed.yaml": ("mirror", _TO_MOVE),
+    "ops/environment/new_environment.yaml": ("viewers", _TO_MOVE),
+    "ops/environment/observed.py": ("in_cluster", _TO_MOVE),
+    "ops/environment/updates.py": ("memory_tier", _TO_MOVE),
+    "ops/errors.py": ("viewers", _TO_MOVE),
+    "ops/jobs/follow.py": ("pytorchjob", _TO_MOVE),
+    "ops/jobs/kind.py": ("pytorchjob", _TO_MOVE),
+    "ops/jobs/operators/runs.py": ("pytorchjob", _TO_MOVE),
+    "ops/jobs/run.py": ("pytorchjob", _TO_MOVE),
+    "ops/jobs/running.py": ("pytorchjob", _TO_MOVE),
+    "ops/jobs/runs.py": ("pytorchjob", _TO_MOVE),
+    "ops/policy/arns.py": ("mlflow monthly_budget", _TO_MOVE),
+    "ops/policy/moving.py": ("mirror mlflow", _TO_MOVE),
+    "ops/policy/operating.py": ("mlflow", _TO_MOVE),
+    "ops/preflight/existing_cluster.py": ("container_insights hyperpod_observability", _TO_MOVE),
+    "ops/preflight/names.py": ("container_insights", _TO_MOVE),
+    "ops/readiness/kubeflow.py": ("pytorchjob", _TO_MOVE),
+    "ops/render/images.py": ("mirror", _TO_MOVE),
+    "ops/render/manifests.py": ("alertmanager in_cluster", _TO_MOVE),
+    "ops/review/cloudformation/risks/concepts.py": ("delivery", _TO_MOVE),
+    "ops/smoke/gpu_health.py": ("gpu_exporter in_cluster", _TO_MOVE),
+    "ops/watch/dashboard.py": ("alertmanager", _TO_MOVE),
+    "ops/watch/page.py": ("alertmanager", _TO_MOVE),
+    "ops/watch/status.py": ("in_cluster", _TO_MOVE),
+    "rehearsal/disk.py": ("mlflow", _TO_MOVE),
+    "rehearsal/prometheus.py": ("alertmanager", _TO_MOVE),
+    "rehearsal/run/image_sources.py": ("mirror", _TO_MOVE),
+    "rehearsal/run/owner.py": ("viewers", _TO_MOVE),
+    "rehearsal/run/steps.py": ("mirror", _TO_MOVE),
+    "rehearsal/stand_ins/charts/HyperPodHelmChart/templates/kubeflow.yaml": ("pytorchjob", _TO_MOVE),
+    "rehearsal/stand_ins/charts/HyperPodHelmChart/values.schema.json": ("mlflow", _TO_MOVE),
+    "stacks/delivery/permissions.py": ("monthly_budget", _TO_MOVE),
+    "stacks/eks/access_entries.py": ("viewers", _TO_MOVE),
+    "stacks/hyperpod/cluster.py": ("memory_tier", _TO_MOVE),
+    "stacks/observability/alert_topic.py": ("alertmanager", _TO_MOVE),
+    "stacks/ray/roles.py": ("mlflow", _TO_MOVE),
+}
+"""File → the parts that it names, although it is neither theirs nor a registration, and why."""
+
+
+@cache
+def files() -> tuple[Path, ...]:
+    """Return the files of the product and of its tests, relative to the repository, also those not yet added to git."""
+    argv = ["git", "-C", str(_ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *LAYERS]
+    listed = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.split("\0")
+    return tuple(sorted(path for name in set(listed) - {""} if (_ROOT / (path := Path(name))).is_file()))
+
+
+def layer(path: Path) -> str:
+    """Return the layer of a file: that of the longest path of LAYERS."""
+    return next(LAYERS[str(place)] for place in (path, *path.parents) if str(place) in LAYERS)
+
+
+@cache
+def code(path: Path) -> str:
+    """Return a file's code without its comments and, in Python, without docstrings."""
+    try:
+        text = (_ROOT / path).read_text()
+    except UnicodeDecodeError:
+        return ""
+    if path.suffix == ".py":
+        return ast.unparse(_without_docstrings(ast.parse(text)))
+    return re.sub(r"(^|\s)#.*$", "", text, flags=re.MULTILINE)
+
+
+def _without_docstrings(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        if isinstance(body := getattr(node, "body", None), list):
+            node.body = [line for line in body if not _is_text(line)] or [ast.Pass()]  # type: ignore[attr-defined]
+    return tree
+
+
+def _is_text(line: ast.stmt) -> bool:
+    return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant) and isinstance(line.value.value, str)
+
+
+def named(part: Part) -> set[Path]:
+    """Return the product's files that name the part without belonging to it."""
+    product = (path for path in files() if layer(path) != "tests" and not part.owns(path))
+    return {path for path in product if part.is_named_in(code(path))}
+
+
+def exceptions() -> dict[str, set[str]]:
+    """Return the product's files that name parts, and are neither theirs nor registrations, with these parts."""
+    found: dict[str, set[str]] = {}
+    for part in PARTS:
+        for path in map(str, named(part)):
+            if path not in REGISTRATIONS:
+                found.setdefault(path, set()).add(part.name)
+    return found
+
+
+def page() -> str:
+    """Return the page: a table for each part, and the table of exceptions."""
+    return "\n".join([_INTRODUCTION, *(line for part in PARTS for line in _section(part)), *_exceptions()]) + "\n"
+
+
+def _section(part: Part) -> Iterator[str]:
+    keys = ", ".join(f"`{key}`" for key in part.keys) or "none"
+    yield from (f"## {part.title}", "", f"Name: `{part.name}`. Keys: {keys}. Page: [{part.page}](../{part.page}).", "")
+    yield from ("| layer | its files | registered in |", "|---|---|---|")
+    own = {path for path in files() if part.owns(path)}
+    registered = {path for path in named(part) if str(path) in REGISTRATIONS}
+    for each in dict.fromkeys(LAYERS.values()):
+        mine, theirs = ({path for path in paths if layer(path) == each} for paths in (own, registered))
+        if mine or theirs:
+            yield f"| {each} | {_listed(part, mine)} | {_listed(part, theirs)} |"
+    yield ""
+
+
+def _listed(part: Part, paths: set[Path]) -> str:
+    """Return the names of the files; a folder of the part is named instead of its files."""
+    folders = (next((place for place in reversed(path.parents) if place.name == part.name), None) for path in paths)
+    names = {f"{folder}/" if folder else str(path) for folder, path in zip(folders, paths, strict=True)}
+    return ", ".join(f"`{name}`" for name in sorted(names))
+
+
+def _exceptions() -> Iterator[str]:
+    yield from ("## Exceptions", "", "| file | names | because |", "|---|---|---|")
+    for file, (parts, reason) in sorted(EXCEPTIONS.items()):
+        yield f"| `{file}` | {', '.join(parts.split())} | {reason} |"
+
+
+if __name__ == "__main__":
+    FILE.write_text(page())
