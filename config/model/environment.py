@@ -231,11 +231,6 @@ Environment: TypeAlias = EksEnvironment | SlurmEnvironment
 
 PARTS_OF_EKS: Final = tuple(key for key in EksEnvironment.model_fields if key not in SlurmEnvironment.model_fields)
 """Keys of the top level that only environments with EKS have."""
-_ORDER: Final = (
-    *("name", "project", "account", "region", "protect", "accepted_warnings", "image_registry", "company", "network"),
-    *("access", "eks", "slurm", "hyperpod", "fsx", "image", "kuberay", "ray", "aws_ray", "observability", "mlflow"),
-    "notifications",
-)
 
 
 def model_of(values: Mapping[str, Any]) -> type[Environment]:
@@ -252,10 +247,9 @@ def takes(function: Callable[..., Any], environment: Environment) -> bool:
 
 @cache
 def every_key() -> type[Model]:
-    """Return a model with the keys of all environments, in the order of the documentation. No file has all of them."""
+    """Return a model with the keys of all environments: those of each, then EKS's, then Slurm's. No file has all."""
     fields: dict[str, Any] = {name: (field.annotation, field) for name, field in EksEnvironment.model_fields.items()}
     slurm = Field(default=None, description=SlurmEnvironment.model_fields["slurm"].description)
     fields |= {"slurm": (Slurm | None, slurm)}
-    ordered = {name: fields[name] for name in _ORDER}
     doc = "One environment: all inputs of its deployment."
-    return create_model("Environment", __base__=Model, __doc__=doc, **ordered)
+    return create_model("Environment", __base__=Model, __doc__=doc, **fields)
