@@ -238,11 +238,11 @@ def model_of(values: Mapping[str, Any]) -> type[Environment]:
     return SlurmEnvironment if SlurmEnvironment.section in values else EksEnvironment
 
 
-def takes(function: Callable[..., Any], environment: Environment) -> bool:
-    """Return whether the signature of the function takes this type of environment: its first parameter says so."""
+def types_taken(function: Callable[..., Any]) -> tuple[type[BaseEnvironment], ...]:
+    """Return the types of environments that the function's first parameter takes."""
     annotation = next(iter(function.__annotations__.values()), BaseEnvironment)
     # `Here[EksEnvironment]` has the environment.
-    return isinstance(environment, get_args(annotation) or annotation)
+    return get_args(annotation) or (annotation,)
 
 
 @cache

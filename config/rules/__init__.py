@@ -7,13 +7,11 @@ finding.
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, Final
 
 from config.findings import Finding, Severity
 from config.model import Environment
 from config.model.base import UnknownValueError
-from config.model.environment import takes
 from config.rules import (
     company,
     eks,
@@ -154,14 +152,14 @@ ALL_RULES: Final[dict[str, Rule]] = {
 
 def rules_of(environment: Environment) -> list[Rule]:
     """Return the rules for the environment's orchestrator."""
-    return [rule for rule in RULES if takes(rule.check, environment)]
+    return [rule for rule in RULES if isinstance(environment, rule.environments)]
 
 
 def findings_of_document(document: Mapping[str, Any]) -> list[Finding]:
     """Return the findings about keys that environments of the document's orchestrator lack."""
     if "slurm" not in document:
         return []
-    return list(replace(slurm.one_orchestrator, check=slurm.parts_beside_slurm)(document))
+    return [slurm.one_orchestrator.finding(each, document) for each in slurm.parts_beside_slurm(document)]
 
 
 def findings(environment: Environment) -> list[Finding]:
@@ -170,7 +168,7 @@ def findings(environment: Environment) -> list[Finding]:
     An accepted warning carries its reason. Accepting an error is an error, and so is an unknown id. Accepting a warning
     that no rule gives is a warning.
     """
-    found = [finding for rule in rules_of(environment) for finding in rule(environment)]
+    found = [rule.finding(each, environment) for rule in rules_of(environment) for each in rule.check(environment)]
     accepted = environment.accepted_warnings
     said = [
         finding._replace(accepted=accepted.get(finding.rule, "")) if finding.severity is Severity.WARNING else finding
@@ -185,8 +183,8 @@ def findings_of_part(part: Environment) -> list[Finding]:
     for rule in rules_of(part):
         with suppress(UnknownValueError):
             # One by one, to keep the findings before the unknown value.
-            for finding in rule(part):
-                found.append(finding)
+            for each in rule.check(part):
+                found.append(rule.finding(each, part))
     return found
 
 

@@ -6,13 +6,12 @@ from typing import Final
 from config import naming
 from config.findings import Finding
 from config.model import Environment
-from config.model.environment import takes
 from config.rules.rule import Rule, Violation, error, warning
 
 _NAMES: Final = "names of stacks and clusters begin with it and the environment's name"
 # What two environments of one account and region must not share: the key, its value, and why.
 _OWN: Final[tuple[tuple[str, Callable[..., str | None], str], ...]] = (
-    ("project", naming.eks_cluster, _NAMES),
+    ("project", lambda it: naming.eks_cluster(it) if it.has_kubernetes else None, _NAMES),
     ("project", lambda it: naming.named(it, "*"), _NAMES),
     ("project", naming.environment_tag, "a tag made of it and the environment's name marks what no stack owns"),
     ("hyperpod.cluster_name", lambda it: it.hyperpod.cluster_name, "SageMaker has one cluster of a name"),
@@ -36,10 +35,7 @@ def own_names(environment: Environment, other: Environment) -> Iterator[Violatio
     if (environment.account, environment.region) == (other.account, other.region):
         found = set()
         for key, value_of, why in _OWN:
-            if key in found or not (takes(value_of, environment) and takes(value_of, other)):
-                continue
-            value = value_of(environment)
-            if value is not None and value == value_of(other):
+            if key not in found and (value := value_of(environment)) and value == value_of(other):
                 found.add(key)
                 reason = f"environment {other.name!r} already uses it in this account and region, and {why}"
                 yield Violation(key, reason, "a name that no other environment has", "choose another name", repr(value))
@@ -66,11 +62,11 @@ PAIR_RULES: Final[tuple[Rule, ...]] = (own_names, own_blocks)
 def findings_beside(environment: Environment, others: Iterable[Environment]) -> list[Finding]:
     """Return findings about what the environment shares with others; `others` may contain itself."""
     found = [
-        finding
+        rule.finding(each, environment)
         for other in others
         if (environment.name, environment.project) != (other.name, other.project)
         for rule in PAIR_RULES
-        for finding in rule(environment, other)
+        for each in rule.check(environment, other)
     ]
     accepted = environment.accepted_warnings.get(own_blocks.id, "")
     return [each._replace(accepted=accepted if each.rule == own_blocks.id else "") for each in found]

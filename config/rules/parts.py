@@ -1,4 +1,4 @@
-"""Iterate over the parts of an environment that rules check, each with its key."""
+"""List the parts of an environment that rules check, each with its key."""
 
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Network, collapse_addresses
@@ -21,10 +21,9 @@ _RESERVED: Final = tuple(
 )
 
 
-def groups(environment: Environment) -> Iterator[tuple[str, InstanceGroup]]:
-    """Yield each instance group."""
-    for n, group in enumerate(environment.hyperpod.instance_groups):
-        yield f"hyperpod.instance_groups.{n}", group
+def groups(environment: Environment) -> list[tuple[str, InstanceGroup]]:
+    """Return the instance groups."""
+    return [(f"hyperpod.instance_groups.{n}", group) for n, group in enumerate(environment.hyperpod.instance_groups)]
 
 
 def known_groups(environment: Environment) -> Iterator[tuple[str, InstanceGroup]]:
@@ -44,14 +43,13 @@ def by_name(environment: Environment) -> dict[str, InstanceGroup]:
     return {group.name: group for _, group in known_groups(environment)}
 
 
-def clusters(environment: EksEnvironment) -> Iterator[tuple[str, RayCluster]]:
-    """Yield each RayCluster."""
-    for n, cluster in enumerate(environment.ray.clusters):
-        yield f"ray.clusters.{n}", cluster
+def clusters(environment: EksEnvironment) -> list[tuple[str, RayCluster]]:
+    """Return the RayClusters."""
+    return [(f"ray.clusters.{n}", cluster) for n, cluster in enumerate(environment.ray.clusters)]
 
 
 def heads(environment: EksEnvironment) -> Iterator[tuple[str, RayHead]]:
-    """Yield the head of each RayCluster."""
+    """Yield the head of each RayCluster; one after the other, as a part of an environment can lack any of them."""
     for key, cluster in clusters(environment):
         yield f"{key}.head", cluster.head
 

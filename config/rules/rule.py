@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from config.findings import Finding, Severity, in_words, named, value_at
+from config.model.environment import types_taken
 
 
 class Violation(NamedTuple):
@@ -51,16 +52,21 @@ class Rule:
     check: Check
     severity: Severity = Severity.ERROR
 
-    def __call__(self, *environments: Any) -> Iterator[Finding]:
-        """Yield the findings; their keys are those of the first environment."""
-        for each in self.check(*environments):
-            value = each.value or in_words(value_at(each.key, environments[0]))
-            yield Finding(
-                *(each.key, value, each.reason, each.allowed, each.fix, self.id, self.severity),
-                file=each.file,
-                line=each.line,
-                label=named(each.key, environments[0]),
-            )
+    def finding(self, breach: Violation, environment: Any) -> Finding:
+        """Return the finding about a breach, whose key is the environment's."""
+        return Finding(
+            breach.key,
+            breach.value or in_words(value_at(breach.key, environment)),
+            *(breach.reason, breach.allowed, breach.fix, self.id, self.severity),
+            file=breach.file,
+            line=breach.line,
+            label=named(breach.key, environment),
+        )
+
+    @cached_property
+    def environments(self) -> tuple[type, ...]:
+        """The types of environments that it is for."""
+        return types_taken(self.check)
 
     @cached_property
     def explanation(self) -> Explanation:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from config import Environment
-from config.model.environment import takes
+from config.model.environment import types_taken
 from ops.preflight import account, charts, demands, existing_cluster, existing_network, names, training_plans, zones
 from ops.preflight.check import Check
 
@@ -42,4 +42,4 @@ CHECKS: Final = (
 
 def checks_of(environment: Environment) -> tuple[Check, ...]:
     """Return the checks that the environment's orchestrator needs."""
-    return tuple(check for check in CHECKS if takes(check.look, environment))
+    return tuple(check for check in CHECKS if isinstance(environment, types_taken(check.look)))

@@ -25,7 +25,7 @@ DEV = load("dev")
 
 
 def said() -> list[str]:
-    return [finding.reason for finding in lifecycle_scripts.lifecycle_scripts(DEV)]
+    return [finding.reason for finding in lifecycle_scripts.lifecycle_scripts.check(DEV)]
 
 
 def test_a_complete_folder_gives_no_finding(folder: Path) -> None:

@@ -21,7 +21,7 @@ def requirements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_project_s_own_file_gives_no_finding() -> None:
-    assert list(image.locked_requirements(DEV)) == []
+    assert list(image.locked_requirements.check(DEV)) == []
 
 
 def test_the_output_of_a_lock_tool_gives_no_finding(requirements: Path) -> None:
@@ -30,7 +30,7 @@ def test_the_output_of_a_lock_tool_gives_no_finding(requirements: Path) -> None:
         f"ray[default,train]==2.42.1 {HASH}\n"
         f"tomli==2.0.1 ; python_version < '3.11' \\\n    {HASH}\n"
     )
-    assert list(image.locked_requirements(DEV)) == []
+    assert list(image.locked_requirements.check(DEV)) == []
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,8 @@ def test_a_line_that_is_not_locked_is_named_with_its_own_file_and_line(
     requirements: Path, line: str, name: str, reason: str
 ) -> None:
     requirements.write_text(f"numpy==1.26.4 \\\n    {HASH}\n{line}\nclick==8.1.7 {HASH}\n")
-    [finding] = image.locked_requirements(DEV)
+    rule = image.locked_requirements
+    [finding] = [rule.finding(each, DEV) for each in rule.check(DEV)]
     assert_whole(finding)
     assert (finding.file, finding.line, finding.key, finding.reason) == (requirements, 3, name, reason)
 
@@ -62,4 +63,4 @@ def test_a_line_that_is_not_locked_is_named_with_its_own_file_and_line(
 def test_an_existing_image_needs_no_requirements(requirements: Path) -> None:
     requirements.write_text("torch\n")
     existing = DEV.image.model_copy(update={"uri": "example.com/ray:2.42.1", "repository": None})
-    assert list(image.locked_requirements(DEV.model_copy(update={"image": existing}))) == []
+    assert list(image.locked_requirements.check(DEV.model_copy(update={"image": existing}))) == []
