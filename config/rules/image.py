@@ -9,6 +9,7 @@ from typing import Final
 
 from config.facts import versions
 from config.facts.instance_types import catalogue
+from config.facts.support import number
 from config.model import MANAGED, EksEnvironment
 from config.rules.parts import groups, repeated, workers
 from config.rules.rule import Violation, error, warning
@@ -194,7 +195,7 @@ def cuda_of_the_gpus(environment: EksEnvironment) -> Iterator[Violation]:
     for key, group in groups(environment):
         known = catalogue().get(group.instance_type)
         least = known.cuda if known else None
-        if built and least and group.name in used and _number(built) < _number(least):
+        if built and least and group.name in used and number(built) < number(least):
             yield Violation(
                 f"{key}.instance_type",
                 f"its GPUs need CUDA {least}, newer than the {built} of the built image's PyTorch",
@@ -207,7 +208,3 @@ def _cuda(requirements: str) -> str:
     """Return the CUDA that PyTorch brings in the image, such as 12.4; empty if the lock has none."""
     found = re.search(r"^nvidia-cuda-runtime-cu\d+==(\d+\.\d+)", requirements, re.MULTILINE)
     return found[1] if found else ""
-
-
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))

@@ -7,6 +7,7 @@ import kubernetes
 
 from ops.clients import REQUEST_TIMEOUT
 from ops.errors import UnreachableError, in_plain_words
+from ops.readiness.conditions import is_ready
 from ops.readiness.simulated import said_of
 from ops.support.bundle import Found
 from ops.support.tails import LINES
@@ -21,7 +22,7 @@ def read(core: kubernetes.client.CoreV1Api, name: str, pods: Pods) -> Iterator[F
     listed = core.list_namespaced_pod(
         pods.namespace, label_selector=pods.selector, _request_timeout=REQUEST_TIMEOUT
     ).items
-    ordered = sorted(listed, key=_is_ready)
+    ordered = sorted(listed, key=is_ready)
     if not ordered:
         yield Found(f"logs/{name}", "", f"no pod {pods.selector} in namespace {pods.namespace}")
     for pod in ordered[:PODS]:
@@ -57,7 +58,3 @@ def _tail(core: kubernetes.client.CoreV1Api, file: str, pod: Any, container: str
         cause = error.__cause__
         said = said_of(cause) if isinstance(cause, kubernetes.client.ApiException) else ""
         return Found(file, "", said or str(error))
-
-
-def _is_ready(pod: Any) -> bool:
-    return any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions or [])

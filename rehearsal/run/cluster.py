@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 import kubernetes
 
 from config import EksEnvironment, labels
+from ops.readiness.conditions import is_ready
 
 
 class TimedOutError(Exception):
@@ -57,7 +58,7 @@ class ClusterView:
     def nodes(self, selector: str) -> list[str]:
         """Return the names of the Ready nodes with these labels."""
         nodes = self._core.list_node(label_selector=selector).items
-        return sorted(node.metadata.name for node in nodes if _ready(node))
+        return sorted(node.metadata.name for node in nodes if is_ready(node))
 
     def group_nodes(self, group: str) -> list[str]:
         """Return the names of the Ready nodes of one HyperPod instance group."""
@@ -107,7 +108,3 @@ class ClusterView:
         selector = f"ray.io/cluster={name}"
         pods = self._core.list_namespaced_pod(self._environment.ray.namespace, label_selector=selector).items
         return {pod.metadata.name for pod in pods if pod.status.phase == "Running"}
-
-
-def _ready(node: Any) -> bool:
-    return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or [])
