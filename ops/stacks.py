@@ -47,7 +47,7 @@ def find(cloudformation: Any, environment: Environment, part: str) -> Stack | No
     """Return the environment's stack of this part, or None if it does not exist."""
     name = naming.stack(environment, part)
     try:
-        [found] = cloudformation.describe_stacks(StackName=name)["Stacks"]
+        found = _described(cloudformation, name)
     except ClientError as error:
         # CloudFormation has no code of its own for a stack that does not exist.
         if error.response["Error"]["Code"] == "ValidationError" and "does not exist" in str(error):
@@ -61,6 +61,11 @@ def find(cloudformation: Any, environment: Environment, part: str) -> Stack | No
         found.get("StackStatusReason", ""),
         found.get("EnableTerminationProtection", False),
     )
+
+
+def status(cloudformation: Any, stack: str) -> str:
+    """Return the status of a stack, which is given by its name, or by its id if it may be deleted by now."""
+    return str(_described(cloudformation, stack)["StackStatus"])
 
 
 def resources(cloudformation: Any, stack: Stack) -> list[Mapping[str, Any]]:
@@ -86,3 +91,8 @@ def failures(cloudformation: Any, stack: Stack) -> list[str]:
         if event["ResourceStatus"] == "DELETE_FAILED" and not of_stack:
             said.append(f"{event['LogicalResourceId']}: {event.get('ResourceStatusReason', 'no reason given')}")
     return said
+
+
+def _described(cloudformation: Any, stack: str) -> Mapping[str, Any]:
+    [found] = cloudformation.describe_stacks(StackName=stack)["Stacks"]
+    return dict(found)

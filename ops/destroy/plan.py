@@ -7,9 +7,9 @@ from typing import Any, Final
 from config import Environment, naming
 from config.estimates import costs
 from ops import stacks
+from ops.review.assembly import RETAINED
 from ops.stacks import Stack
 
-_KEEPS: Final = {"Retain", "RetainExceptOnCreate"}
 _NOTABLE: Final = {
     "Custom::HyperPodCluster": "HyperPod cluster",
     "AWS::EKS::Cluster": "EKS cluster",
@@ -95,7 +95,7 @@ def plan(cloudformation: Any, environment: Environment) -> Plan:
 def _retained(template: Mapping[str, Any]) -> set[str]:
     """Return the logical ids that CloudFormation does not delete with the stack."""
     resources = template.get("Resources", {})
-    return {id for id, resource in resources.items() if resource.get("DeletionPolicy") in _KEEPS}
+    return {id for id, resource in resources.items() if resource.get("DeletionPolicy") in RETAINED}
 
 
 def _kept(stack: Stack, listed: Sequence[Mapping[str, Any]], retained: set[str]) -> Iterator[Staying]:

@@ -62,8 +62,7 @@ def carry_out(
 
     def watch() -> None:
         for id, (name, before) in states.items():
-            [found] = cloudformation.describe_stacks(StackName=id)["Stacks"]
-            if (state := found["StackStatus"]) != before:
+            if (state := stacks.status(cloudformation, id)) != before:
                 states[id] = name, state
                 say(f"{time.monotonic() - started:6.0f} s  {name} {_WORDS.get(state, state)}")
 

@@ -13,6 +13,7 @@ import config
 from config import EksEnvironment, naming
 from embedded_account.kubernetes.api import Api
 from embedded_account.kubernetes.audit import POD_DELETIONS
+from ops import stacks
 from ops.policy.role import Role
 from rehearsal.drills.cluster.auditor import SETTLED_SECONDS, Auditor
 from rehearsal.drills.cluster.world import World
@@ -66,11 +67,10 @@ class DrillContext:
 
     def without(self, part: str) -> None:
         """Destroy a stack that an earlier drill left, and those that need it. The CLI removes rolled-back ones."""
-        stacks = self.rehearsal.account.client("cloudformation").describe_stacks()["Stacks"]
-        status = {stack["StackName"]: stack["StackStatus"] for stack in stacks}
-        if status.get(self.stack(part), "ROLLBACK_COMPLETE") != "ROLLBACK_COMPLETE":
-            with self.step(f"cdk destroy {self.stack(part)}, left by an earlier drill"):
-                self.rehearsal.cdk("destroy", self.stack(part), "--force")
+        found = stacks.find(self.rehearsal.account.client("cloudformation"), self.environment, part)
+        if found and found.status != "ROLLBACK_COMPLETE":
+            with self.step(f"cdk destroy {found.name}, left by an earlier drill"):
+                self.rehearsal.cdk("destroy", found.name, "--force")
 
     def grow_workers(self, by: int) -> None:
         """Change the environment file's last instance group and its Ray workers, without a deployment."""
@@ -157,8 +157,7 @@ class DrillContext:
 
     def stack_status(self, part: str) -> str:
         """Return the status of a stack from CloudFormation."""
-        stacks = self.rehearsal.account.client("cloudformation").describe_stacks(StackName=self.stack(part))["Stacks"]
-        return str(stacks[0]["StackStatus"])
+        return stacks.status(self.rehearsal.account.client("cloudformation"), self.stack(part))
 
     def stack_events(self, part: str, wanted: Callable[[dict[str, Any]], bool]) -> None:
         """Add the `wanted` events of a stack during this drill to its timeline."""

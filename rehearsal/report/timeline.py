@@ -4,11 +4,12 @@ The page is one HTML file without scripts or external references.
 """
 
 import html
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+from ops.review.assembly import stable
 
 NAME: Final = "timeline.html"
 
@@ -22,9 +23,6 @@ _TICKS: Final = 12
 """The largest number of labels, so that they do not touch."""
 _SHORTEST: Final = 0.2
 """Seconds; quicker resources are counted but not drawn."""
-
-_GENERATED: Final = re.compile(r"[0-9A-F]{8}$")
-"""CDK's hash at the end of a logical id."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +162,7 @@ def _bar(bar: Bar, row: int, scale: float, deciding: bool) -> str:
     style = "f" if bar.failed else "d" if deciding else "w"
     awaited = ", ".join(bar.waited_for) or "nothing"
     tip = html.escape(f"{bar.type} {bar.name}\n{bar.seconds:.2f} s; waited for {awaited}")
-    name = _GENERATED.sub("", bar.name)
+    name = stable(bar.name)
     label = html.escape(f"{_kind(bar.type)}  {name}"[:_LABEL_CHARACTERS])
     return (
         f'<text x="{_LABEL - 8}" y="{y + 13}" text-anchor="end" class="t">{label}</text>'

@@ -10,6 +10,7 @@ import config
 from config import SlurmEnvironment, naming
 from embedded_account.machine import isolation
 from embedded_account.machine.processes import ProcessError
+from ops import stacks
 from rehearsal.report.verdict import SlurmSeen
 from rehearsal.run.account import rehearsal_account
 from rehearsal.run.cdk import Cdk, changed_stacks, require_node
@@ -143,9 +144,9 @@ class SlurmRehearsal(RehearsalSteps[SlurmEnvironment]):
             self.account.set_hyperpod_faults({"fail_update": _ROLLED_BACK})
             stack = naming.stack(self.environment, "hyperpod")
             self.cdk("deploy", stack, "--require-approval", "never", "--progress", "events", expect=(1,))
-            [found] = self.account.client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
-            if found["StackStatus"] != "UPDATE_ROLLBACK_COMPLETE":
-                raise RehearsalError(f"{stack} must be rolled back; it is {found['StackStatus']}")
+            status = stacks.status(self.account.client("cloudformation"), stack)
+            if status != "UPDATE_ROLLBACK_COMPLETE":
+                raise RehearsalError(f"{stack} must be rolled back; it is {status}")
             wait_for(f"{before} nodes of {group}", partial(self._running, group), has(before))
             step.see(f"{stack}: UPDATE_ROLLBACK_COMPLETE, {before} nodes as before")
 
