@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from config import available, load
-from ops.render.manifests import render
 from tests.charts.support.connection_table import with_in_cluster
 from tests.charts.support.facts import Object
 from tests.support.checkov import Finding, check, places
+from tests.support.rendered import documents
 
 ANNOTATION = "checkov.io/skip"
 
@@ -24,11 +24,11 @@ def objects() -> Iterator[tuple[Path, list[Object]]]:
     checkov does not know RayClusters. The pods are those that KubeRay makes from the templates, and they carry the
     RayCluster's annotations.
     """
-    rendered = {file: text for name in available() for file, text in render(load(name)).items()}
-    observed = render(with_in_cluster(load("dev"), alertmanager=True))
-    rendered |= {file: text for file, text in observed.items() if file not in rendered}
-    for file, text in sorted(rendered.items()):
-        read = [item for item in yaml.load_all(text, Loader=yaml.CSafeLoader) if "kind" in item]
+    rendered = {file: found for name in available() for file, found in documents(load(name)).items()}
+    observed = documents(with_in_cluster(load("dev"), alertmanager=True))
+    rendered |= {file: found for file, found in observed.items() if file not in rendered}
+    for file, found in sorted(rendered.items()):
+        read = [item for item in found if "kind" in item]
         pods = [pod for item in read if item["kind"] == "RayCluster" for pod in ray_pods(item)]
         yield file, [*read, *pods]
 

@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-import yaml
-
 from config import load
 from ops.render import manifests
+from tests.support.rendered import documents
 
 
 def test_manifests_name_what_only_a_deployment_knows() -> None:
@@ -17,8 +16,8 @@ def test_manifests_name_what_only_a_deployment_knows() -> None:
 
 def test_manifests_are_read_alike_by_kubernetes_yaml() -> None:
     """Kubernetes reads YAML 1.1, where an unquoted `yes` is a boolean."""
-    text = manifests.render(load("dev"))[Path("dev/ray/policies.yaml")]
-    selectors = [document["spec"]["podSelector"] for document in yaml.safe_load_all(text)]
+    policies = documents(load("dev"))[Path("dev/ray/policies.yaml")]
+    selectors = [policy["spec"]["podSelector"] for policy in policies]
     assert {"matchLabels": {"ray.io/is-ray-node": "yes"}} in selectors
 
 

@@ -5,11 +5,10 @@ import re
 from typing import Any
 
 import pytest
-import yaml
 
 from config import available
 from k8s_charts.controllers import code
-from ops.render.manifests import render
+from tests.support.rendered import documents
 from tests.synth.support.kubernetes_objects import RELEASE, Object, objects, released, text
 from tests.synth.support.synthesis import REPOSITORY, Assemblies
 
@@ -44,7 +43,7 @@ def normal(value: Any, unknown: re.Pattern[str]) -> str:
 @pytest.mark.parametrize("name", available())
 def test_templates_apply_the_objects_and_values_of_manifests(assembly: Assemblies, name: str) -> None:
     synthesised = assembly(name)
-    shown = [whole(item) for file in render(synthesised.of_eks).values() for item in yaml.safe_load_all(file)]
+    shown = [whole(item) for file in documents(synthesised.of_eks).values() for item in file]
     templates = [synthesised.templates[part] for part in ("platform", "ray")]
     applied = [own(item) for template in templates for manifest in objects(template).values() for item in manifest]
     applied += released(synthesised, "ray", code.RELEASE)

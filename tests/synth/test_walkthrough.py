@@ -11,13 +11,12 @@ from typing import Any
 
 import jmespath  # type: ignore[import-untyped]  # boto3 brings it, without types
 import pytest
-import yaml
 
 from config import load
 from ops.commands.operate import job
 from ops.jobs.operators.pytorchjob import Script, pytorch_job
 from ops.jobs.run import OwnPods
-from ops.render.manifests import render
+from tests.support.rendered import Document, documents
 from tests.synth.support.synthesis import Assembly
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -78,15 +77,16 @@ def in_template(assembly: Assembly, part: str, resource_type: str, path: str) ->
 
 
 @cache
-def manifests() -> dict[Path, str]:
+def manifests() -> dict[Path, list[Document]]:
     """Return the files of manifests/ for the walkthrough's environment."""
-    return render(load("dev"))
+    return documents(load("dev"))
 
 
 def in_manifest(file: str, name: str, path: str) -> Any:
     """Return the value from the file's first object of the kind that has it, or from the release of that name."""
-    documents = [document for document in yaml.safe_load_all(manifests()[Path("dev", file)]) if document]
-    named = [document for document in documents if name in {document.get("kind"), document.get("name")}]
+    named = [
+        document for document in manifests()[Path("dev", file)] if name in {document.get("kind"), document.get("name")}
+    ]
     assert named, f"manifests/dev/{file} has no {name}"
     values = (jmespath.search(path, document) for document in named)
     return next((value for value in values if value is not None), None)
@@ -102,7 +102,7 @@ def in_release(assembly: Assembly, name: str, path: str) -> Any:
 
 def in_pytorch_job(path: str) -> Any:
     """Return the value in what `ops job submit --as pytorchjob` creates beside the walkthrough's RayCluster."""
-    [cluster] = yaml.safe_load_all(manifests()[Path("dev", "ray", "clusters", "rayml.yaml")])
+    [cluster] = manifests()[Path("dev", "ray", "clusters", "rayml.yaml")]
     attempts = job._ATTEMPTS_OF_OPERATOR
     made = pytorch_job("train", Script("train.py", "/fsx/ray/runs"), OwnPods(), attempts=attempts, cluster=cluster)
     return jmespath.search(path, made)
@@ -153,8 +153,8 @@ def test_only_a_replacement_may_lack_a_place_to_look(row: Row) -> None:
 def test_the_image_s_base_is_the_walkthrough_s() -> None:
     """No property has the value: the build gets it as an argument."""
     [base] = [row.ours for row in ROWS if row.value == "base"]
-    documents = yaml.safe_load_all(manifests()[Path("dev", "ray", "image-build.yaml")])
-    arguments = jmespath.search("[].spec.template.spec.containers[].args[]", [*documents])
+    objects = manifests()[Path("dev", "ray", "image-build.yaml")]
+    arguments = jmespath.search("[].spec.template.spec.containers[].args[]", objects)
     assert f"build-arg:BASE_IMAGE=docker.io/{base}" in arguments
 
 

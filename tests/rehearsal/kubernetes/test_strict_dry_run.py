@@ -19,9 +19,9 @@ from embedded_account.testing.cluster import Kubectl, Object
 from k8s_charts.shared.names import RAYJOB_SUBMITTER
 from ops.jobs.operators.rayjob import ray_job
 from ops.jobs.run import OwnCluster
-from ops.render.manifests import render
 from rehearsal import stand_ins
 from tests.rehearsal.kubernetes.cluster import install_definitions, wait_until_served
+from tests.support import rendered
 
 pytestmark = pytest.mark.product
 
@@ -79,8 +79,8 @@ def api(tmp_path_factory: pytest.TempPathFactory, binaries: Binaries) -> Iterato
 
 
 def documents(environment: str) -> list[tuple[Path, Object]]:
-    files = sorted(render(load(environment)).items())
-    return [(file, item) for file, text in files for item in yaml.safe_load_all(text)]
+    files = sorted(rendered.documents(load(environment)).items())
+    return [(file, item) for file, found in files for item in found]
 
 
 def lay_ground(api: Api, found: list[tuple[Path, Object]]) -> None:

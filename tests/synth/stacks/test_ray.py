@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 
 from config import load, naming
 from config.labels import TEMPLATE_LABEL
@@ -12,7 +11,7 @@ from embedded_account.services.iam.policies import Decision, evaluate
 from k8s_charts.controllers import code as controller_code
 from k8s_charts.ray_objects import image_build
 from k8s_charts.shared.names import JOB_SUPERVISOR, JOB_SUPERVISOR_CODE, RAYJOB_SUBMITTER_CODE, REAPER, REAPER_CODE
-from ops.render.manifests import render
+from tests.support.rendered import documents
 from tests.synth.support.kubernetes_objects import Object, id_of, needs, objects, release_id, released, trust
 from tests.synth.support.synthesis import Assembly, Template, synthesise
 
@@ -103,7 +102,7 @@ def test_ray_stack_is_created_after_the_operator_and_deleted_before_it(dev: Asse
 def test_a_deployment_applies_the_templates_hashes_that_were_reviewed(ray: Template, dev: Assembly) -> None:
     """A hash over values that are known only at deployment would differ in each synthesis and outdate every pod."""
     [applied] = objects(ray)[id_of(ray, "RayCluster", "rayml")]
-    reviewed = yaml.safe_load(render(dev.of_eks)[Path("dev", "ray", "clusters", "rayml.yaml")])
+    [reviewed] = documents(dev.of_eks)[Path("dev", "ray", "clusters", "rayml.yaml")]
     assert hashes(applied) == hashes(reviewed)
     assert len(hashes(applied)) == 3
 

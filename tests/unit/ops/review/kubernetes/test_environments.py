@@ -2,31 +2,26 @@
 
 import copy
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from config import available, load
-from ops.render.manifests import render
 from ops.review.model import Danger, Effect
+from tests.support.rendered import Document, documents
 from tests.unit.ops.review.kubernetes.assemblies import Environment, dangers, effects, helm_release, manifest
 
 
 @cache
-def _rendered(name: str) -> dict[Path, str]:
-    return render(load(name))
+def _documents(name: str) -> list[Document]:
+    return [each for file in documents(load(name)).values() for each in file]
 
 
-def _objects(name: str) -> list[dict[str, Any]]:
-    files = [text for path, text in _rendered(name).items() if not path.name.endswith("-release.yaml")]
-    return [each for text in files for each in yaml.load_all(text, Loader=yaml.CSafeLoader) if each]
+def _objects(name: str) -> list[Document]:
+    return [each for each in _documents(name) if "kind" in each]
 
 
-def _releases(name: str) -> list[dict[str, Any]]:
-    texts = [text for path, text in _rendered(name).items() if path.name.endswith("-release.yaml")]
-    return [yaml.load(text, Loader=yaml.CSafeLoader) for text in texts]
+def _releases(name: str) -> list[Document]:
+    return [each for each in _documents(name) if "kind" not in each]
 
 
 @pytest.mark.parametrize("name", available())
