@@ -15,6 +15,7 @@ PAGES: Final = (
 
 ACTIVATE: Final = "source .venv/bin/activate"
 NEW: Final = "ops new trial"
+CLONE: Final = "git clone URL ray-on-hyperpod && cd ray-on-hyperpod"
 CHECK: Final = "ops check --env dev"
 FETCH: Final = "ops charts fetch"
 BOOTSTRAP: Final = "cdk bootstrap -c environment=dev"
@@ -32,6 +33,8 @@ PROD_DESTROY: Final = (
 )
 PROD_UNPROTECTED: Final = "cdk deploy rayhp-prod-storage rayhp-prod-network -c environment=prod"
 NOT_TYPED: Final = {
+    CLONE: "tests/unit/repository/test_index.py types it, with the address of this checkout",
+    f"{NEW} --like small": "test_new does it with --like; tests/unit/ops/environment/test_new.py copies each example",
     NEW: "test_new types it, and rehearses what it writes",
     "ops check": "tests/unit/ops/environment/test_check.py does it, and each environment's is typed here",
     "make manifests": "the tests of manifests render them, and CI compares",

