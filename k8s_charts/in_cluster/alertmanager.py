@@ -4,7 +4,6 @@ The stack applies them without Helm: a release's chart is an asset, which cannot
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -91,15 +90,17 @@ def configuration(alertmanager: Alertmanager) -> dict[str, Any]:
     }
 
 
-def _parts(alertmanager: Alertmanager) -> Iterator[Part]:
+def _parts(alertmanager: Alertmanager) -> list[Part]:
     text = json.dumps(configuration(alertmanager), indent=1)
     # A reference to the topic has another text in each synthesis.
     stable = text.replace(alertmanager.facts.topic_arn, "")
     read = f"{digest({_FILE: stable})} {alertmanager.facts.topic_arn}"
-    yield Part("v1", "ServiceAccount", ALERTMANAGER, {"automountServiceAccountToken": False})
-    yield config_map(ALERTMANAGER, {_FILE: text})
-    yield deployment(ALERTMANAGER, ALERTMANAGER_PODS, _pod(alertmanager.image), read)
-    yield service(ALERTMANAGER, ALERTMANAGER_PODS, ALERTMANAGER_PORT, ALERTMANAGER_PORT)
+    return [
+        Part("v1", "ServiceAccount", ALERTMANAGER, {"automountServiceAccountToken": False}),
+        config_map(ALERTMANAGER, {_FILE: text}),
+        deployment(ALERTMANAGER, ALERTMANAGER_PODS, _pod(alertmanager.image), read),
+        service(ALERTMANAGER, ALERTMANAGER_PODS, ALERTMANAGER_PORT, ALERTMANAGER_PORT),
+    ]
 
 
 def _pod(image: str) -> dict[str, Any]:

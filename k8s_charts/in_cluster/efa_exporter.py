@@ -4,7 +4,6 @@ It reads the node's sysfs: a container's own shows the devices without counters,
 network namespace that the devices belong to (drivers/infiniband/core/sysfs.c, `setup_port`).
 """
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 from k8s_charts.controllers.code import POD_SECURITY, code_of, code_volume, python
@@ -21,8 +20,8 @@ _SYS: Final = "/host/sys"
 _FOLDERS: Final = ("class", "devices")
 
 
-def efa_exporter(nodes: WatchedNodes) -> Iterator[Part]:
-    """Yield the objects of the exporter."""
+def efa_exporter(nodes: WatchedNodes) -> list[Part]:
+    """Return the objects of the exporter."""
     pod = {
         "securityContext": POD_SECURITY,
         "containers": [_container(nodes)],

@@ -5,7 +5,7 @@ and NVIDIA's container toolkit gives the GPUs of a node to a pod that requests n
 (awslabs/amazon-eks-ami #2706). It needs root for the kubelet's socket, which says which pod uses which GPU.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from k8s_charts.in_cluster.node_exporter import NodeExporter
@@ -45,8 +45,8 @@ _POD_RESOURCES: Final = "/var/lib/kubelet/pod-resources"
 _GPU_TAINT: Final = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 
 
-def gpu_exporter(nodes: WatchedNodes) -> Iterator[Part]:
-    """Yield the objects of the exporter."""
+def gpu_exporter(nodes: WatchedNodes) -> list[Part]:
+    """Return the objects of the exporter."""
     counters = {_COUNTERS: "".join(f"{name}, {kind}, {said}\n" for name, (kind, said) in METRICS.items())}
     pod = {
         "tolerations": [_GPU_TAINT, *nodes.tolerations],

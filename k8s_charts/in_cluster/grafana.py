@@ -5,7 +5,7 @@ secret, and only heads reach it (`ops dashboard` comes from the node).
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from k8s_charts.controllers.code import CONTAINER_SECURITY, digest
@@ -40,30 +40,34 @@ _VARIABLES: Final[Mapping[str, str]] = {
 }
 
 
-def grafana(settings: Settings) -> Iterator[Part]:
-    """Yield the objects of Grafana."""
+def grafana(settings: Settings) -> list[Part]:
+    """Return the objects of Grafana."""
     provisioning = _provisioning()
     boards = {f"{name}.json": json.dumps(board, indent=1) for name, board in settings.dashboards.items()}
-    yield Part("v1", "ServiceAccount", _NAME, {"automountServiceAccountToken": False})
-    yield config_map(_NAME, provisioning)
-    yield config_map(f"{_NAME}-dashboards", boards)
-    yield deployment(_NAME, GRAFANA_PODS, _pod(settings), digest({**provisioning, **boards}))
-    yield service(GRAFANA_SERVICE, GRAFANA_PODS, 80, GRAFANA_PORT)
-    yield from _port_forward(settings)
+    return [
+        Part("v1", "ServiceAccount", _NAME, {"automountServiceAccountToken": False}),
+        config_map(_NAME, provisioning),
+        config_map(f"{_NAME}-dashboards", boards),
+        deployment(_NAME, GRAFANA_PODS, _pod(settings), digest({**provisioning, **boards})),
+        service(GRAFANA_SERVICE, GRAFANA_PODS, 80, GRAFANA_PORT),
+        *_port_forward(settings),
+    ]
 
 
-def _port_forward(settings: Settings) -> Iterator[Part]:
-    """Yield the right of submitters to open the pages of this namespace, as they open Ray's dashboard."""
+def _port_forward(settings: Settings) -> tuple[Part, Part]:
+    """Return the right of submitters to open the pages of this namespace, as they open Ray's dashboard."""
     name = f"{_NAME}-port-forward"
     rules = [
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]},
         # A WebSocket begins with a GET; from Kubernetes 1.35 on the API server also requires `create`.
         {"apiGroups": [""], "resources": ["pods/portforward"], "verbs": ["get", "create"]},
     ]
-    yield Part(f"{RBAC}/v1", "Role", name, {"rules": rules})
     group = {"apiGroup": RBAC, "kind": "Group", "name": submitters_group(settings.ray_namespace)}
     reference = {"apiGroup": RBAC, "kind": "Role", "name": name}
-    yield Part(f"{RBAC}/v1", "RoleBinding", name, {"roleRef": reference, "subjects": [group]})
+    return (
+        Part(f"{RBAC}/v1", "Role", name, {"rules": rules}),
+        Part(f"{RBAC}/v1", "RoleBinding", name, {"roleRef": reference, "subjects": [group]}),
+    )
 
 
 def _provisioning() -> dict[str, str]:

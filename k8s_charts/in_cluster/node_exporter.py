@@ -1,6 +1,6 @@
 """An exporter on each node that has a kind of device: the objects that all such exporters have in common."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,14 +18,11 @@ class NodeExporter:
     pods: Mapping[str, str]
     port: int
 
-    def objects(self, nodes: WatchedNodes, files: Mapping[str, str], pod: Mapping[str, Any]) -> Iterator[Part]:
-        """Yield the objects on these nodes: `files` are the ConfigMap's, `pod` completes the pods' specification."""
-        yield self._part("v1", "ServiceAccount", {"automountServiceAccountToken": False})
-        yield self._part("v1", "ConfigMap", {"data": files})
+    def objects(self, nodes: WatchedNodes, files: Mapping[str, str], pod: Mapping[str, Any]) -> list[Part]:
+        """Return the objects on these nodes: `files` are the ConfigMap's, `pod` completes the pods' specification."""
         labels = {**self.pods, **SERVES}
         # Without an address: Prometheus discovers the pods, and `ops isolation-check` looks one up by name.
         ports = [{"name": "metrics", "port": self.port, "targetPort": self.port}]
-        yield self._part("v1", "Service", {"spec": {"clusterIP": "None", "selector": labels, "ports": ports}})
         metadata = {"labels": labels, "annotations": {"ray-on-hyperpod/configuration": digest(files)}}
         spec = {
             "selector": {"matchLabels": labels},
@@ -33,7 +30,12 @@ class NodeExporter:
             # The exporters of a large cluster must not wait for each other: no job needs them.
             "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%"}},
         }
-        yield self._part("apps/v1", "DaemonSet", {"spec": spec})
+        return [
+            self._part("v1", "ServiceAccount", {"automountServiceAccountToken": False}),
+            self._part("v1", "ConfigMap", {"data": files}),
+            self._part("v1", "Service", {"spec": {"clusterIP": "None", "selector": labels, "ports": ports}}),
+            self._part("apps/v1", "DaemonSet", {"spec": spec}),
+        ]
 
     def _part(self, api_version: str, kind: str, body: Mapping[str, Any]) -> Part:
         return Part(api_version, kind, self.name, body, self.namespace)

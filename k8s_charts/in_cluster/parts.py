@@ -1,6 +1,6 @@
 """Objects that Prometheus, Grafana and Alertmanager have in common, as plain data."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -59,15 +59,15 @@ class Part:
     namespace: str | None = PROMETHEUS_NAMESPACE
 
 
-def add_parts(chart: ProjectChart, parts: Iterable[Part]) -> Iterator[tuple[Part, cdk8s.ApiObject]]:
-    """Add the parts to a chart; yield each with the object that it has become."""
-    for part in parts:
-        metadata = cdk8s.ApiObjectMetadata(name=part.name, namespace=part.namespace)
-        own = "-".join(filter(None, (part.kind, part.namespace, part.name)))
-        yield (
-            part,
-            add_object(chart, own, api_version=part.api_version, kind=part.kind, metadata=metadata, fields=part.body),
-        )
+def add_parts(chart: ProjectChart, parts: Iterable[Part]) -> list[tuple[Part, cdk8s.ApiObject]]:
+    """Add the parts to a chart; return each with the object that it has become."""
+    return [(part, _add(chart, part)) for part in parts]
+
+
+def _add(chart: ProjectChart, part: Part) -> cdk8s.ApiObject:
+    metadata = cdk8s.ApiObjectMetadata(name=part.name, namespace=part.namespace)
+    own = "-".join(filter(None, (part.kind, part.namespace, part.name)))
+    return add_object(chart, own, api_version=part.api_version, kind=part.kind, metadata=metadata, fields=part.body)
 
 
 def config_map(name: str, data: Mapping[str, str]) -> Part:
@@ -101,13 +101,15 @@ def deployment(name: str, labels: Mapping[str, str], pod: Mapping[str, Any], con
     return Part("apps/v1", "Deployment", name, {"spec": spec})
 
 
-def role(name: str, namespace: str | None, rules: list[dict[str, Any]]) -> Iterator[Part]:
-    """Yield a Role in `namespace` (None: a ClusterRole) and its binding to the service account `name`."""
+def role(name: str, namespace: str | None, rules: list[dict[str, Any]]) -> tuple[Part, Part]:
+    """Return a Role in `namespace` (None: a ClusterRole) and its binding to the service account `name`."""
     kind = "Role" if namespace else "ClusterRole"
     own = name if namespace else f"{PROMETHEUS_NAMESPACE}-{name}"
-    yield Part(f"{RBAC}/v1", kind, own, {"rules": rules}, namespace)
     binding = {
         "roleRef": {"apiGroup": RBAC, "kind": kind, "name": own},
         "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": PROMETHEUS_NAMESPACE}],
     }
-    yield Part(f"{RBAC}/v1", f"{kind}Binding", own, binding, namespace)
+    return (
+        Part(f"{RBAC}/v1", kind, own, {"rules": rules}, namespace),
+        Part(f"{RBAC}/v1", f"{kind}Binding", own, binding, namespace),
+    )

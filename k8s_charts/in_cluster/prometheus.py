@@ -4,7 +4,6 @@ The pod also runs the exporter (`controllers/in_cluster/exporter.py`), whose cod
 """
 
 import json
-from collections.abc import Iterator
 from typing import Any, Final
 
 from k8s_charts.controllers.code import CONTAINER_SECURITY, SERVICE_ACCOUNT, code_of, code_volume, digest, python
@@ -33,24 +32,25 @@ _DATA: Final = "/prometheus"
 _RETAINED_SHARE: Final = 0.8
 
 
-def prometheus(settings: Settings) -> Iterator[Part]:
-    """Yield the objects of Prometheus."""
-    account = {"automountServiceAccountToken": False}
-    yield Part("v1", "ServiceAccount", _NAME, account)
-    for namespace, rules in (
+def prometheus(settings: Settings) -> list[Part]:
+    """Return the objects of Prometheus."""
+    read = (
         (settings.ray_namespace, [_PODS, _LEASES]),
         (settings.operator_namespace, [_PODS]),
         *([(settings.build_namespace, [_BUILDS])] if settings.build_namespace else []),
         (None, [_NODES]),
         *([(GPU_METRICS_NAMESPACE, [_PODS])] if settings.gpus else []),
         *([(EFA_METRICS_NAMESPACE, [_PODS])] if settings.efa else []),
-    ):
-        yield from role(_NAME, namespace, rules)
-    yield config_map(EXPORTER_CODE, code_of(EXPORTER))
-    config = _config(settings)
-    yield config_map(_NAME, config)
-    yield deployment(_NAME, PROMETHEUS_PODS, _pod(settings), digest({**config, **code_of(EXPORTER)}))
-    yield service(PROMETHEUS_SERVICE, PROMETHEUS_PODS, PROMETHEUS_PORT, PROMETHEUS_PORT)
+    )
+    code, config = code_of(EXPORTER), _config(settings)
+    return [
+        Part("v1", "ServiceAccount", _NAME, {"automountServiceAccountToken": False}),
+        *(part for namespace, rules in read for part in role(_NAME, namespace, rules)),
+        config_map(EXPORTER_CODE, code),
+        config_map(_NAME, config),
+        deployment(_NAME, PROMETHEUS_PODS, _pod(settings), digest({**config, **code})),
+        service(PROMETHEUS_SERVICE, PROMETHEUS_PODS, PROMETHEUS_PORT, PROMETHEUS_PORT),
+    ]
 
 
 def _config(settings: Settings) -> dict[str, str]:
