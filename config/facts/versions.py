@@ -11,8 +11,8 @@ KUBECTL_LAYERS: Final = {"1.30": "v31", "1.31": "v31", "1.32": "v33", "1.33": "v
 KUBERNETES_VERSIONS: Final = tuple(KUBECTL_LAYERS)
 KUBERNETES_DEFAULT: Final = "1.35"
 
-# The EKS add-on vpc-cni, a build that EKS offers for 1.31 to 1.36 (EKS user guide, "Amazon VPC CNI versions", read in
-# August 2026). v1.22.0 to v1.22.3 hand a HyperPod node's own address to a pod (amazon-vpc-cni-k8s #3753); #3754 and
+# The EKS add-on vpc-cni, a build that EKS offers for 1.32 to 1.36 (EKS user guide, "Amazon VPC CNI versions", read in
+# November 2026). v1.22.0 to v1.22.3 hand a HyperPod node's own address to a pod (amazon-vpc-cni-k8s #3753); #3754 and
 # #3756 fix it in 1.23.0 and 1.22.4. HyperPod requires 1.18.3 or newer.
 VPC_CNI: Final = "v1.22.4-eksbuild.3"
 VPC_CNI_OLDEST: Final = (1, 18, 3)

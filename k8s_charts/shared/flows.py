@@ -54,7 +54,8 @@ DCGM_PODS: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": DCGM_EXPO
 EFA_PODS: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": EFA_EXPORTER})
 ALERTMANAGER_PODS: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": ALERTMANAGER})
 # Prometheus; Grafana's container; Grafana's Service. The VPC CNI checks a packet before a Service's address is
-# translated (EKS user guide, network policies: "the service port must be the same as the container port").
+# translated (EKS user guide, network policies: "the service port must be the same as the container port"). Its
+# controller resolves a Service's port itself (amazon-network-policy-controller-k8s, getMatchingServicePort).
 _CHARTS_PORTS: Final = (PROMETHEUS_PORT, GRAFANA_PORT, 80)
 
 

@@ -28,6 +28,7 @@ SETTLE: Final = 10
 _REMOVAL: Final = 20
 _DEADLINE_AFTER: Final = 60
 
+# The container of `aws-node` in a public record of a cluster with vpc-cni v1.22.4 (August 2026).
 _NODE_AGENT: Final = "aws-eks-nodeagent"
 _ENFORCES: Final = "--enable-network-policy=true"
 _SAID: Final = {

@@ -127,7 +127,10 @@ def kubernetes_nodes(environment: Environment, api: kubernetes.client.ApiClient,
 
 
 def _replacement(environment: Environment, group: InstanceGroup, lost: Sequence[str]) -> str:
-    """Return how lost nodes are replaced (AWS docs, sagemaker-hyperpod-eks-prerequisites: CPU nodes only by hand)."""
+    """Return how lost nodes are replaced (AWS docs, sagemaker-hyperpod-eks-prerequisites: CPU nodes only by hand).
+
+    BatchReplaceClusterNodes needs one earlier UpdateClusterSoftware (awsome-distributed-ai, hyperpod-mental-model.md).
+    """
     by_itself = environment.hyperpod.node_recovery == "Automatic" and group.type.accelerators
     ids = " ".join(name.removeprefix("hyperpod-") for name in lost[:_MOST_IDS])
     command = f"aws sagemaker batch-replace-cluster-nodes --cluster-name {environment.hyperpod.cluster_name}"

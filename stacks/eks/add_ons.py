@@ -14,7 +14,8 @@ from config.model import AddOn, AddOnRole
 from stacks.shared.irsa import IrsaRole
 from stacks.shared.nag_suppressions import acknowledge, managed_policy
 
-# Add-ons that a node needs to become Ready, with the configuration that the project relies on.
+# Add-ons that a node needs to become Ready, with the configuration that the project relies on. A public record of a
+# cluster with vpc-cni v1.22.4-eksbuild.3 has this value, as text (August 2026).
 _BEFORE_NODES: Final[Mapping[str, Mapping[str, str]]] = {
     "vpc-cni": {"enableNetworkPolicy": "true"},
     "kube-proxy": {},

@@ -83,6 +83,8 @@ class ExecutionRole(Construct):
     | `kms:CreateGrant`, `kms:DescribeKey` | the company's key, through SageMaker | volumes (smcluster-cmk) |
     | `kms:Decrypt` | the company's key, through S3 | lifecycle scripts, data bucket |
 
+    The rows cover all that version 1 of AmazonSageMakerClusterInstanceRolePolicy allows (zoph-io/MAMIP).
+
     With `managed_policy`, AWS's policy replaces the rows of logs, metrics, sessions and the lifecycle bucket; it covers
     buckets that begin with `sagemaker-`, so the data bucket keeps its row.
 

@@ -18,7 +18,11 @@ EMPTY_OBJECT: Final = "{}"
 
 @dataclass(frozen=True)
 class SlurmTopology:
-    """What Slurm's configuration adds to the request: `by_api` in its fields, else in a file beside the scripts."""
+    """What Slurm's configuration adds to the request: `by_api` in its fields, else in a file beside the scripts.
+
+    The fields are those of AWS's page sagemaker-hyperpod-scaling-slurm. It says that the cluster is InService once a
+    controller and, with a login group, a login node are up, and Failed if the controller's lifecycle script fails.
+    """
 
     by_api: bool
     mounted: Mapping[str, Any]

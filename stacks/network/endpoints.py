@@ -26,8 +26,9 @@ INTERFACE_ENDPOINTS: Final = {
 }
 """The reason for each endpoint, by service.
 
-Nothing in the VPC calls autoscaling, elasticloadbalancing, kms or states: AWS serves node groups, load balancers, keys
-and the HyperPod cluster's waiter from outside the VPC.
+AWS's own modules for a closed HyperPod network (hyperpod-eks-tf, modules/vpc_endpoints) have no other but sqs, which
+Karpenter calls. Nothing in the VPC calls autoscaling, elasticloadbalancing, kms or states: AWS serves node groups, load
+balancers, keys and the HyperPod cluster's waiter from outside the VPC.
 """
 
 TRACKING_SERVICE: Final = "sagemaker.experiments"

@@ -205,14 +205,18 @@ def test_mentioned_decision_records_exist(page: Path) -> None:
     assert {f"{int(number):04}" for number in re.findall(r"\bADR (\d+)", page.read_text())} <= numbers
 
 
-def test_an_unverified_assumption_has_a_place_a_command_and_a_way_out() -> None:
-    rows = [
-        line.split(" | ") for line in UNVERIFIED.splitlines() if line.startswith("| ") and "| used in |" not in line
-    ]
+def test_an_unverified_assumption_has_a_danger_a_place_a_command_and_a_way_out() -> None:
+    """Each table is ranked."""
+    tables = [part.splitlines()[4:] for part in UNVERIFIED.split("\n## ")[1:]]
+    rows = [line.split(" | ") for table in tables for line in table if line]
     assert len(rows) > 40
+    for table in tables:
+        dangers = [line[2] for line in table if line]
+        assert set(dangers) <= set("123")
+        assert dangers == sorted(dangers)
     for row in rows:
-        assert len(row) == 4, row
-        [place] = re.findall(r"`([^`]+)`", row[1])
+        assert len(row) == 5, row
+        [place] = re.findall(r"`([^`]+)`", row[2])
         assert (REPOSITORY / place).exists(), place
         assert all(cell.strip("| ") for cell in row), row
 

@@ -30,7 +30,8 @@ _BUILT_IN_ROLES: Final = {
 }
 _READ: Final = ["get", "list", "watch"]
 _ALL: Final = ["*"]
-# AWS documents the purpose of these policies, not their rules: the rules here are not verified on AWS.
+# The rules of AWS's pages that a rehearsal needs, and no more: sagemaker-hyperpod-studio-setup-eks, "Restrict with a
+# cluster-access policy"; EKS user guide, "Access policy permissions".
 _OWN_RULES: Final = {
     "AmazonEKSAdminViewPolicy": [{"apiGroups": ["*"], "resources": ["*"], "verbs": _READ}],
     "AmazonSagemakerHyperpodTrainingPolicy": [
