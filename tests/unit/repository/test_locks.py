@@ -40,3 +40,48 @@ def test_a_dependency_that_is_not_locked_is_refused_with_the_command_that_locks_
     fix = "is not what its dependencies resolve to. Fix: make lock"
     assert done.stderr.splitlines() == [f"lock: {file} {fix}" for file in ("requirements.txt", "requirements/dev.txt")]
     assert (checkout / "requirements.txt").read_bytes() == before, "`--check` must not write"
+
+
+LINUX = "x86_64-manylinux_2_31"
+ANYWHERE = (LINUX, "aarch64-manylinux_2_31", "aarch64-apple-darwin", "x86_64-apple-darwin")
+NEWER = ("3.11", "3.12", "3.13", "3.14")
+SERVERS = ("3.11", "3.12")
+# What publishes source archives only, for one of these Pythons at least.
+WITHOUT_WHEELS = (
+    *("amzn-sagemaker-checkpointing", "antlr4-python3-runtime", "awscli-cwlogs", "deepspeed", "pytest-dependency"),
+    *("ratelimit", "zstandard"),
+)
+
+
+@pytest.mark.parametrize(
+    ("lock", "pythons", "platforms"),
+    [
+        ("requirements.txt", NEWER, ANYWHERE),
+        ("requirements/setup.txt", NEWER, ANYWHERE),
+        ("requirements/dev.txt", NEWER, (LINUX,)),
+        ("requirements/policies.txt", NEWER, (LINUX,)),
+        ("requirements/jobs.txt", ("3.10", *SERVERS), (LINUX,)),
+        ("requirements/mlflow.txt", SERVERS, (LINUX,)),
+        ("requirements/hyp.txt", SERVERS, (LINUX,)),
+        ("requirements/memory-tier.txt", SERVERS, (LINUX,)),
+    ],
+)
+def test_a_lock_has_the_hash_of_a_wheel_for_each_machine(
+    lock: str, pythons: tuple[str, ...], platforms: tuple[str, ...], tmp_path: Path
+) -> None:
+    """`make lock` drops the hashes of wheels that no machine of the project installs."""
+    uv = [f"{REPOSITORY}/.venv/bin/uv", "pip", "install", "--dry-run", "--no-deps", "--no-python-downloads"]
+    wheels = ["--only-binary=:all:", *(f"--no-binary={each}" for each in WITHOUT_WHEELS)]
+    for python in pythons:
+        for platform in platforms:
+            machine = [f"--python-version={python}", f"--python-platform={platform}", "--target", tmp_path]
+            argv = [*uv, *wheels, *machine, "--require-hashes", "--requirement", REPOSITORY / lock]
+            done = subprocess.run(argv, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{python}, {platform}: {done.stderr}"
+
+
+def test_locks_hold_no_hash_that_no_machine_needs() -> None:
+    """aiohttp has 37 files for Linux and macOS, and a hundred in all."""
+    for lock in (REPOSITORY / "requirements.txt", *REPOSITORY.glob("requirements/*.txt")):
+        for entry in lock.read_text().replace("\\\n", "").splitlines():
+            assert entry.count("--hash=") <= 40, entry.split()[0]
