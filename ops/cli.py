@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
@@ -10,44 +11,100 @@ import typer
 from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.measure import Measurement
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
+from typer.models import CommandFunctionType
 
 import config
 from config import EksEnvironment, Environment
 from config.findings import Finding, Severity
 from ops import completion
 
-PANELS: Final = {
-    "environments": "Environment files",
-    "deploy": "Before, at and after a deployment",
-    "operate": "Every day",
-    "change": "Changes while it runs",
+PANELS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Environment files": ("new", "check", "explain", "import"),
+    "Before, at and after a deployment": ("preflight", "review", "wait", "destroy"),
+    "Every day": (
+        *("status", "job", "node", "data", "dashboard", "logs", "events", "cost", "smoke", "kubeconfig", "ssh-config"),
+    ),
+    "Changes while it runs": ("scale", "pause", "resume", "rollout", "image", "update-software"),
+    "CI": ("gate", "plan", "drift", "manifests"),
+    "Company": ("policy", "mirror", "images", "isolation-check"),
+    "Maintenance": ("charts", "scripts", "schema", "migrate", "kuberay", "sweep", "support-bundle"),
 }
-"""The panels of `ops --help`, in order: a folder of ops/commands and its title."""
+"""The panels of `ops --help --all`: the title and the commands, in the order of use."""
+FIRST: Final = (
+    *("new", "check", "preflight", "review", "wait", "status", "job", "logs", "scale", "pause", "resume", "destroy"),
+)
+"""The commands of `ops --help`, in the order of an environment's life."""
+_EVERY: Final = "ops.help.every"
 
 
-class _ByPanel(TyperGroup):
-    """A group that lists its commands by panel and name, in whatever order modules define them."""
+class _Flags:
+    """Parameters of a command whose help shows no type beside a flag, which takes no value."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return sorted(super().list_commands(ctx), key=self._place)
+    def get_params(self, ctx: Any) -> list[Any]:
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # a mixin of Typer's commands
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return parameters
 
-    def _place(self, name: str) -> tuple[int, str]:
-        return list(PANELS.values()).index(getattr(self.commands[name], "rich_help_panel")), name  # noqa: B009 (typer adds it)
+
+class Command(_Flags, TyperCommand):
+    """A command of `ops`."""
 
 
-app = typer.Typer(
-    cls=_ByPanel,
-    no_args_is_help=True,
+class _Group(_Flags, TyperGroup):
+    """Commands that share their first word."""
+
+
+class _Root(_Group):
+    """The group of all commands; its help shows the first ones only, unless `--all` is given."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        # `--help` ends the program before what follows it is parsed.
+        ctx.meta[_EVERY] = "--all" in args
+        return super().parse_args(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        panels = PANELS if ctx.meta[_EVERY] else {"Commands": FIRST}
+        shown = copy(self)
+        shown.commands = {}
+        for title, names in panels.items():
+            for name in names:
+                shown.commands[name] = copy(self.commands[name])
+                setattr(shown.commands[name], "rich_help_panel", title)  # noqa: B010 (typer adds it)
+        super(_Root, shown).format_help(ctx, formatter)
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 (Typer's signature)
+        return list(self.commands)
+
+
+class Application(typer.Typer):
+    """An application, or commands below one of its words, which prints its help without arguments."""
+
+    def __init__(self, **settings: Any) -> None:
+        """Take the settings of Typer."""
+        super().__init__(**{"cls": _Group, "no_args_is_help": True, **settings})
+
+    def command(
+        self, name: str | None = None, *, cls: Any = Command, **settings: Any
+    ) -> Callable[[CommandFunctionType], CommandFunctionType]:
+        """Decorate the function of a command, as Typer does."""
+        return super().command(name, cls=cls, **settings)
+
+
+app = Application(
+    cls=_Root,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="`ops --help --all` lists every command.",
 )
-charts_app = typer.Typer(no_args_is_help=True, help="The pinned Helm charts.")
+charts_app = Application(help="The pinned Helm charts.")
 app.add_typer(charts_app, name="charts")
-scripts_app = typer.Typer(no_args_is_help=True, help="The publishers' lifecycle scripts for Slurm.")
+scripts_app = Application(help="The publishers' lifecycle scripts for Slurm.")
 app.add_typer(scripts_app, name="scripts")
-kuberay_app = typer.Typer(no_args_is_help=True, help="KubeRay's custom resource definitions (CRDs).")
+kuberay_app = Application(help="KubeRay's custom resource definitions (CRDs).")
 app.add_typer(kuberay_app, name="kuberay")
 
 console = Console(emoji=False, highlight=False)
@@ -69,6 +126,12 @@ def _show_version(given: bool) -> None:
         raise typer.Exit
 
 
+def _show_every_command(ctx: typer.Context, given: bool) -> None:
+    if given:
+        typer.echo(ctx.get_help(), nl=False)
+        raise typer.Exit
+
+
 def _without_color(given: bool) -> None:
     if given:
         # Consoles that are made later, also in programs that a command starts, read the variable.
@@ -86,6 +149,9 @@ def _options(
         typer.Option(
             "--no-color", callback=_without_color, is_eager=True, help="Print without colours, as with NO_COLOR=1."
         ),
+    ] = False,
+    every: Annotated[
+        bool, typer.Option("--all", callback=_show_every_command, is_eager=True, help="List every command and exit.")
     ] = False,
 ) -> None:
     """Check environments before deploying; operate them afterwards.

@@ -1,6 +1,7 @@
 """Values that the shell completes: environments, and what their files name. Nothing here asks AWS or Kubernetes."""
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import typer
 
@@ -17,6 +18,20 @@ def environments(incomplete: str) -> list[str]:
 def examples(incomplete: str) -> list[str]:
     """Return the examples that begin with `incomplete`."""
     return _matching(config.examples(), incomplete)
+
+
+def jobs(incomplete: str) -> list[str]:
+    """Return the project's jobs, and the Python files and folders here, that begin with `incomplete`."""
+    from ops.jobs.package import own_jobs  # noqa: PLC0415 - only the shell's completion needs it here
+
+    name = incomplete.rpartition("/")[2]
+    folder = incomplete.removesuffix(name)
+    files = [
+        f"{folder}{path.name}/" if path.is_dir() else f"{folder}{path.name}"
+        for path in sorted(Path(folder or ".").glob("*"))
+        if (path.is_dir() or path.suffix == ".py") and (name.startswith(".") or not path.name.startswith("."))
+    ]
+    return _matching([*own_jobs(), *files], incomplete)
 
 
 def rules(incomplete: str) -> list[str]:

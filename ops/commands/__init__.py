@@ -1,6 +1,6 @@
 """The commands' options, messages and exit codes. The modules of `ops` that they call do the work.
 
-Each folder is a panel of `ops --help` (PANELS in ops/cli.py). `whole.py` has the application with all commands.
+`whole.py` has the application with all commands. PANELS in ops/cli.py says which panel of the help shows each.
 """
 
 from collections.abc import Mapping

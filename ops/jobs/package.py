@@ -57,6 +57,11 @@ class Entry:
     package: Package | None
 
 
+def own_jobs() -> list[str]:
+    """Return the names of the project's own jobs, sorted."""
+    return sorted(path.stem for path in JOBS.glob("*.py") if _STARTS in path.read_text())
+
+
 def entry(
     job: str | None, words: Sequence[str], folder: Path | None, exclude: Sequence[str], launcher: str = "python"
 ) -> Entry:
@@ -138,7 +143,7 @@ def _script(job: str) -> Path:
     for path in (Path(job), JOBS / job, JOBS / f"{job}.py"):
         if path.suffix == ".py" and path.is_file():
             return path.resolve()
-    own = sorted(path.stem for path in JOBS.glob("*.py") if _STARTS in path.read_text())
+    own = own_jobs()
     fix = did_you_mean(Path(job).stem, own, "name one of them, or a file of your own")
     raise EntryError(
         f"job {job!r} is invalid: there is no such Python file, here or in ray_jobs. "

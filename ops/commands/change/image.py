@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
-from ops.cli import EnvName, app, fail, load
+from ops.cli import Application, EnvName, app, fail, load
 from ops.durations import Duration, duration, elapsed
 from ops.output import Format, Output, emit, teller
 
-image_app = typer.Typer(no_args_is_help=True, help="The Ray image that the cluster builds.")
+image_app = Application(help="The Ray image that the cluster builds.")
 app.add_typer(image_app, name="image")
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from config import Environment
 from ops import cli
-from ops.cli import EnvName, app, errors, fail, load, say
+from ops.cli import Application, EnvName, app, errors, fail, load, say
 from ops.durations import Timeout
 from ops.options import DryRun
 from ops.output import Format, Output, emit
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ops.data.links import Link, Place
     from ops.data.plan import Item
 
-data_app = typer.Typer(no_args_is_help=True, help="Files of the data bucket and the file system.")
+data_app = Application(help="Files of the data bucket and the file system.")
 app.add_typer(data_app, name="data")
 
 Replace = Annotated[bool, typer.Option("--force", help="Replace files that differ, without asking.")]

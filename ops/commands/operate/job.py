@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.table import Table
-from typer.core import TyperCommand
 
 from config import EksEnvironment, Environment
 from k8s_charts.shared.names import RAY_DIRECTORY
-from ops.cli import EnvName, app, console, fail, load, say
+from ops import completion
+from ops.cli import Application, Command, EnvName, app, console, fail, load, say
 from ops.durations import Duration, duration
 from ops.jobs.kind import Kind
 from ops.options import Cluster, Watch
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from ops.jobs.run import OwnCluster, OwnPods, Request, Run
     from ops.jobs.runs import Runs
 
-job_app = typer.Typer(no_args_is_help=True, help="Jobs on a RayCluster.")
+job_app = Application(help="Jobs on a RayCluster.")
 app.add_typer(job_app, name="job")
 
 _WORDS: Final = "ops.job.words"
+_OTHER: Final = "Other routes, retries and numbers of workers"
 _OPERATED: Final = "rayjob or pytorchjob"
 # A Job's pods have its name and a suffix of six characters; a label value has at most 63.
 _LONGEST: Final = 52
@@ -40,7 +41,7 @@ RunName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the run.")
 Direct = Annotated[bool, typer.Option("--direct", help="The job was submitted with --direct: ask Ray's own API.")]
 
 
-class _WithWords(TyperCommand):
+class _WithWords(Command):
     """A command that keeps the words after `--` unparsed."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -53,7 +54,12 @@ class _WithWords(TyperCommand):
 @job_app.command(cls=_WithWords)
 def submit(
     context: typer.Context,
-    job: Annotated[str | None, typer.Argument(metavar="JOB", help="Python file: one of ray_jobs/ or your own.")] = None,
+    job: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="JOB", autocompletion=completion.jobs, help="Python file: one of ray_jobs/ or your own."
+        ),
+    ] = None,
     *,
     env: EnvName,
     name: Annotated[
@@ -68,15 +74,28 @@ def submit(
     ] = None,
     exclude: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help="Pattern of files not to upload, such as '*.parquet'. Repeatable."),
+        typer.Option(
+            rich_help_panel=_OTHER,
+            metavar="PATTERN",
+            help="Pattern of files not to upload, such as '*.parquet'. Repeatable.",
+        ),
     ] = None,
     storage: Annotated[
         str | None, typer.Option(metavar="PLACE", help="Folder or s3:// address for checkpoints (RUN_STORAGE).")
     ] = None,
-    as_: Annotated[Kind, typer.Option("--as", help="What carries the run out.")] = Kind.SUPERVISED,
+    as_: Annotated[
+        Kind,
+        typer.Option(
+            "--as",
+            metavar="ROUTE",
+            rich_help_panel=_OTHER,
+            help="What carries the run out: supervised, rayjob or pytorchjob.",
+        ),
+    ] = Kind.SUPERVISED,
     workers: Annotated[
         int | None,
         typer.Option(
+            rich_help_panel=_OTHER,
             min=1,
             metavar="N",
             help="With --as rayjob: workers of each group; with --as pytorchjob: pods. Default: as many as the "
@@ -86,20 +105,28 @@ def submit(
     queue: Annotated[
         str | None,
         typer.Option(
+            rich_help_panel=_OTHER,
             metavar="NAME",
             help="With --as rayjob or pytorchjob: let Kueue's LocalQueue NAME start it. Default: at once.",
         ),
     ] = None,
     min_workers: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Continue with so few workers if there are no resources for all."),
+        typer.Option(
+            rich_help_panel=_OTHER,
+            min=1,
+            metavar="N",
+            help="Continue with so few workers if there are no resources for all.",
+        ),
     ] = None,
     max_workers: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="All workers of the job, with --min-workers.")
+        int | None,
+        typer.Option(rich_help_panel=_OTHER, min=1, metavar="N", help="All workers of the job, with --min-workers."),
     ] = None,
     wait_for_workers: Annotated[
         Duration | None,
         typer.Option(
+            rich_help_panel=_OTHER,
             parser=duration,
             metavar="DURATION",
             help="Wait so long for resources for all workers, then continue with fewer. Default: 10m.",
@@ -108,17 +135,22 @@ def submit(
     max_attempts: Annotated[
         int | None,
         typer.Option(
+            rich_help_panel=_OTHER,
             min=1,
             metavar="N",
             help="Maximum number of attempts, whatever the reason. Default: 100; 4 of a RayJob or PyTorchJob.",
         ),
     ] = None,
     max_stalled: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Maximum of failures in a row without a new checkpoint.")
+        int,
+        typer.Option(
+            rich_help_panel=_OTHER, min=1, metavar="N", help="Maximum of failures in a row without a new checkpoint."
+        ),
     ] = 5,
     give_up_after: Annotated[
         Duration,
         typer.Option(
+            rich_help_panel=_OTHER,
             parser=duration,
             metavar="DURATION",
             help="Retry failures of the infrastructure for at least this time, whatever --max-stalled is.",
@@ -130,10 +162,14 @@ def submit(
         bool, typer.Option("--dry-run", help="Let the cluster check the run's object, and print it; create nothing.")
     ] = False,
     direct: Annotated[
-        bool, typer.Option("--direct", help="No supervisor: submit to Ray's API through a port-forward.")
+        bool,
+        typer.Option(
+            "--direct", rich_help_panel=_OTHER, help="No supervisor: submit to Ray's API through a port-forward."
+        ),
     ] = False,
     in_head: Annotated[
-        bool, typer.Option("--in-head", help="No supervisor: run `ray job submit` in the head pod.")
+        bool,
+        typer.Option("--in-head", rich_help_panel=_OTHER, help="No supervisor: run `ray job submit` in the head pod."),
     ] = False,
 ) -> None:
     """Submit JOB with the arguments after `--` and show its output. Without JOB, submit the command after `--`.

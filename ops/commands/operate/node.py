@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from config import EksEnvironment, Environment, SlurmEnvironment
-from ops.cli import EnvName, app, fail, load_any, say
+from ops.cli import Application, EnvName, app, fail, load_any, say
 from ops.commands.change.running import require_one
 from ops.commands.operate import slurm
 from ops.durations import Duration, duration
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ops.clients import Clients
     from ops.nodes.listing import Node
 
-node_app = typer.Typer(no_args_is_help=True, help="HyperPod's nodes.")
+node_app = Application(help="HyperPod's nodes.")
 app.add_typer(node_app, name="node")
 
 Described = Callable[[], None]

@@ -11,7 +11,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from ops.cli import PANELS
+from ops.cli import FIRST, PANELS
+from ops.commands import WORDS
 from ops.commands.whole import app
 
 COLUMNS: Final = 80
@@ -122,6 +123,28 @@ def test_help_has_examples_that_the_command_accepts(words: str) -> None:
         assert len([word for word in given if not word.startswith("-")]) >= len(arguments), example
 
 
-def test_root_help_shows_the_commands_in_panels_in_the_order_of_use() -> None:
-    found = re.findall(r"^╭─ (.*?) ─+╮$", shown("ops"), re.MULTILINE)
-    assert found == ["Options", *PANELS.values()]
+def listed(text: str) -> list[str]:
+    """Return the commands that the panels of a help list, without the options'."""
+    return re.findall(r"^│ ([a-z][\w-]*) {2,}\S", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("words", ["--help", "-h", "", "--no-color --help"])
+def test_the_root_s_help_shows_at_most_twelve_commands_and_how_to_see_all(words: str) -> None:
+    text = CliRunner().invoke(app, words.split(), env={"COLUMNS": str(COLUMNS)}).stdout
+    assert listed(text) == list(FIRST)
+    assert len(FIRST) <= 12
+    assert "ops --help --all" in text
+
+
+@pytest.mark.parametrize("words", ["--help --all", "--all --help", "--all"])
+def test_the_whole_help_shows_every_command_in_its_panel(words: str) -> None:
+    result = CliRunner().invoke(app, words.split(), env={"COLUMNS": str(COLUMNS)})
+    assert result.exit_code == 0
+    assert re.findall(r"^╭─ (.*?) ─+╮$", result.stdout, re.MULTILINE) == ["Options", *PANELS]
+    assert listed(result.stdout) == [name for names in PANELS.values() for name in names]
+    assert sorted(listed(result.stdout)) == sorted(name for names in WORDS.values() for name in names)
+
+
+@pytest.mark.parametrize("words", ALL)
+def test_no_flag_shows_a_type(words: str) -> None:
+    assert "<bool>" not in shown(words)

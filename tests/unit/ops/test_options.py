@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -15,6 +16,7 @@ import config
 from config.rules import ALL_RULES
 from ops import cli
 from ops.commands.whole import app
+from ops.jobs.package import own_jobs
 from tests.support.waiting import PATIENCE
 
 ALL: Final = {"check", "migrate", "manifests", "review", "gate"}
@@ -119,6 +121,7 @@ def completed(line: str, **variables: str) -> list[str]:
         ("ops scale --env dev w", ["worker-group-1"]),
         ("ops rollout --env dev r", ["rayml"]),
         ("ops job submit --env dev --cluster r", ["rayml"]),
+        ("ops job submit pyt", ["pytorch_ddp"]),
         ("ops update-software --env nowhere --group w", []),
         ("ops wait --require m", ["min"]),
         ("ops wait -o j", ["json"]),
@@ -126,6 +129,33 @@ def completed(line: str, **variables: str) -> list[str]:
 )
 def test_the_shell_completes_names(line: str, expected: list[str]) -> None:
     assert completed(line) == expected
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("tr", ["train.py", "trainer/"]),
+        ("./tr", ["./train.py", "./trainer/"]),
+        ("trainer/", ["trainer/main.py"]),
+        ("trainer/n", []),
+        ("nowhere/", []),
+        (".h", [".hidden/"]),
+    ],
+)
+def test_a_job_s_own_files_are_completed(
+    typed: str, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("train.py", "trainer/main.py", "trainer/notes.txt", "trial.yaml", ".hidden/job.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+    assert completed(f"ops job submit {typed}") == expected
+    assert completed(f"ops job submit {tmp_path}/{typed}") == [f"{tmp_path}/{each}" for each in expected]
+
+
+def test_all_jobs_are_offered_for_nothing_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert completed("ops job submit ") == own_jobs()
 
 
 def test_names_are_completed_for_the_environment_of_ops_env() -> None:
