@@ -3,7 +3,7 @@
 from typing import Any
 
 from config import naming
-from config.alarms import alarms_of
+from config.container_insights import alarms_of
 from config.model import Environment
 
 _USE = ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"]

@@ -9,6 +9,8 @@ ENVIRONMENT_TAG: Final = "ray-on-hyperpod:environment"
 """Key of the tag that marks AWS resources which no stack owns as an environment's."""
 BUDGET_TAG: Final = "ray-on-hyperpod-budget"
 """Key of the tag by which AWS assigns costs to the environment's budget. A filter names it before a `$`."""
+OWN_TAGS: Final = ("SageMaker", "project", "environment", "Name", ENVIRONMENT_TAG, BUDGET_TAG)
+"""Keys of the tags that the project gives to resources."""
 STAND_IN_IMAGE: Final = "application/vnd.ray-on-hyperpod.rehearsal.stand-in+json"
 """Media type of the manifest that a rehearsal puts into ECR instead of an image: it builds no images."""
 DEFAULT_QUALIFIER: Final = "hnb659fds"

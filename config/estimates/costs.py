@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from config.alarms import alarms_of
+from config.container_insights import alarms_of
 from config.facts import support
 from config.facts.instance_types import catalogue
 from config.facts.tables import read_table

@@ -17,7 +17,7 @@ is kept free, because a pod that requests too much would stay pending.
 from dataclasses import dataclass
 from typing import Final
 
-from config.facts.daemonsets import daemonsets_on
+from config.facts.daemonsets import NO_LOAD, NodeLoad, daemonsets_on
 from config.facts.instance_types import EFA_RESOURCE, GPU_RESOURCE, InstanceType
 
 MEMORY_FRACTION: Final = 0.95
@@ -86,28 +86,22 @@ def allocatable(instance_type: InstanceType, threads_per_core: int) -> Resources
     )
 
 
-def tier_mib(instance_type: InstanceType, percent: int) -> int:
-    """Return the memory that HyperPod's memory tier may use on a node, of which it has so many percent."""
+def share_mib(instance_type: InstanceType, percent: int) -> int:
+    """Return so many percent of a node's nominal memory."""
     return int(instance_type.memory_gib * 1024 * percent / 100)
 
 
-def whole_node_pod(
-    instance_type: InstanceType,
-    threads_per_core: int,
-    tier_percent: int = 0,
-    *,
-    container_insights: bool = False,
-    in_cluster: bool = False,
-) -> Resources:
-    """Return the requests of a pod that has a node to itself beside the DaemonSets and the memory tier (a Ray worker).
+def whole_node_pod(instance_type: InstanceType, threads_per_core: int, load: NodeLoad = NO_LOAD) -> Resources:
+    """Return the requests of a pod that has a node to itself beside the DaemonSets and the `load` (a Ray worker).
 
     CPU is rounded down to whole cores and memory to whole GiB, so that manifests stay readable and Ray counts whole
     CPUs. Raises NodeTooSmallError when less than one of either is left.
     """
     node = allocatable(instance_type, threads_per_core)
-    daemonsets = daemonsets_on(instance_type, container_insights=container_insights, in_cluster=in_cluster)
+    daemonsets = daemonsets_on(instance_type, load)
     cpus = int((node.cpu_millis - sum(each.cpu_millis for each in daemonsets)) * (1 - HEADROOM)) // 1000
-    memory_mib = node.memory_mib - sum(each.memory_mib for each in daemonsets) - tier_mib(instance_type, tier_percent)
+    memory_mib = node.memory_mib - sum(each.memory_mib for each in daemonsets)
+    memory_mib -= share_mib(instance_type, load.reserved_percent)
     memory_gib = int(memory_mib * (1 - HEADROOM)) // 1024
     if cpus < 1 or memory_gib < 1:
         raise NodeTooSmallError(

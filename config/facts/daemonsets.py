@@ -52,20 +52,6 @@ DAEMONSETS: Final = (
     DaemonSet("aws-efa-k8s-device-plugin", 10, 20, Nodes.EFA, "aws-efa-k8s-device-plugin 0.5.20, values.yaml"),
 )
 
-_CLOUDWATCH: Final = "EKS add-on amazon-cloudwatch-observability (aws-observability/helm-charts, its expected objects)"
-
-DAEMONSETS_OF_CONTAINER_INSIGHTS: Final = (
-    DaemonSet("cloudwatch-agent", 250, 128, Nodes.ALL, _CLOUDWATCH),
-    DaemonSet("fluent-bit", 400, 250, Nodes.ALL, _CLOUDWATCH),
-    DaemonSet("dcgm-exporter", 250, 128, Nodes.GPU, _CLOUDWATCH),
-    DaemonSet("neuron-monitor", 256, 128, Nodes.NEURON, _CLOUDWATCH),
-)
-
-DAEMONSETS_OF_IN_CLUSTER: Final = (
-    DaemonSet("dcgm-exporter", 100, 128, Nodes.GPU, "dcgm-exporter 4.5.3-4.8.2, its chart's values.yaml"),
-    DaemonSet("efa-exporter", 20, 64, Nodes.EFA, "k8s_charts/in_cluster/efa_exporter.py"),
-)
-
 FLOATING_PODS: Final = (
     FloatingPods("coredns", 2, "EKS add-on coredns"),
     FloatingPods("training-operator", 1, f"{_HYPERPOD_CHART}, training-operators"),
@@ -73,10 +59,19 @@ FLOATING_PODS: Final = (
 )
 
 
-def daemonsets_on(
-    instance_type: InstanceTypeFacts, *, container_insights: bool = False, in_cluster: bool = False
-) -> list[DaemonSet]:
-    """Return the DaemonSets on HyperPod nodes of this type, with those of the enabled parts of `observability`."""
+class NodeLoad(NamedTuple):
+    """What an environment's optional parts take of each node: DaemonSets, floating pods, percent of the memory."""
+
+    daemonsets: tuple[DaemonSet, ...] = ()
+    floating_pods: int = 0
+    reserved_percent: int = 0
+
+
+NO_LOAD: Final = NodeLoad()
+
+
+def daemonsets_on(instance_type: InstanceTypeFacts, load: NodeLoad = NO_LOAD) -> list[DaemonSet]:
+    """Return the DaemonSets on HyperPod nodes of this type."""
     accelerated = instance_type.accelerators > 0
     gpu = instance_type.accelerator_resource == GPU_RESOURCE
     kinds = {
@@ -86,13 +81,9 @@ def daemonsets_on(
         Nodes.NEURON: accelerated and not gpu,
         Nodes.EFA: instance_type.efa > 0,
     }
-    installed = DAEMONSETS + (DAEMONSETS_OF_CONTAINER_INSIGHTS if container_insights else ())
-    installed += DAEMONSETS_OF_IN_CLUSTER if in_cluster else ()
-    return [each for each in installed if kinds[each.nodes]]
+    return [each for each in (*DAEMONSETS, *load.daemonsets) if kinds[each.nodes]]
 
 
-def system_pods(instance_type: InstanceTypeFacts, *, container_insights: bool = False, in_cluster: bool = False) -> int:
+def system_pods(instance_type: InstanceTypeFacts, load: NodeLoad = NO_LOAD) -> int:
     """Return the most pods beside Ray's on a HyperPod node of this type: DaemonSets and all floating pods."""
-    daemonsets = daemonsets_on(instance_type, container_insights=container_insights, in_cluster=in_cluster)
-    # The add-on's operator is a floating pod of its own.
-    return len(daemonsets) + sum(each.pods for each in FLOATING_PODS) + container_insights
+    return len(daemonsets_on(instance_type, load)) + sum(each.pods for each in FLOATING_PODS) + load.floating_pods

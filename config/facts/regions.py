@@ -16,15 +16,9 @@ def regions() -> dict[str, tuple[str, ...]]:
 
 
 @cache
-def grafana_regions() -> frozenset[str]:
-    """Return the regions of the commercial partition that offer Amazon Managed Grafana."""
-    return frozenset(read_table(REGIONS_FILE)["grafana"])
-
-
-@cache
-def budget_regions() -> frozenset[str]:
-    """Return the regions of the commercial partition whose CloudFormation makes budgets."""
-    return frozenset(read_table(REGIONS_FILE)["budgets"])
+def regions_with(service: str) -> frozenset[str]:
+    """Return the regions of the commercial partition that the table lists for a service, such as `grafana`."""
+    return frozenset(read_table(REGIONS_FILE)[service])
 
 
 def table_date() -> str:

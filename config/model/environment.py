@@ -7,6 +7,9 @@ from typing import Annotated, Any, ClassVar, Final, TypeAlias, get_args
 
 from pydantic import Field, PositiveInt, create_model
 
+from config.facts import container_insights, in_cluster
+from config.facts.add_ons import CLOUDWATCH, HYPERPOD
+from config.facts.daemonsets import DaemonSet, NodeLoad
 from config.model.base import AccountId, Email, Model, Name, Region, Shape
 from config.model.company import Company
 from config.model.eks import Access, Eks, ExistingEks, SystemNodes
@@ -169,6 +172,23 @@ class EksEnvironment(BaseEnvironment):
     def in_cluster(self) -> bool:
         """Whether Prometheus and Grafana run in the cluster, and exporters on its nodes."""
         return self.observability.in_cluster is not None
+
+    @property
+    def observing_add_ons(self) -> dict[str, str]:
+        """The EKS add-ons that keys of `observability` install, by the key."""
+        wanted = {
+            "observability.container_insights": CLOUDWATCH if self.container_insights else None,
+            "observability.hyperpod": HYPERPOD if self.hyperpod_observability else None,
+        }
+        return {key: name for key, name in wanted.items() if name}
+
+    @property
+    def node_load(self) -> NodeLoad:
+        """What the optional parts take of each node beside Ray's pods."""
+        daemonsets: tuple[DaemonSet, ...] = container_insights.DAEMONSETS if self.container_insights else ()
+        daemonsets += in_cluster.DAEMONSETS if self.in_cluster else ()
+        # The operator of Container Insights' add-on is a floating pod.
+        return NodeLoad(daemonsets, int(self.container_insights), self.hyperpod.tier_percent)
 
     @property
     def observed_gpu_groups(self) -> tuple[InstanceGroup, ...]:

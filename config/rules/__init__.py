@@ -27,7 +27,15 @@ from config.rules import (
     zones,
 )
 from config.rules.across_environments import PAIR_RULES, findings_beside, own_blocks
-from config.rules.add_ons import described, hyperpod_observability, monthly_budget, observability
+from config.rules.add_ons import (
+    described,
+    hyperpod_observability,
+    in_cluster,
+    memory_tier,
+    mlflow,
+    monthly_budget,
+    observability,
+)
 from config.rules.rule import Rule
 from config.rules.slurm import rules as slurm
 
@@ -70,7 +78,7 @@ RULES: Final[tuple[Rule, ...]] = (
     hyperpod.sub_charts,
     hyperpod.distinct_groups,
     hyperpod.removal_of_a_group_that_stays,
-    hyperpod.memory_beside_the_tier,
+    memory_tier.memory_beside_the_tier,
     instance_groups.known_instance_types,
     instance_groups.types_of_the_region,
     instance_groups.threads_per_core,
@@ -95,7 +103,7 @@ RULES: Final[tuple[Rule, ...]] = (
     fsx.reclaim_policy,
     fsx.room_for_checkpoints,
     fsx.time_for_checkpoints,
-    eks.metrics_fit_the_system_nodes,
+    in_cluster.metrics_fit_the_system_nodes,
     observability.parts_have_what_they_need,
     hyperpod_observability.grafana_can_be_reached,
     monthly_budget.budget_in_a_region_that_makes_it,
@@ -104,8 +112,8 @@ RULES: Final[tuple[Rule, ...]] = (
     image.ray_version,
     image.pip_requirements,
     image.locked_requirements,
-    image.client_of_the_tier,
-    image.client_of_the_tracking_server,
+    memory_tier.client_of_the_tier,
+    mlflow.client_of_the_tracking_server,
     image.cuda_of_the_gpus,
     ray.old_kuberay,
     ray.known_kuberay,

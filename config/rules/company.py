@@ -7,7 +7,6 @@ from config import naming
 from config.model import Environment
 from config.rules.rule import Violation, error
 
-_OWN_TAGS: Final = ("SageMaker", "project", "environment", "Name", naming.ENVIRONMENT_TAG, naming.BUDGET_TAG)
 # "Tag your AWS resources": at most 50 tags on a resource; CloudFormation and this project set some themselves.
 _MOST_TAGS: Final = 40
 
@@ -43,8 +42,8 @@ def tags_leave_the_projects_own(environment: Environment) -> Iterator[Violation]
             yield Violation(
                 "company.tags", f"AWS alone sets keys such as {key!r}", "keys without aws:", "use another key"
             )
-        if key.casefold() in {own.casefold() for own in _OWN_TAGS}:
-            own = f"any key but {', '.join(_OWN_TAGS)}"
+        if key.casefold() in {own.casefold() for own in naming.OWN_TAGS}:
+            own = f"any key but {', '.join(naming.OWN_TAGS)}"
             yield Violation(f"company.tags.{key}", "the project sets this key itself", own, "use another key")
     if len(tags) > _MOST_TAGS:
         yield Violation("company.tags", "AWS allows fifty tags on a resource", f"at most {_MOST_TAGS}", "remove some")

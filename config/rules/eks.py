@@ -7,7 +7,6 @@ from typing import Final
 from config import naming
 from config.estimates import costs
 from config.facts import support, versions
-from config.facts.add_ons import CLOUDWATCH, HYPERPOD
 from config.model import EksEnvironment, Environment
 from config.rules.parts import are_the_whole_world, described_twice, groups, is_reserved, repeated, same_names
 from config.rules.rule import Violation, error, warning
@@ -21,11 +20,6 @@ _TAKEN_NAMESPACES: Final = (
 )
 _REFUSED_ADD_ONS: Final = {"aws-fsx-csi-driver": "the platform stack installs the FSx CSI driver already"}
 _CLIENTS: Final = "public blocks of your office or VPN, or endpoint_access: private"
-
-# What the image build may take of a system node's disk (k8s_charts/image_build/job.py), and what images, logs and the
-# kubelet's threshold for evictions need.
-_BUILD_GIB: Final = 60
-_NODE_GIB: Final = 40
 
 
 @error("V2")
@@ -101,28 +95,6 @@ def system_nodes_are_x86(environment: EksEnvironment) -> Iterator[Violation]:
         )
 
 
-@error("V95")
-def metrics_fit_the_system_nodes(environment: EksEnvironment) -> Iterator[Violation]:
-    """Require a root volume of the system nodes that holds the metrics beside the image build.
-
-    Why: a node without disk evicts its pods. Prometheus would stay pending, because it requests its disk.
-    Source: Kubernetes docs, local ephemeral storage; this project, k8s_charts/image_build/job.py.
-    Example: observability.in_cluster.storage_gib: 500
-    """
-    wanted = environment.observability.in_cluster
-    if wanted is None:
-        return
-    volume = environment.eks.system_nodes.volume_gib
-    most = volume - _NODE_GIB - (_BUILD_GIB if environment.image.built else 0)
-    if wanted.storage_gib > most:
-        yield Violation(
-            "observability.in_cluster.storage_gib",
-            f"a system node's root volume has {volume} GiB, of which the node and the image build need the rest",
-            f"at most {most}" if most > 0 else "a larger eks.system_nodes.volume_gib",
-            "lower storage_gib, or raise eks.system_nodes.volume_gib",
-        )
-
-
 @error("V41")
 def endpoint(environment: EksEnvironment) -> Iterator[Violation]:
     """Require the client networks of a public endpoint, and none for a private endpoint.
@@ -193,11 +165,9 @@ def add_ons(environment: EksEnvironment) -> Iterator[Violation]:
     """
     names = [add_on.name for add_on in environment.eks.add_ons]
     yield from same_names("eks.add_ons", names)
-    refused = dict(_REFUSED_ADD_ONS)
-    if environment.container_insights:
-        refused[CLOUDWATCH] = "observability.container_insights installs it already"
-    if environment.hyperpod_observability:
-        refused[HYPERPOD] = "observability.hyperpod installs it already"
+    refused = _REFUSED_ADD_ONS | {
+        name: f"{key} installs it already" for key, name in environment.observing_add_ons.items()
+    }
     for n, name in enumerate(names):
         if name in refused:
             yield Violation(f"eks.add_ons.{n}.name", refused[name], "other add-ons", "delete the item")

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from config import naming
-from config.facts.capacity import NodeTooSmallError, allocatable, tier_mib
 from config.model import EksEnvironment, Environment
 from config.model.hyperpod import SUB_CHARTS
-from config.rules.parts import by_name, groups, ray_pods, same_names
-from config.rules.rule import Violation, error, warning
+from config.rules.parts import groups, same_names
+from config.rules.rule import Violation, error
 
 # Effects of the other sub-charts of aws/sagemaker-hyperpod-cli (helm_chart/HyperPodHelmChart) in this project.
 _REFUSED_SUB_CHARTS: Final = {
@@ -98,32 +97,4 @@ def removal_of_a_group_that_stays(environment: Environment) -> Iterator[Violatio
                 "instance_groups still lists this group",
                 "groups that were removed from instance_groups",
                 "delete the item, or the group",
-            )
-
-
-@warning("V93")
-def memory_beside_the_tier(environment: EksEnvironment) -> Iterator[Violation]:
-    """Warn of a Ray pod that requests memory which HyperPod's memory tier may use.
-
-    Why: pods and checkpoints together would need more memory than the node has: the kubelet then evicts pods, or the
-    pod stays pending. Workers without `memory_gib` leave the tier its part.
-    Source: SageMaker API reference, ClusterTieredStorageConfig: InstanceMemoryAllocationPercentage.
-    Example: hyperpod.tiered_storage: {memory_percent: 100}
-    """
-    percent, known = environment.hyperpod.tier_percent, by_name(environment)
-    for key, pod in ray_pods(environment):
-        group = known.get(pod.instance_group)
-        if not percent or group is None or pod.memory_gib is None:
-            continue
-        try:
-            offered = allocatable(group.type, group.threads_per_core).memory_mib
-        except NodeTooSmallError:
-            continue
-        most = max(0, offered - tier_mib(group.type, percent)) // 1024
-        if pod.memory_gib > most:
-            yield Violation(
-                f"{key}.memory_gib",
-                f"the memory tier may use {percent} % of the {group.type.memory_gib:g} GiB of {group.instance_type}",
-                f"at most {most}",
-                f"write {most}, lower hyperpod.tiered_storage.memory_percent, or choose a larger type",
             )

@@ -10,17 +10,15 @@ from typing import Final
 from config.facts import versions
 from config.facts.instance_types import catalogue
 from config.facts.support import number
-from config.model import MANAGED, EksEnvironment
+from config.model import EksEnvironment
 from config.rules.parts import groups, repeated, workers
-from config.rules.rule import Violation, error, warning
+from config.rules.rule import Violation, error
 
 REQUIREMENTS: Final = Path(__file__).resolve().parents[2] / "ray_image" / "requirements.txt"
 _CONTINUED: Final = "\0"
 _PINNED: Final = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w,.-]+\])?==[\w.!+-]+( ?;.*)?", re.ASCII)
 _HASH: Final = "--hash=sha256:"
 _BEGINNING: Final = itemgetter(slice(len(_HASH)))
-_TIER_CLIENT: Final = "amzn-sagemaker-checkpointing"
-_TRACKING_CLIENT: Final = "sagemaker-mlflow"
 
 
 @error("V14")
@@ -79,7 +77,7 @@ def pip_requirements(environment: EksEnvironment) -> Iterator[Violation]:
         if not re.fullmatch(r"[A-Za-z0-9][\w.-]*(\[[\w,.-]+\])?==[\w.!+-]+", requirement, re.ASCII):
             fix = "write the name, two equals signs and the version"
             yield Violation(f"image.pip.{n}", "it is not pinned", "name==version, such as einops==0.8.1", fix)
-    names = _names(image.pip)
+    names = package_names(image.pip)
     for first, second, *_ in repeated(names).values():
         reason = f"image.pip.{first} names the same package"
         yield Violation(f"image.pip.{second}", reason, "each package once", "delete one of the two")
@@ -138,44 +136,7 @@ def _unlocked(requirement: str, options: list[str]) -> str:
     return "" if whole else "its sha256 hashes are missing or incomplete"
 
 
-@warning("V94")
-def client_of_the_tier(environment: EksEnvironment) -> Iterator[Violation]:
-    """Warn of a memory tier whose client the built image does not have.
-
-    Why: the runs then save into their storage only. The image's lock cannot hold the client, because it is published as
-    source only.
-    Source: PyPI, amzn-sagemaker-checkpointing 1.1.3.
-    Example: image.pip: []
-    """
-    image = environment.image
-    if environment.hyperpod.tiered_storage and not image.uri and _TIER_CLIENT not in _names(image.pip):
-        yield Violation(
-            "hyperpod.tiered_storage",
-            f"the image lacks {_TIER_CLIENT}, by which runs reach the memory tier",
-            f"a memory tier with image.pip: [{_TIER_CLIENT}==1.1.3]",
-            "add that to image.pip, or remove tiered_storage",
-        )
-
-
-@warning("V100")
-def client_of_the_tracking_server(environment: EksEnvironment) -> Iterator[Violation]:
-    """Warn of SageMaker's MLflow whose client the built image does not have.
-
-    Why: MLflow alone takes no ARN as the address of its server. Jobs would train, and log nothing.
-    Source: PyPI, sagemaker-mlflow 0.5.0; SageMaker developer guide, "Integrate MLflow with your environment".
-    Example: image.pip: []
-    """
-    image = environment.image
-    if environment.mlflow == MANAGED and not image.uri and _TRACKING_CLIENT not in _names(image.pip):
-        yield Violation(
-            "mlflow",
-            f"the image lacks {_TRACKING_CLIENT}, by which MLflow's client reaches SageMaker's server",
-            f"managed with image.pip: [{_TRACKING_CLIENT}==0.5.0]",
-            "add that to image.pip, or remove mlflow",
-        )
-
-
-def _names(requirements: tuple[str, ...]) -> list[str]:
+def package_names(requirements: tuple[str, ...]) -> list[str]:
     """Return the names of packages, as indexes compare them."""
     return [re.split(r"[\[=]", requirement)[0].lower().replace("_", "-") for requirement in requirements]
 

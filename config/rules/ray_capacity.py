@@ -23,9 +23,7 @@ def _left(environment: EksEnvironment, group: InstanceGroup) -> Resources | None
         node = allocatable(group.type, group.threads_per_core)
     except NodeTooSmallError:
         return None
-    daemonsets = daemonsets_on(
-        group.type, container_insights=environment.container_insights, in_cluster=environment.in_cluster
-    )
+    daemonsets = daemonsets_on(group.type, environment.node_load)
     return Resources(
         cpu_millis=max(0, node.cpu_millis - sum(each.cpu_millis for each in daemonsets)),
         memory_mib=max(0, node.memory_mib - sum(each.memory_mib for each in daemonsets)),
@@ -93,9 +91,7 @@ def _too_small(environment: EksEnvironment, pod: RayWorkers, group: InstanceGrou
         whole_node_pod(
             group.type,
             group.threads_per_core,
-            environment.hyperpod.tier_percent,
-            container_insights=environment.container_insights,
-            in_cluster=environment.in_cluster,
+            environment.node_load,
         )
     except NodeTooSmallError:
         return True
@@ -260,9 +256,7 @@ def pods_per_node(environment: EksEnvironment) -> Iterator[Violation]:
         on_it = [head for _, head in heads(environment) if head.instance_group == group.name]
         hosts_workers = any(each.instance_group == group.name for _, each in workers(environment))
         ray = -(-len(on_it) // group.count) + hosts_workers
-        others = system_pods(
-            group.type, container_insights=environment.container_insights, in_cluster=environment.in_cluster
-        )
+        others = system_pods(group.type, environment.node_load)
         if ray and ray + others > group.type.pod_cap:
             yield Violation(
                 f"{key}.instance_type",

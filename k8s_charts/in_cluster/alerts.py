@@ -193,7 +193,7 @@ ALERTS: Final = (
     Alert(
         "EfaDrops",
         "sum by (node, instance_group, device) (rate(node_amazonefa_rx_drops[5m]))",
-        # As CloudWatch's alarm of this name has it (config/alarms.py).
+        # As CloudWatch's alarm of this name has it (config/container_insights.py).
         ">= 1",
         15 * _MINUTE,
         "warning",

@@ -58,15 +58,13 @@ def _tracking(environment: EksEnvironment) -> dict[str, str]:
     return {"MLFLOW_TRACKING_URI": naming.tracking_server_arn(environment) if managed else environment.mlflow}
 
 
-def worker_resources(environment: Environment, workers: RayWorkers) -> Resources:
+def worker_resources(environment: EksEnvironment, workers: RayWorkers) -> Resources:
     """Return what one worker pod requests: the stated amounts, and for the others all that a node can give."""
     group = environment.instance_group(workers.instance_group)
     room = whole_node_pod(
         group.type,
         group.threads_per_core,
-        environment.hyperpod.tier_percent,
-        container_insights=environment.container_insights,
-        in_cluster=environment.in_cluster,
+        environment.node_load,
     )
     return replace(
         room,
@@ -77,7 +75,7 @@ def worker_resources(environment: Environment, workers: RayWorkers) -> Resources
     )
 
 
-def _worker_group(environment: Environment, workers: RayWorkers) -> WorkerGroup:
+def _worker_group(environment: EksEnvironment, workers: RayWorkers) -> WorkerGroup:
     return WorkerGroup(
         workers=workers,
         place=_place(environment, workers.instance_group, workers.node_selector),

@@ -141,9 +141,7 @@ def _pod(environment: EksEnvironment, workers: RayWorkers) -> tuple[int, int, in
     node = capacity.whole_node_pod(
         group.type,
         group.threads_per_core,
-        environment.hyperpod.tier_percent,
-        container_insights=environment.container_insights,
-        in_cluster=environment.in_cluster,
+        environment.node_load,
     )
     return (
         workers.cpu or node.cpu_millis // 1000,

@@ -59,18 +59,6 @@ class Arns:
         return tuple(dict.fromkeys(group.training_plan for group in groups if group.training_plan))
 
     @property
-    def budget(self) -> tuple[str, ...]:
-        """The budget, whose ARN has no region; empty if the environment has none."""
-        environment = self.environment
-        own = naming.named(environment, "*")
-        return (f"arn:aws:budgets::{environment.account}:budget/{own}",) if environment.has_budget else ()
-
-    @property
-    def tracking_server(self) -> tuple[str, ...]:
-        """The MLflow tracking server of SageMaker; empty if the environment has none."""
-        return (naming.tracking_server_arn(self.environment),) if self.environment.managed_mlflow else ()
-
-    @property
     def buckets(self) -> tuple[str, ...]:
         """The buckets whose names the environment fixes."""
         names = (naming.data_bucket(self.environment), naming.lifecycle_bucket(self.environment))

@@ -1,4 +1,4 @@
-"""What moves data and images: the data bucket, FSx's tasks, and the repositories of image_registry."""
+"""What moves data: the data bucket, and FSx's tasks."""
 
 from collections.abc import Iterator
 
@@ -6,11 +6,6 @@ from config import naming
 from ops.policy import keys
 from ops.policy.arns import EVERYTHING, Arns
 from ops.policy.statement import Statement, actions
-
-_COPY_IMAGES = (
-    "BatchCheckLayerAvailability BatchGetImage CompleteLayerUpload CreateRepository DescribeRepositories "
-    "GetDownloadUrlForLayer InitiateLayerUpload PutImage TagResource UploadLayerPart"
-)
 
 
 def list_data(arns: Arns) -> Iterator[Statement]:
@@ -29,18 +24,6 @@ def move_data(arns: Arns) -> Iterator[Statement]:
     yield Statement("MoveData", actions("s3", "AbortMultipartUpload GetObject PutObject"), (files,))
     yield keys.use(arns, "EncryptData", "s3", "Decrypt GenerateDataKey")
     yield Statement("StartTasks", actions("fsx", "CreateDataRepositoryTask"), arns.of("fsx", "file-system/*", "task/*"))
-
-
-def open_mlflow(arns: Arns) -> Statement:
-    """Return the right to open the pages of SageMaker's MLflow tracking server; empty without one."""
-    return Statement("OpenMlflow", actions("sagemaker", "CreatePresignedMlflowTrackingServerUrl"), arns.tracking_server)
-
-
-def copy_images(arns: Arns) -> Iterator[Statement]:
-    """Yield the rights to copy public images and charts into the account's own registry."""
-    if arns.environment.image_registry:
-        yield Statement("LogInToRegistry", actions("ecr", "GetAuthorizationToken"), EVERYTHING)
-        yield Statement("CopyImages", actions("ecr", _COPY_IMAGES), arns.of("ecr", "repository/*"))
 
 
 def _data_bucket(arns: Arns) -> str:

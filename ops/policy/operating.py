@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from config import naming
 from config.facts.drift_permissions import DRIFT_READS
 from config.facts.hyperpod_permissions import On, actions_of
-from ops.policy import keys
+from ops.policy import keys, mlflow, monthly_budget
 from ops.policy.arns import EVERYTHING, Arns
 from ops.policy.statement import Conditions, Statement, actions
 
@@ -109,7 +109,7 @@ def _drift_resources(arns: Arns) -> Mapping[str, tuple[str, ...]]:
     kinds = ("access-entry", "addon", "nodegroup")
     return {
         "aps": arns.of("aps", "workspace/*"),
-        "budgets": arns.budget,
+        "budgets": monthly_budget.budget(arns),
         "cloudwatch": (*arns.of("cloudwatch", f"alarm:{prefix}"), dashboard),
         "ec2": arns.of("ec2", "prefix-list/*", "vpc/*"),
         "ecr": arns.repository,
@@ -125,7 +125,7 @@ def _drift_resources(arns: Arns) -> Mapping[str, tuple[str, ...]]:
         "lambda": arns.of("lambda", f"function:{prefix}", "layer:*"),
         "logs": arns.of("logs", f"log-group:{prefix}", "log-group:/aws/*"),
         "s3": (*arns.buckets, f"arn:aws:s3:::{prefix}"),
-        "sagemaker": arns.tracking_server,
+        "sagemaker": mlflow.tracking_server(arns),
         "sns": arns.of("sns", prefix),
         "states": arns.of("states", "stateMachine:*"),
     }

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from config import EksEnvironment, Environment, SlurmEnvironment
-from ops.policy import administering, deploying, moving, operating, reading
+from ops.policy import administering, deploying, mirror, mlflow, moving, operating, reading
 from ops.policy.arns import EksArns
 from ops.policy.role import Role
 from ops.policy.slurm import commands_of, slurm_statements
@@ -89,7 +89,7 @@ def _scientist(arns: EksArns) -> list[Statement]:
         reading.find_hyperpod(arns),
         reading.read_node_logs(arns),
         *moving.move_data(arns),
-        moving.open_mlflow(arns),
+        mlflow.open_pages(arns),
     ]
 
 
@@ -136,7 +136,7 @@ def _admin(arns: EksArns) -> list[Statement]:
     return [
         *_deployer(arns),
         *_operator(arns),
-        *moving.copy_images(arns),
+        *mirror.copy_images(arns),
         *administering.bootstrap(arns),
         *administering.prepare_account(arns),
         *administering.find_leftovers(arns),

@@ -4,7 +4,17 @@ from typing import Final
 
 from config import Environment
 from config.model.environment import types_taken
-from ops.preflight import account, charts, demands, existing_cluster, existing_network, names, training_plans, zones
+from ops.preflight import (
+    account,
+    charts,
+    container_insights,
+    demands,
+    existing_cluster,
+    existing_network,
+    names,
+    training_plans,
+    zones,
+)
 from ops.preflight.check import Check
 
 CHECKS: Final = (
@@ -34,7 +44,7 @@ CHECKS: Final = (
     Check("HyperPod's EKS cluster", names.orchestrator),
     Check("name of the HyperPod cluster", names.cluster),
     Check("names of the EKS cluster and its log group", names.eks),
-    Check("names of Container Insights' log groups", names.insights),
+    Check("names of Container Insights' log groups", container_insights.log_groups),
     Check("names of the buckets", names.buckets),
     Check("name of the repository", names.repository),
 )

@@ -6,7 +6,6 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from config import EksEnvironment
-from config.facts.add_ons import CLOUDWATCH, HYPERPOD
 from config.model import ExistingEks
 from ops.clients import connect
 from ops.errors import UnreachableError
@@ -103,11 +102,8 @@ def installed_add_ons(here: Here[EksEnvironment]) -> Iterator[Found]:
     AWS: eks ListAddons. Source: EKS API reference, CreateAddon (ResourceInUseException); docs/operate/observe-aws.md.
     """
     existing, environment = here.environment.eks.existing, here.environment
-    wanted = {
-        CLOUDWATCH: ("container_insights", environment.container_insights),
-        HYPERPOD: ("hyperpod", environment.hyperpod_observability),
-    }
-    if existing is None or not any(installs for _, installs in wanted.values()):
+    wanted = environment.observing_add_ons
+    if existing is None or not wanted:
         return
     try:
         found = here.pages("eks", "list_addons", "addons", clusterName=existing.name)
@@ -115,16 +111,14 @@ def installed_add_ons(here: Here[EksEnvironment]) -> Iterator[Found]:
         if error.response["Error"]["Code"] != "ResourceNotFoundException":
             raise
         return  # `cluster` says that there is no such cluster.
-    for name, (key, installs) in wanted.items():
-        if not installs:
-            continue
+    for key, name in wanted.items():
         if name not in found:
             yield passed("the cluster lacks it, and the ray stack installs it", name)
         elif here.deployed.owns("AWS::EKS::Addon", f"{existing.name}|{name}"):
             yield passed("is the environment's own", name)
         else:
             delete = f"aws eks delete-addon --cluster-name {existing.name} --addon-name {name}"
-            fix = f"remove observability.{key}, or: {delete} --region {environment.region}"
+            fix = f"remove {key}, or: {delete} --region {environment.region}"
             yield failed("the cluster has it, and no stack of this environment owns it", fix, name)
 
 

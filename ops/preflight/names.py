@@ -54,7 +54,7 @@ def cluster(here: Here[Environment]) -> Iterator[Found]:
     """
     name = here.environment.hyperpod.cluster_name
     fix = f"set another hyperpod.cluster_name, or: aws sagemaker delete-cluster --cluster-name {name}"
-    yield _name(
+    yield is_free(
         here, "Custom::HyperPodCluster", name, _exists(here, "sagemaker", "describe_cluster", ClusterName=name), fix
     )
 
@@ -89,30 +89,12 @@ def eks(here: Here[EksEnvironment]) -> Iterator[Found]:
         return
     name, region = naming.eks_cluster(here.environment), here.environment.region
     fix = "set another project or name of the environment"
-    yield _name(here, "AWS::EKS::Cluster", name, _exists(here, "eks", "describe_cluster", name=name), fix)
+    yield is_free(here, "AWS::EKS::Cluster", name, _exists(here, "eks", "describe_cluster", name=name), fix)
     group = naming.control_plane_log_group(name)
     groups = here.client("logs").describe_log_groups(logGroupNamePrefix=group)["logGroups"]
     fix = f"aws logs delete-log-group --log-group-name {group} --region {region}"
     exists = any(each["logGroupName"] == group for each in groups)
-    yield _name(here, "AWS::Logs::LogGroup", group, exists, fix)
-
-
-def insights(here: Here[EksEnvironment]) -> Iterator[Found]:
-    """Require that the names of Container Insights' log groups are free, or its own.
-
-    AWS: logs DescribeLogGroups. Source: CloudWatch user guide, "Container-Insights-EKS-logs": agents create these
-    groups, and nobody deletes them with the agents. CloudFormation refuses a name that exists.
-    """
-    if not here.environment.container_insights:
-        return
-    cluster, region = naming.eks_cluster(here.environment), here.environment.region
-    names = [naming.container_insights_log_group(cluster, log) for log in naming.CONTAINER_INSIGHTS_LOGS]
-    prefix = naming.container_insights_log_group(cluster, "")
-    groups = here.pages("logs", "describe_log_groups", "logGroups", logGroupNamePrefix=prefix)
-    existing = {group["logGroupName"] for group in groups}
-    for name in names:
-        fix = f"keep what you need of it, then: aws logs delete-log-group --log-group-name {name} --region {region}"
-        yield _name(here, "AWS::Logs::LogGroup", name, name in existing, fix)
+    yield is_free(here, "AWS::Logs::LogGroup", group, exists, fix)
 
 
 def buckets(here: Here[Environment]) -> Iterator[Found]:
@@ -131,7 +113,7 @@ def buckets(here: Here[Environment]) -> Iterator[Found]:
             fix = "set another project or name of the environment, or let your role call s3:ListBucket on it"
             yield failed("a bucket of this name exists, and you may not use it", fix, name)
             continue
-        yield _name(here, "AWS::S3::Bucket", name, exists, f"keep what you need of it, then: aws s3 rb s3://{name}")
+        yield is_free(here, "AWS::S3::Bucket", name, exists, f"keep what you need of it, then: aws s3 rb s3://{name}")
 
 
 def repository(here: Here[EksEnvironment]) -> Iterator[Found]:
@@ -143,7 +125,7 @@ def repository(here: Here[EksEnvironment]) -> Iterator[Found]:
     if name:
         exists = _exists(here, "ecr", "describe_repositories", repositoryNames=[name])
         fix = f"set another image.repository, or: aws ecr delete-repository --repository-name {name}"
-        yield _name(here, "AWS::ECR::Repository", name, exists, fix)
+        yield is_free(here, "AWS::ECR::Repository", name, exists, fix)
 
 
 def _exists(here: Here[Environment], service: str, operation: str, **arguments: object) -> bool:
@@ -156,7 +138,8 @@ def _exists(here: Here[Environment], service: str, operation: str, **arguments: 
     return True
 
 
-def _name(here: Here[Environment], kind: str, name: str, exists: bool, fix: str) -> Found:
+def is_free(here: Here[Environment], kind: str, name: str, exists: bool, fix: str) -> Found:
+    """Return the finding about a name that must be free, or the environment's own."""
     if not exists:
         return passed("is free", name)
     if here.deployed.owns(kind, name):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from config.facts.regions import grafana_regions, table_date
+from config.facts.regions import regions_with, table_date
 from config.model import EksEnvironment
 from config.rules.network import OTHER_PARTITIONS
 from config.rules.parts import are_the_whole_world, is_reserved, same_names
@@ -21,13 +21,13 @@ def grafana_can_be_reached(environment: EksEnvironment) -> Iterator[Violation]:
     Source: AWS General Reference, grafana endpoints; Amazon Managed Grafana user guide, AMG-configure-nac.
     Example: observability: {hyperpod: {grafana: {public_access_cidrs: [10.8.0.0/16]}}}
     """
-    wanted = environment.managed_grafana
+    wanted, known = environment.managed_grafana, regions_with("grafana")
     if wanted is None:
         return
-    if environment.region not in grafana_regions() and not environment.region.startswith(OTHER_PARTITIONS):
+    if environment.region not in known and not environment.region.startswith(OTHER_PARTITIONS):
         reason = f"Amazon Managed Grafana is not in {environment.region} as of {table_date()}"
         fix = "remove the key, or add a newer region in config/facts/regions.yaml"
-        yield Violation(_KEY, reason, f"the key in {', '.join(sorted(grafana_regions()))}", fix)
+        yield Violation(_KEY, reason, f"the key in {', '.join(sorted(known))}", fix)
     blocks, key = wanted.public_access_cidrs, f"{_KEY}.public_access_cidrs"
     yield from same_names(key, map(str, blocks), key="")
     if are_the_whole_world(blocks):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from config.estimates.costs import HOURS_PER_MONTH, estimate
-from config.facts.regions import budget_regions, table_date
+from config.facts.regions import regions_with, table_date
 from config.model import Environment
 from config.rules.network import OTHER_PARTITIONS
 from config.rules.rule import Violation, error, warning
@@ -20,7 +20,7 @@ def budget_in_a_region_that_makes_it(environment: Environment) -> Iterator[Viola
     Source: github.com/aws-cloudformation/cloudformation-coverage-roadmap, issue 2177.
     Example: region: eu-north-1
     """
-    region, known = environment.region, budget_regions()
+    region, known = environment.region, regions_with("budgets")
     if environment.has_budget and region not in known and not region.startswith(OTHER_PARTITIONS):
         reason = f"CloudFormation makes no budgets in {region} as of {table_date()}"
         fix = "remove the key, or add a newer region in config/facts/regions.yaml"

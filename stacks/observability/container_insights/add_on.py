@@ -13,7 +13,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from config import Environment, naming
-from config.alarms import Alarm, alarms_of
+from config.container_insights import Alarm, alarms_of
 from config.facts.add_ons import CLOUDWATCH
 from config.model import ContainerInsights
 from stacks.eks.add_ons import add_on_role, eks_add_on
@@ -89,7 +89,7 @@ class Insights(Construct):
 
 
 class Alarms(Construct):
-    """The alarms of `config.alarms`, each with its runbook in the description, sent to one topic."""
+    """The alarms of `config.container_insights`, each with its runbook in the description, sent to one topic."""
 
     made: list[cloudwatch.CfnAlarm]
 

@@ -12,7 +12,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from config import Environment, naming
-from config.alarms import CONTAINER_INSIGHTS, FSX, RUNBOOK, has_efa, owns_file_system
+from config.container_insights import CONTAINER_INSIGHTS, FSX, RUNBOOK, has_efa, owns_file_system
 
 _WIDTH: Final = 12
 _NOTE: Final = (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from config import load
-from config.alarms import ALARMS
+from config.container_insights import ALARMS
 from k8s_charts.in_cluster.alerts import ALERTS, GPU_RUNBOOK, RUNBOOK, rule_groups
 from rehearsal.paths import REPOSITORY
 from tests.charts.in_cluster.scraped import SCRAPED, files

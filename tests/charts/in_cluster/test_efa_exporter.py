@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from config import EksEnvironment, load
-from config.facts.daemonsets import DAEMONSETS_OF_IN_CLUSTER
+from config.facts.in_cluster import DAEMONSETS
 from config.labels import INSTANCE_GROUP_LABEL
 from config.model import Taint
 from controllers.in_cluster.efa_exporter import COUNTERS, PREFIX
@@ -149,7 +149,7 @@ def test_panels_add_up_the_devices_of_a_node_and_tell_them_apart_where_one_drops
 
 
 def test_its_requests_are_those_that_ops_check_counts() -> None:
-    [counted] = [each for each in DAEMONSETS_OF_IN_CLUSTER if each.name == "efa-exporter"]
+    [counted] = [each for each in DAEMONSETS if each.name == "efa-exporter"]
     [container] = of_exporter()["DaemonSet"]["spec"]["template"]["spec"]["containers"]
     requests = container["resources"]["requests"]
     assert requests == {"cpu": f"{counted.cpu_millis}m", "memory": f"{counted.memory_mib}Mi"}

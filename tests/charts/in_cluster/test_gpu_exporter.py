@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from config import EksEnvironment, load
-from config.facts.daemonsets import DAEMONSETS_OF_IN_CLUSTER
+from config.facts.in_cluster import DAEMONSETS
 from config.facts.versions import DCGM_EXPORTER_IMAGE
 from config.labels import INSTANCE_GROUP_LABEL
 from config.model import Taint
@@ -108,7 +108,7 @@ def test_its_list_of_metrics_has_three_fields_in_each_line() -> None:
 
 
 def test_its_requests_are_those_that_ops_check_counts() -> None:
-    [counted] = [each for each in DAEMONSETS_OF_IN_CLUSTER if each.name == "dcgm-exporter"]
+    [counted] = [each for each in DAEMONSETS if each.name == "dcgm-exporter"]
     requests = pod()["containers"][0]["resources"]["requests"]
     assert requests == {"cpu": f"{counted.cpu_millis}m", "memory": f"{counted.memory_mib}Mi"}
 

@@ -9,7 +9,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from config import load, naming
-from config.alarms import RUNBOOK
+from config.container_insights import RUNBOOK
 from config.estimates.costs import estimate, unpriced
 from ops.review.assembly import Assembly as ReviewedAssembly
 from ops.review.cost import bill

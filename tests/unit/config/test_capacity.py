@@ -7,10 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config import load
+from config.facts import container_insights, in_cluster
 from config.facts.capacity import EVICTION_MIB, NodeTooSmallError, Resources, allocatable, whole_node_pod
-from config.facts.daemonsets import DAEMONSETS, DAEMONSETS_OF_IN_CLUSTER, FLOATING_PODS, daemonsets_on, system_pods
+from config.facts.daemonsets import DAEMONSETS, FLOATING_PODS, NodeLoad, daemonsets_on, system_pods
 from config.facts.instance_types import GPU_RESOURCE, InstanceType, catalogue
 
+AGENTS = NodeLoad(container_insights.DAEMONSETS, floating_pods=1)
+EXPORTERS = NodeLoad(in_cluster.DAEMONSETS)
 TYPES = [(kind, threads) for kind in catalogue().values() for threads in kind.threads_per_core]
 
 
@@ -133,10 +136,10 @@ def test_only_the_daemonsets_of_its_hardware_run_on_a_node(name: str, extra: set
 def test_a_worker_leaves_room_for_the_agents_of_container_insights(name: str, agents: set[str]) -> None:
     """They have the highest priority, and would evict it."""
     kind = catalogue()[name]
-    without, others = daemonsets_on(kind), daemonsets_on(kind, container_insights=True)
+    without, others = daemonsets_on(kind), daemonsets_on(kind, AGENTS)
     assert {each.name for each in others if each not in without} == agents
-    assert system_pods(kind, container_insights=True) == system_pods(kind) + len(agents) + 1
-    pod = whole_node_pod(kind, max(kind.threads_per_core), container_insights=True)
+    assert system_pods(kind, AGENTS) == system_pods(kind) + len(agents) + 1
+    pod = whole_node_pod(kind, max(kind.threads_per_core), AGENTS)
     node = allocatable(kind, max(kind.threads_per_core))
     assert pod.cpu_millis + sum(each.cpu_millis for each in others) <= node.cpu_millis
     assert pod.memory_mib + sum(each.memory_mib for each in others) <= node.memory_mib
@@ -154,11 +157,11 @@ def test_a_worker_leaves_room_for_exporters_that_run_only_where_gpus_and_efa_are
     name: str, exporters: list[str]
 ) -> None:
     kind, cpu = catalogue()[name], catalogue()["ml.m5.4xlarge"]
-    without, others = daemonsets_on(kind), daemonsets_on(kind, in_cluster=True)
+    without, others = daemonsets_on(kind), daemonsets_on(kind, EXPORTERS)
     assert [each.name for each in others if each not in without] == exporters
-    assert system_pods(kind, in_cluster=True) == system_pods(kind) + len(exporters)
-    assert daemonsets_on(cpu, in_cluster=True) == daemonsets_on(cpu)
-    pod = whole_node_pod(kind, max(kind.threads_per_core), in_cluster=True)
+    assert system_pods(kind, EXPORTERS) == system_pods(kind) + len(exporters)
+    assert daemonsets_on(cpu, EXPORTERS) == daemonsets_on(cpu)
+    pod = whole_node_pod(kind, max(kind.threads_per_core), EXPORTERS)
     node = allocatable(kind, max(kind.threads_per_core))
     assert pod.cpu_millis + sum(each.cpu_millis for each in others) <= node.cpu_millis
     assert pod.memory_mib + sum(each.memory_mib for each in others) <= node.memory_mib
@@ -166,7 +169,7 @@ def test_a_worker_leaves_room_for_exporters_that_run_only_where_gpus_and_efa_are
 
 @pytest.mark.table("config/facts/daemonsets.py")
 def test_every_daemonset_says_where_its_requests_come_from() -> None:
-    assert all(each.source for each in (*DAEMONSETS, *DAEMONSETS_OF_IN_CLUSTER, *FLOATING_PODS))
+    assert all(each.source for each in (*DAEMONSETS, *in_cluster.DAEMONSETS, *FLOATING_PODS))
 
 
 def test_the_head_of_every_environment_fits_its_group() -> None:

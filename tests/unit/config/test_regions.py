@@ -12,7 +12,7 @@ import pytest
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
 
 from config.facts.instance_types import catalogue
-from config.facts.regions import budget_regions, grafana_regions, regions
+from config.facts.regions import regions, regions_with
 
 pytestmark = pytest.mark.table("config/facts/regions.yaml")
 TYPES: Final = pytest.mark.table("config/facts/instance_types.yaml")
@@ -34,14 +34,14 @@ def test_no_region_that_ec2_knows_is_missing() -> None:
 
 
 def test_regions_of_amazon_managed_grafana_are_those_of_botocore() -> None:
-    assert grafana_regions() == {*botocore.session.get_session().get_available_regions("grafana")}
+    assert regions_with("grafana") == {*botocore.session.get_session().get_available_regions("grafana")}
 
 
 def test_regions_that_make_budgets_are_those_of_cfn_lint() -> None:
     """cfn-lint has a list of CloudFormation's resource types for almost every region."""
     lists = {code: files("cfnlint") / "data" / "schemas" / "providers" / f"{code}.json" for code in regions()}
     has = {code for code, types in lists.items() if types.is_file() and '"AWS::Budgets::Budget"' in types.read_text()}
-    assert budget_regions() == has
+    assert regions_with("budgets") == has
 
 
 @TYPES
