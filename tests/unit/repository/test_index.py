@@ -8,7 +8,9 @@ from typing import Final
 import yaml
 
 import config
+from config.estimates import costs
 from config.facts import support, versions
+from config.facts.instance_types import catalogue
 from config.load import EXAMPLES
 from ops.environment import new
 from tests.rehearsal.run.readme import CLONE
@@ -132,6 +134,15 @@ def test_the_first_account_has_ten_checks_with_cost_command_and_remedy() -> None
         assert re.search(r"Free|US\$|hour|Minutes", text.partition("Verifies")[0]), title
         assert "```bash\n" in text, title
         assert re.search(r"^If .+", text.rpartition("```")[2], re.MULTILINE) or "If the run" in text, title
+
+
+def test_the_first_account_s_costs_are_the_estimates() -> None:
+    page, small = FIRST_ACCOUNT.read_text(), config.load_any("small")
+    lines = {line.item: line.usd_per_hour or 0 for line in costs.estimate(small)}
+    nodes = sum(lines[group.name] for group in small.hyperpod.instance_groups)
+    assert f"About US$ {sum(lines.values()) - nodes:.1f}0 an hour" in page
+    assert f"about US$ {sum(lines.values()):.0f} an hour" in page
+    assert f"ml.g5.8xlarge (US$ {catalogue()['ml.g5.8xlarge'].usd_per_hour}" in page
 
 
 def test_the_first_account_s_checks_are_of_rows_that_are_still_unverified() -> None:
