@@ -33,7 +33,7 @@ def removal_at(place: Place, document: Any) -> Removal | None:
 def without_orchestrator(document: Any) -> Iterator[Removal]:
     """Yield the key `orchestrator`, which could only be `eks`."""
     if isinstance(document, dict) and document.get("orchestrator") == "eks":
-        yield Removal(("orchestrator",), "0.1.0", "every cluster is orchestrated by EKS")
+        yield Removal(("orchestrator",), "0.2.0", "every cluster is orchestrated by EKS")
 
 
 def without_root_volume(document: Any) -> Iterator[Removal]:
@@ -41,7 +41,7 @@ def without_root_volume(document: Any) -> Iterator[Removal]:
     for n, group in enumerate(_list_at(document, "hyperpod", "instance_groups")):
         if isinstance(group, dict) and "root_volume_gib" in group:
             place = ("hyperpod", "instance_groups", n, "root_volume_gib")
-            yield Removal(place, "0.1.0", "HyperPod sizes the root volume itself; volume_gib is the secondary volume")
+            yield Removal(place, "0.2.0", "HyperPod sizes the root volume itself; volume_gib is the secondary volume")
 
 
 STEPS: Final[tuple[Callable[[Any], Iterator[Removal]], ...]] = (without_orchestrator, without_root_volume)

@@ -124,7 +124,7 @@ def test_the_difference_is_shown_with_reasons_before_the_question(old: Path, ter
     assert result.exit_code == 1
     shown, _, question = result.output.partition("Write ")
     assert "\n-orchestrator: eks   # the only one\n" in shown
-    assert "orchestrator: every cluster is orchestrated by EKS (since version 0.1.0)" in shown
+    assert "orchestrator: every cluster is orchestrated by EKS (since version 0.2.0)" in shown
     assert "not confirmed. Fix: answer y, or give --yes" in question
     assert old.read_text() == OLD
     assert migrate("--env", "trial", answer="y\n").exit_code == 0
@@ -181,7 +181,7 @@ def test_the_error_of_a_former_key_names_the_command(old: Path) -> None:
     found = {each.key: each for each in config.examine("trial").errors}
     assert len(found) == 6
     assert {each.fix for each in found.values()} == {"run `ops migrate`"}
-    assert found["orchestrator"].reason == "version 0.1.0 removed it: every cluster is orchestrated by EKS"
+    assert found["orchestrator"].reason == "version 0.2.0 removed it: every cluster is orchestrated by EKS"
 
 
 @pytest.mark.parametrize(
