@@ -7,14 +7,14 @@ contains a secret of its own. Extensions add routes with `route`.
 import hmac
 import json
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
-from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+from wsgiref.types import WSGIApplication
 
 from werkzeug.exceptions import HTTPException, NotFound, Unauthorized
 from werkzeug.wrappers import Request, Response
 
+from embedded_account import error_responses
 from embedded_account.context import Account, Handler
 from embedded_account.inventory import report as inventory
 
@@ -50,15 +50,11 @@ class ControlRoutes:
 
     def in_front_of(self, application: WSGIApplication) -> WSGIApplication:
         """Return `application` behind the account's own routes."""
+        return error_responses.guarded(application, self._answer)
 
-        def dispatch(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-            if environ.get("PATH_INFO", "").startswith(PREFIX):
-                return self._answer(Request(environ))(environ, start_response)
-            return application(environ, start_response)
-
-        return dispatch
-
-    def _answer(self, request: Request) -> Response:
+    def _answer(self, request: Request) -> Response | None:
+        if not request.path.startswith(PREFIX):
+            return None
         try:
             body = self._find(request)
         except HTTPException as refusal:

@@ -16,11 +16,11 @@ _XML: Final = {
 }
 
 
-def guarded(application: WSGIApplication, refusal: Callable[[Request], Response | None]) -> WSGIApplication:
-    """Return `application` behind a check: a request for which `refusal` returns a response does not reach it."""
+def guarded(application: WSGIApplication, answer: Callable[[Request], Response | None]) -> WSGIApplication:
+    """Return `application` behind a check: a request for which `answer` returns a response does not reach it."""
 
     def dispatch(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        return (refusal(Request(environ)) or application)(environ, start_response)
+        return (answer(Request(environ)) or application)(environ, start_response)
 
     return dispatch
 

@@ -7,6 +7,7 @@ verifies.
 """
 
 import re
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 from urllib.parse import parse_qsl
@@ -15,13 +16,23 @@ from wsgiref.types import WSGIApplication
 from werkzeug.wrappers import Request, Response
 
 from embedded_account import error_responses
-from embedded_account.admission.access_keys import UnknownKeyError, owner_of
+from embedded_account.admission.access_keys import Owner, UnknownKeyError, owner_of
 from embedded_account.admission.signatures import Signature, SignatureRefusedError, UnsignedError, body_of
 from embedded_account.context import Account
 
 # S3's JavaScript client puts the bucket's name before a host name. Nobody can register a name under *.localhost in DNS.
 _NAMES: Final = r"(127\.0\.0\.1|([a-z0-9][a-z0-9.-]*\.)?localhost):{port}"
+CALLER: Final = "embedded_account.caller"
+"""The key of an admitted request's Caller in its environment; the value is None for the unsigned request."""
 _UNSIGNED: Final = "AssumeRoleWithWebIdentity"
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who signed a request, and the service that it was signed for."""
+
+    owner: Owner
+    service: str
 
 
 def only_own_hosts(account: Account, application: WSGIApplication) -> WSGIApplication:
@@ -54,8 +65,10 @@ def _refusal(account: Account, request: Request) -> Response | None:
         service = signature.service
         owner = owner_of(account, signature.access_key_id, signature.session_token)
         signature.verify(owner.credentials, account.clock.now())
+        request.environ[CALLER] = Caller(owner, service)
     except UnsignedError as error:
         if _proves_itself(request):
+            request.environ[CALLER] = None
             return None
         return error_responses.make("", "MissingAuthenticationToken", str(error), 403)
     except (SignatureRefusedError, UnknownKeyError) as error:

@@ -13,7 +13,6 @@ from embedded_account.cloudformation.lookups import AccountLookups, Surroundings
 from embedded_account.cloudformation.models import tagged
 from embedded_account.cloudformation.planning import PropertyChange, property_changes
 from embedded_account.cloudformation.stack import Desired, Output, Resource, Stack
-from embedded_account.cloudformation.templates.dependencies import dependencies
 from embedded_account.cloudformation.templates.intrinsics import NOT_YET_KNOWN, as_text
 from embedded_account.cloudformation.templates.resource_types import Replacement
 
@@ -74,15 +73,11 @@ class _Comparison:
         self._unknown: set[str] = set()
         self._surroundings = _Foresight(lookups, stack.resources, self._unknown)
         self._intrinsics = intrinsics_of(stack, desired, self._surroundings)
-        self._live = {
-            logical_id: definition
-            for logical_id, definition in desired.template["Resources"].items()
-            if self._intrinsics.applies(definition)
-        }
+        self._live = desired.live
 
     def changes(self) -> list[Change]:
         """Return the changes: additions and modifications in dependency order, then removals."""
-        graph = dependencies(self._live, self._intrinsics)
+        graph = self._desired.needs
         found = []
         for logical_id in TopologicalSorter(graph).static_order():
             change = self._change(logical_id, graph[logical_id])
@@ -107,7 +102,7 @@ class _Comparison:
         definition = self._live[logical_id]
         existing = self._stack.resources.get(logical_id)
         properties = self._intrinsics.resolve(definition.get("Properties", {}))
-        properties = tagged(self._types.get(definition["Type"]), properties, self._desired.tags)
+        properties = tagged(self._types, definition["Type"], properties, self._desired.tags)
         wanted = Resource(logical_id, definition["Type"], definition, properties, depends_on)
         if existing is None or existing.handle is None or existing.status == "CREATE_FAILED":
             return _addition(wanted)

@@ -13,7 +13,7 @@ from embedded_account.cloudformation.models import tagged
 from embedded_account.cloudformation.planning import property_changes, replaces
 from embedded_account.cloudformation.stack import Desired, Output, Resource, Stack
 from embedded_account.cloudformation.store import Store
-from embedded_account.cloudformation.templates.dependencies import dependencies, walk
+from embedded_account.cloudformation.templates.dependencies import walk
 from embedded_account.cloudformation.templates.intrinsics import Intrinsics, as_text
 from embedded_account.errors import ResourceError
 from embedded_account.services.shared.resource_model import REGISTERED
@@ -63,17 +63,13 @@ class Deployment:
         self._lock = threading.Lock()
         self._surroundings = Surroundings(lookups, stack.resources)
         self._intrinsics = intrinsics_of(stack, desired, self._surroundings)
-        self._live = {
-            logical_id: definition
-            for logical_id, definition in desired.template["Resources"].items()
-            if self._intrinsics.applies(definition)
-        }
+        self._live = desired.live
 
     # --- forward -----------------------------------------------------------------------------------------
 
     def forward(self) -> str | None:
         """Create and update all resources, then set the outputs; return what failed, or None."""
-        graph = dependencies(self._live, self._intrinsics)
+        graph = self._desired.needs
         failed = walk(graph, lambda logical_id: self._deploy(logical_id, graph[logical_id]), stop_on_failure=True)
         if failed:
             for logical_id, error in failed.items():
@@ -181,7 +177,7 @@ class Deployment:
             verb = "UPDATE" if failed.handle else "CREATE"
             self._stack.set_resource_status(failed, f"{verb}_FAILED", str(error))
             raise ResourceError(str(error)) from error
-        return tagged(self._types.get(definition["Type"]), properties, self._desired.tags)
+        return tagged(self._types, definition["Type"], properties, self._desired.tags)
 
     def _outputs(self) -> tuple[Output, ...]:
         outputs = []

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from embedded_account.cloudformation.handlers import LeftBehindError, Properties, Target
 from embedded_account.cloudformation.stack import Handle
 from embedded_account.cloudformation.templates.physical_names import physical_name
-from embedded_account.cloudformation.templates.resource_types import ResourceType
+from embedded_account.cloudformation.templates.resource_types import ResourceTypes
 from embedded_account.errors import ResourceError, code_of, reason_of
 from embedded_account.services.shared.resource_model import REGISTERED, ResourceModel
 
@@ -44,12 +44,9 @@ class ModelHandle:
 
     def __init__(self, target: Target, model: ResourceModel, name: str) -> None:
         self.model = model
+        self.physical_id = str(model.physical_resource_id)
         self.name = name
         self._type = target.type
-
-    @property
-    def physical_id(self) -> str:
-        return str(self.model.physical_resource_id)
 
     def attribute(self, name: str) -> Any:
         try:
@@ -146,12 +143,13 @@ def _is_gone(error: Exception) -> bool:
     return "NotFound" in code or "NoSuch" in code
 
 
-def tagged(known: ResourceType | None, properties: Properties, tags: Mapping[str, str]) -> Properties:
+def tagged(types: ResourceTypes, resource_type: str, properties: Properties, tags: Mapping[str, str]) -> Properties:
     """Return the properties with the stack's tags added; the resource's own tags take precedence.
 
     https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-properties-resource-tags.html
     """
-    if not tags or known is None or known.tags is None:
+    known = types.get(resource_type) if tags else None
+    if known is None or known.tags is None:
         return properties
     name, own = known.tags.name, properties.get(known.tags.name)
     if known.tags.variant == "map":

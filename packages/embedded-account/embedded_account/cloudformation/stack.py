@@ -86,6 +86,13 @@ class Desired:
     capabilities: tuple[str, ...] = ()
     role_arn: str | None = None
     notification_arns: tuple[str, ...] = ()
+    needs: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The resources whose conditions hold, and for each those that must exist before it."""
+
+    @property
+    def live(self) -> dict[str, dict[str, Any]]:
+        """The definitions of the resources whose conditions hold."""
+        return {name: self.template["Resources"][name] for name in self.needs}
 
 
 NOTHING = Desired(body="", template={}, parameters=NO_PARAMETERS, tags={})

@@ -7,10 +7,15 @@ reaches the resource. This module refuses at once whatever can be known from the
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from embedded_account.cloudformation.custom_resources import GENERIC_TYPE, is_custom
+from embedded_account.cloudformation.custom_resources import is_custom
 from embedded_account.cloudformation.faults import RefusedCallError, invalid
 from embedded_account.cloudformation.templates.intrinsics import Intrinsics, function_of
-from embedded_account.cloudformation.templates.resource_types import METADATA_TYPE, Property, ResourceTypes
+from embedded_account.cloudformation.templates.resource_types import (
+    METADATA_TYPE,
+    Property,
+    ResourceType,
+    ResourceTypes,
+)
 from embedded_account.cloudformation.templates.template import Template
 from embedded_account.services.shared.resource_model import REGISTERED
 
@@ -32,6 +37,11 @@ SNAPSHOT_TYPES = {
 }  # fmt: skip
 """The types that support the policy Snapshot (DeletionPolicy attribute, CloudFormation's user guide)."""
 
+_NO_VALUE = {"Ref": "AWS::NoValue"}
+
+Resources = Mapping[str, dict[str, Any]]
+Kinds = Mapping[str, ResourceType]
+
 _CONTAINERS = {"array": list, "map": dict, "ref": dict}
 
 _NAMED_IAM_TYPES = {
@@ -41,51 +51,45 @@ _NAMED_IAM_TYPES = {
 _IAM_TYPES = {*_NAMED_IAM_TYPES, "AWS::IAM::AccessKey", "AWS::IAM::Policy", "AWS::IAM::UserToGroupAddition"}
 
 
-def check_types(template: Template, types: ResourceTypes) -> None:
-    """Refuse resource types that do not exist, and types for which the embedded account has no model."""
-    kinds = {}
-    for logical_id, definition in template["Resources"].items():
-        kinds[logical_id] = _type_of(logical_id, definition)
-    wanted = {kind for kind in kinds.values() if not (is_custom(kind) or kind == METADATA_TYPE)}
-    unknown = sorted(kind for kind in wanted if types.get(kind) is None)
-    if unknown:
+def kinds_of(template: Template, types: ResourceTypes) -> Kinds:
+    """Return what is known of each resource type of the template; custom resources and CDK's marker are left out.
+
+    Raises RefusedCallError for types that do not exist, and types for which the embedded account has no model.
+    """
+    names = {_type_of(logical_id, definition) for logical_id, definition in template["Resources"].items()}
+    wanted = sorted(name for name in names if not (is_custom(name) or name == METADATA_TYPE))
+    kinds = {name: types.get(name) for name in wanted}
+    if unknown := [name for name in wanted if kinds[name] is None]:
         raise invalid(f"Template format error: Unrecognized resource types: [{', '.join(unknown)}]")
-    missing = sorted(kind for kind in wanted if kind not in REGISTERED)
-    if missing:
+    if missing := [name for name in wanted if name not in REGISTERED]:
         raise invalid(f"The embedded account has no model for resource types: [{', '.join(missing)}]")
+    return {name: kind for name, kind in kinds.items() if kind}
 
 
-def check_resources(template: Template, intrinsics: Intrinsics, types: ResourceTypes) -> None:
-    """Refuse invalid attributes, policies and properties of resources whose types are known."""
+def check_resources(live: Resources, intrinsics: Intrinsics, kinds: Kinds, types: ResourceTypes) -> None:
+    """Refuse invalid attributes, policies and properties of resources whose conditions hold."""
+    checker = _PropertyCheck(intrinsics, types)
     problems = [
         problem
-        for logical_id, definition in template["Resources"].items()
-        if intrinsics.applies(definition)
-        for problem in _problems(logical_id, definition, intrinsics, types)
+        for logical_id, definition in live.items()
+        for problem in _problems(logical_id, definition, kinds.get(definition["Type"]), checker)
     ]
     if problems:
         raise invalid("\n".join(problems))
 
 
-def check_references(template: Template, intrinsics: Intrinsics, types: ResourceTypes) -> None:
+def check_references(template: Template, live: Resources, intrinsics: Intrinsics, kinds: Kinds) -> None:
     """Refuse Fn::GetAtt of attributes that the type lacks, and references to missing resources."""
-    resources = template["Resources"]
-    live = {name for name, definition in resources.items() if intrinsics.applies(definition)}
     outputs = {name: item for name, item in template.get("Outputs", {}).items() if intrinsics.applies(item)}
-    for reference in intrinsics.references([[resources[name].get("Properties") for name in live], outputs]):
-        if intrinsics.is_value(reference.name):
-            continue
+    for reference in intrinsics.resource_references([[each.get("Properties") for each in live.values()], outputs]):
         if reference.name not in live:
             block = "Outputs" if reference.name in _names(intrinsics, outputs) else "Resources"
             raise invalid(
                 f"Template format error: Unresolved resource dependencies [{reference.name}] in the {block} "
                 "block of the template"
             )
-        kind = resources[reference.name]["Type"]
-        known = types.get(kind)
-        if reference.attribute is None or is_custom(kind) or known is None:
-            continue
-        if reference.attribute not in known.attributes:
+        known = kinds.get(live[reference.name]["Type"])
+        if reference.attribute and known and reference.attribute not in known.attributes:
             raise invalid(
                 f"Template error: resource {reference.name} does not support attribute type "
                 f"{reference.attribute} in Fn::GetAtt"
@@ -108,7 +112,7 @@ def check_capabilities(template: Template, capabilities: tuple[str, ...]) -> Non
 
 
 def _names(intrinsics: Intrinsics, value: Any) -> set[str]:
-    return {reference.name for reference in intrinsics.references(value)}
+    return {reference.name for reference in intrinsics.resource_references(value)}
 
 
 def _type_of(logical_id: str, definition: Any) -> str:
@@ -121,7 +125,7 @@ def _type_of(logical_id: str, definition: Any) -> str:
 
 
 def _problems(
-    logical_id: str, definition: Mapping[str, Any], intrinsics: Intrinsics, types: ResourceTypes
+    logical_id: str, definition: Mapping[str, Any], known: ResourceType | None, checker: "_PropertyCheck"
 ) -> Iterator[str]:
     unknown = sorted(definition.keys() - _RESOURCE_ATTRIBUTES)
     if unknown:
@@ -131,14 +135,11 @@ def _problems(
             yield f"Invalid template resource property '{unknown[0]}' of resource {logical_id}"
     yield from _policy_problems(logical_id, definition)
     properties = definition.get("Properties", {})
-    known = types.get(definition["Type"])
-    if is_custom(definition["Type"]):
-        if "ServiceToken" not in properties:
-            yield _message(logical_id, "#", "required key [ServiceToken] not found")
-    elif known is not None and definition["Type"] != GENERIC_TYPE:
-        checker = _PropertyCheck(intrinsics, types)
+    if known:
         for path, problem in checker.object("#", properties, known.properties):
             yield _message(logical_id, path, problem)
+    elif definition["Type"] != METADATA_TYPE and "ServiceToken" not in properties:
+        yield _message(logical_id, "#", "required key [ServiceToken] not found")
 
 
 def _policy_problems(logical_id: str, definition: Mapping[str, Any]) -> Iterator[str]:
@@ -163,22 +164,22 @@ class _PropertyCheck:
 
     def object(self, path: str, value: Any, known: Mapping[str, Property]) -> Iterator[tuple[str, str]]:
         """Yield unknown and missing keys of an object, and the problems of each value."""
-        value = self._chosen(value)
-        if not isinstance(value, dict) or function_of(value):
+        value, function = self._chosen(value)
+        if not isinstance(value, dict) or function:
             return
-        present = {name: item for name, item in value.items() if not self._is_no_value(item)}
-        for name, item in present.items():
+        chosen = {name: self._chosen(item) for name, item in value.items()}
+        present = {name: each for name, each in chosen.items() if each[0] != _NO_VALUE}
+        for name, (item, function) in present.items():
             if name not in known:
                 yield path, f"extraneous key [{name}] is not permitted"
-            else:
+            elif not function:
                 yield from self._value(f"{path}/{name}", item, known[name].type)
         for name, needed in known.items():
             if needed.required and name not in present:
                 yield path, f"required key [{name}] not found"
 
     def _value(self, path: str, value: Any, kind: dict[str, Any]) -> Iterator[tuple[str, str]]:
-        value = self._chosen(value)
-        if function_of(value) or kind["type"] in {"json", "union", "tag"}:
+        if kind["type"] in {"json", "union", "tag"}:
             return
         container = _CONTAINERS.get(kind["type"])
         if container is None:
@@ -192,18 +193,17 @@ class _PropertyCheck:
             yield from self.object(path, value, self._types.definition(kind["reference"]["$ref"]))
         else:
             entries = value.items() if isinstance(value, dict) else enumerate(value)
-            for key, item in entries:
-                yield from self._value(f"{path}/{key}", item, kind["element"])
+            for key, each in entries:
+                item, function = self._chosen(each)
+                if not function:
+                    yield from self._value(f"{path}/{key}", item, kind["element"])
 
-    def _chosen(self, value: Any) -> Any:
-        """Return the branch of Fn::If that is taken, or the value itself."""
-        while function_of(value) == "Fn::If":
+    def _chosen(self, value: Any) -> tuple[Any, str | None]:
+        """Return the branch of Fn::If that is taken, or the value itself, and the function that it still calls."""
+        while (function := function_of(value)) == "Fn::If":
             condition, yes, no = value["Fn::If"]
             value = yes if self._intrinsics.condition(condition) else no
-        return value
-
-    def _is_no_value(self, value: Any) -> bool:
-        return bool(self._chosen(value) == {"Ref": "AWS::NoValue"})
+        return value, function
 
 
 def _is_allowed(value: Any, kind: Mapping[str, Any]) -> bool:

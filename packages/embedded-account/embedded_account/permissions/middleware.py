@@ -7,8 +7,7 @@ from wsgiref.types import WSGIApplication
 from werkzeug.wrappers import Request, Response
 
 from embedded_account import error_responses
-from embedded_account.admission.access_keys import owner_of
-from embedded_account.admission.signatures import Signature, UnsignedError
+from embedded_account.admission.middleware import CALLER, Caller
 from embedded_account.context import Account
 from embedded_account.permissions.check import AccessDeniedError, authorize
 
@@ -20,20 +19,18 @@ _CODES: Final = {
 
 
 def only_permitted(account: Account, application: WSGIApplication) -> WSGIApplication:
-    """Return `application` behind a check of people's permissions. The signatures of requests are verified before."""
+    """Return `application` behind a check of people's permissions, which follows `only_issued_keys`."""
     return error_responses.guarded(application, partial(_refusal, account))
 
 
 def _refusal(account: Account, request: Request) -> Response | None:
-    try:
-        signature = Signature(request)
-    except UnsignedError:
+    caller: Caller | None = request.environ[CALLER]
+    if caller is None:
         # STS verifies the token of AssumeRoleWithWebIdentity, the only unsigned request that is admitted.
         return None
-    owner = owner_of(account, signature.access_key_id, signature.session_token)
     try:
-        authorize(account, owner, request, signature.service)
+        authorize(account, caller.owner, request, caller.service)
     except AccessDeniedError as error:
-        code = _CODES.get(signature.service, "AccessDeniedException")
-        return error_responses.make(signature.service, code, str(error), 403)
+        code = _CODES.get(caller.service, "AccessDeniedException")
+        return error_responses.make(caller.service, code, str(error), 403)
     return None

@@ -1,6 +1,7 @@
 """Turn an API request into a validated desired state."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -46,7 +47,7 @@ def desired_state(account: "Account", request: Request, stack: Stack, lookups: A
     body = template_body(account, request, stack)
     template = parse(body)
     types = lookups.resource_types
-    validation.check_types(template, types)
+    kinds = validation.kinds_of(template, types)
     capabilities = tuple(request.get("Capabilities") or ())
     validation.check_capabilities(template, capabilities)
     texts = parameters.texts_of(request.get("Parameters") or [], stack.desired.parameters.given)
@@ -64,12 +65,12 @@ def desired_state(account: "Account", request: Request, stack: Stack, lookups: A
     require_assumable(account, desired.role_arn)
     intrinsics = intrinsics_of(stack, desired, Surroundings(lookups, {}))
     _check_rules(template, intrinsics)
-    validation.check_references(template, intrinsics, types)
-    validation.check_resources(template, intrinsics, types)
-    live = {k: v for k, v in template["Resources"].items() if intrinsics.applies(v)}
-    dependencies(live, intrinsics)
+    live = {name: definition for name, definition in template["Resources"].items() if intrinsics.applies(definition)}
+    validation.check_references(template, live, intrinsics, kinds)
+    validation.check_resources(live, intrinsics, kinds, types)
+    needs = dependencies(live, intrinsics)
     _check_types_stay(stack, live)
-    return desired
+    return replace(desired, needs=needs)
 
 
 def _from_s3(account: "Account", url: str) -> str:

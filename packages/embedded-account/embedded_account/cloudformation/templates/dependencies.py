@@ -33,11 +33,9 @@ def dependencies(resources: Mapping[str, dict[str, Any]], intrinsics: Intrinsics
 
 def _dependencies_of(definition: Mapping[str, Any], intrinsics: Intrinsics) -> frozenset[str]:
     explicit = definition.get("DependsOn", [])
-    names = {explicit} if isinstance(explicit, str) else set(explicit)
-    for reference in intrinsics.references(definition.get("Properties", {})):
-        if not intrinsics.is_value(reference.name):
-            names.add(reference.name)
-    return frozenset(names)
+    names = [explicit] if isinstance(explicit, str) else explicit
+    references = intrinsics.resource_references(definition.get("Properties", {}))
+    return frozenset([*names, *(reference.name for reference in references)])
 
 
 def _refuse_circles(known: Mapping[str, frozenset[str]]) -> None:

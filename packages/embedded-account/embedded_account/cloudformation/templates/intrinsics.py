@@ -131,13 +131,14 @@ class Intrinsics:
         """Return whether a condition expression (of Conditions or Rules) holds."""
         return self._evaluate(condition)
 
-    def is_value(self, name: str) -> bool:
-        """Return whether `name` is a parameter or a pseudo parameter, not a resource."""
-        return name in self._values or name in PSEUDO_PARAMETERS
-
     def applies(self, item: Mapping[str, Any]) -> bool:
         """Return whether the Condition of a resource or output holds, so that it is part of the stack."""
         return "Condition" not in item or self.condition(item["Condition"])
+
+    def resource_references(self, value: Any) -> list[Reference]:
+        """Return the references in `value` to resources, not to parameters."""
+        values = {*self._values, *PSEUDO_PARAMETERS}
+        return [reference for reference in self.references(value) if reference.name not in values]
 
     def references(self, value: Any) -> Iterator[Reference]:
         """Yield the references in `value`; of Fn::If only those in the branch that is taken."""
