@@ -44,8 +44,11 @@ RAY_BASE_IMAGE: Final = f"docker.io/rayproject/ray:{RAY}-py{RAY_PYTHON.replace('
 EFA_INSTALLER: Final = "1.47.0"
 EFA_INSTALLER_SHA256: Final = "2df4201e046833c7dc8160907bee7f52b76ff80ed147376a2d0ed8a0dd66b2db"
 
-# The image build's tools. Their digests could not be looked up: docs/unverified-on-aws.md says how to pin them.
-BUILDKIT_IMAGE: Final = "docker.io/moby/buildkit:v0.32.2-rootless"
+# The image build's tools. BuildKit's digest is of the image for all platforms, as public repositories pin it (read in
+# November 2026). The AWS CLI's could not be looked up: docs/unverified-on-aws.md says how to pin it.
+BUILDKIT_IMAGE: Final = (
+    "docker.io/moby/buildkit:v0.32.2-rootless@sha256:504731e577c20559c00f968f33219f30115e70be29ab96728d1d06e963fc494b"
+)
 AWS_CLI_IMAGE: Final = "public.ecr.aws/aws-cli/aws-cli:2.27.0"
 
 # The image that the controllers run in. Its digest is to be pinned in the first account, too.
