@@ -132,14 +132,12 @@ PARTS: Final = (
 )
 
 REGISTRATIONS: Final = (
-    # The mapping that holds the part's key; what others ask of the environment.
-    *("config/model/__init__.py", "config/model/environment.py", "config/model/observability.py"),
-    *("config/model/eks.py", "config/model/hyperpod.py"),
-    # The list of rules; the estimate; names of resources and their tags; the key's policy.
+    # The mapping that holds the part's key, and what others ask of the environment.
+    "config/model/*.py",
+    # The list of rules; the estimate; names of resources and their tags; the policy of the company's key.
     *("config/rules/__init__.py", "config/estimates/costs.py", "config/naming.py", "config/key_policy.py"),
     # A stack wires its constructs.
-    *("stacks/network/stack.py", "stacks/storage/stack.py", "stacks/eks/stack.py", "stacks/hyperpod/stack.py"),
-    "stacks/ray/stack.py",
+    "stacks/*/stack.py",
     # The charts of an environment; the connections that policies allow; names in Kubernetes.
     *("k8s_charts/ray_objects.py", "k8s_charts/shared/flows.py", "k8s_charts/shared/names.py"),
     # Public images; the variables of Ray's pods.
@@ -155,8 +153,6 @@ _TO_MOVE: Final = "still to move to the part's own files"
 EXCEPTIONS: Final[dict[str, tuple[str, str]]] = {
     "config/estimates/prices.yaml": ("mlflow", _TO_MOVE),
     "config/facts/versions.py": ("alertmanager gpu_exporter", _TO_MOVE),
-    "config/model/network.py": ("mirror", _TO_MOVE),
-    "config/model/ray.py": ("memory_tier", _TO_MOVE),
     "config/rules/add_ons/observability.py": (
         "alertmanager container_insights hyperpod_observability in_cluster",
         _TO_MOVE,
@@ -251,6 +247,11 @@ def _is_text(line: ast.stmt) -> bool:
     return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant) and isinstance(line.value.value, str)
 
 
+def is_registration(path: Path) -> bool:
+    """Return whether a file may name every part."""
+    return any(path.match(pattern) for pattern in REGISTRATIONS)
+
+
 def named(part: Part) -> set[Path]:
     """Return the product's files that name the part without belonging to it."""
     others = (path for path in files() if layer(path) != "tests" and not _has(path, part.name, part.within))
@@ -261,9 +262,9 @@ def exceptions() -> dict[str, set[str]]:
     """Return the product's files that name parts, and are neither theirs nor registrations, with these parts."""
     found: dict[str, set[str]] = {}
     for part in PARTS:
-        for path in map(str, named(part)):
-            if path not in REGISTRATIONS:
-                found.setdefault(path, set()).add(part.name)
+        for path in named(part):
+            if not is_registration(path):
+                found.setdefault(str(path), set()).add(part.name)
     return found
 
 
@@ -277,7 +278,7 @@ def _section(part: Part) -> Iterator[str]:
     yield from (f"## {part.title}", "", f"Name: `{part.name}`. Keys: {keys}. Page: [{part.page}](../{part.page}).", "")
     yield from ("| layer | its files | registered in |", "|---|---|---|")
     own = {path for path in files() if part.owns(path)}
-    registered = {path for path in named(part) if str(path) in REGISTRATIONS}
+    registered = {path for path in named(part) if is_registration(path)}
     for each in dict.fromkeys(LAYERS.values()):
         mine, theirs = ({path for path in paths if layer(path) == each} for paths in (own, registered))
         if mine or theirs:

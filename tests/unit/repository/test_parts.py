@@ -10,7 +10,7 @@ from config.model.environment import every_key
 
 REPOSITORY: Final = Path(__file__).parents[3]
 PARTS: Final[dict[str, Any]] = runpy.run_path(str(REPOSITORY / "docs" / "parts.py"))
-MOST: Final = 58
+MOST: Final = 56
 """The parts named by exceptions: a change may lower this number, not raise it."""
 
 
@@ -32,8 +32,8 @@ def test_the_exceptions_do_not_grow() -> None:
 
 
 def test_every_registration_names_a_part() -> None:
-    idle = [name for name in PARTS["REGISTRATIONS"] if not any(Path(name) in PARTS["named"](p) for p in PARTS["PARTS"])]
-    assert idle == []
+    naming = {path for part in PARTS["PARTS"] for path in PARTS["named"](part)}
+    assert [each for each in PARTS["REGISTRATIONS"] if not any(path.match(each) for path in naming)] == []
 
 
 @pytest.mark.parametrize("part", PARTS["PARTS"], ids=lambda part: str(part.name))
