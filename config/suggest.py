@@ -11,9 +11,9 @@ _LEAST: Final = 0.5
 
 def closest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word that is most similar to `word`, or None. Case and separators are ignored."""
-    plain = {_plain(each): each for each in known}
-    found = get_close_matches(_plain(word), plain, n=1, cutoff=_LEAST)
-    return plain[found[0]] if found else None
+    by_plain = {plain(each): each for each in known}
+    found = get_close_matches(plain(word), by_plain, n=1, cutoff=_LEAST)
+    return by_plain[found[0]] if found else None
 
 
 def did_you_mean(word: str, known: Iterable[str], otherwise: str = "choose one of them") -> str:
@@ -22,5 +22,6 @@ def did_you_mean(word: str, known: Iterable[str], otherwise: str = "choose one o
     return f"did you mean {guess!r}?" if guess else otherwise
 
 
-def _plain(word: str) -> str:
+def plain(word: str) -> str:
+    """Return the word in lower case without separators."""
     return re.sub(r"[^a-z0-9]", "", word.lower())

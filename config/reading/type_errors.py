@@ -8,6 +8,7 @@ from pydantic_core import ErrorDetails
 from config.findings import HIDDEN, MISSING, Finding, Place, in_words, may_be_secret, named
 from config.reading.declared import Allowed, allowed_at, keys_of, places_of
 from config.reading.earlier_schemas import removal_at
+from config.reading.other_words import absent, synonym
 from config.suggest import closest, did_you_mean
 
 _KINDS: Final = {dict: "a mapping", list: "a list", str: "text", bool: "true or false", float: "a decimal fraction"}
@@ -63,8 +64,11 @@ def _parts(error: ErrorDetails, place: Place, document: Any) -> tuple[str, str, 
 def _unknown_key(place: Place) -> tuple[str, str, str, str]:
     name = str(place[-1])
     here = keys_of(place[:-1])
-    elsewhere = [] if closest(name, here) == name else places_of(name, place[:-1])
-    guess = closest(name, here)
+    if feature := absent(place):
+        reason = f"HyperPod has {feature.name} ({feature.field}), but this project does not yet"
+        return f"key {name!r}", reason, ", ".join(here), f"remove it; {feature.instead}"
+    guess = synonym(name, here) or closest(name, here)
+    elsewhere = [] if guess == name else places_of(name, place[:-1])
     if elsewhere:
         fix = f"move `{name}` to {' or '.join(elsewhere)}, where it belongs"
         fix += f"; or did you mean {guess!r}?" if guess else ""
@@ -109,7 +113,7 @@ def _fix(kind: str, value: Any, allowed: Allowed) -> str:
     if value is None:
         return f"write a value, {allowed.like}, or remove the key"
     if kind in _WRONG_KIND:
-        return _other_kind(kind, value) or f"write {allowed.like}"
+        return _other_kind(kind, value, allowed) or f"write {allowed.like}"
     if kind == "string_pattern_mismatch" and allowed.shape:
         return allowed.shape.fix
     if kind in _REASONS:
@@ -123,9 +127,11 @@ def _kind(value: Any) -> str:
     return next((said for kind, said in _KINDS.items() if isinstance(value, kind)), "a whole number")
 
 
-def _other_kind(kind: str, value: Any) -> str:
+def _other_kind(kind: str, value: Any, allowed: Allowed) -> str:
     """Return how to write the same value as the right kind, or an empty text."""
     if kind == "string_type" and isinstance(value, int | float):
+        if allowed.values and in_words(value) not in allowed.values:
+            return f'write one of them in quotes, such as "{allowed.values[-1]}"'
         return f'write it in quotes: "{in_words(value)}"'
     if kind.startswith("int_") and isinstance(value, str) and value.isascii() and value.isdigit():
         return f"write it without quotes: {value}"

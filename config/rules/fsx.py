@@ -40,7 +40,8 @@ def file_system_size(environment: Environment) -> Iterator[Violation]:
     if fsx.existing:
         return
     if fsx.capacity_gib != 1200 and (fsx.capacity_gib % 2400 or fsx.capacity_gib <= 0):
-        reason, fix = "FSx does not offer this size", f"write {_next_step(fsx.capacity_gib, 2400)}"
+        size = 1200 if fsx.capacity_gib < 1200 else _next_step(fsx.capacity_gib, 2400)
+        reason, fix = "FSx does not offer this size", f"write {size}"
         yield Violation("fsx.capacity_gib", reason, "1200 or a multiple of 2400", fix)
     if fsx.throughput_mbps_per_tib not in _THROUGHPUTS:
         allowed = ", ".join(map(str, _THROUGHPUTS))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Network, collapse_addresses
+from types import MappingProxyType
 from typing import Final
 
 from config.facts.instance_types import catalogue
@@ -9,6 +10,8 @@ from config.model import EksEnvironment, Environment, InstanceGroup, RayCluster,
 from config.model.base import Model
 from config.rules.rule import Violation
 
+LEAST_OF_HEAD: Final = MappingProxyType({"cpu": 2, "memory_gib": 8})
+"""What a head requests at least: a smaller one's probes fail under load (ray-project/kuberay #2353, #3468)."""
 _EVERYWHERE: Final = IPv4Network("0.0.0.0/0")
 # Addresses that no client of a public endpoint has: private ones, and IANA's special-purpose and multicast blocks.
 # Python's `is_private` would also include the addresses of examples (203.0.113.0/24 and others).
@@ -65,6 +68,11 @@ def ray_pods(environment: EksEnvironment) -> Iterator[tuple[str, RayHead | RayWo
     """Yield heads and worker groups."""
     yield from heads(environment)
     yield from workers(environment)
+
+
+def lowered(pod: RayHead | RayWorkers, name: str, most: float) -> tuple[str, ...]:
+    """Return the fix that names the most that a pod can request, or nothing if a head needs more."""
+    return () if isinstance(pod, RayHead) and most < LEAST_OF_HEAD[name] else (f"write {most}",)
 
 
 def described_twice(what: str, path: str, part: Model, keys: Iterable[str]) -> Iterator[Violation]:

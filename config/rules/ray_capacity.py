@@ -13,7 +13,7 @@ from config.facts.capacity import (
 )
 from config.facts.daemonsets import daemonsets_on, system_pods
 from config.model import EksEnvironment, InstanceGroup, RayCluster, RayHead, RayWorkers
-from config.rules.parts import by_name, clusters, groups, heads, ray_pods, repeated, workers
+from config.rules.parts import LEAST_OF_HEAD, by_name, clusters, groups, heads, lowered, ray_pods, repeated, workers
 from config.rules.rule import Violation, error, warning
 
 
@@ -76,7 +76,8 @@ def _excess(
         if amount is not None and amount > most:
             kind = f"{group.instance_type} with threads_per_core {group.threads_per_core}"
             reason = f"no node of {kind} can offer it to a pod"
-            yield Violation(f"{key}.{name}", reason, f"at most {most}", f"write {most}, or choose a larger type")
+            fix = ", or ".join((*lowered(pod, name, most), "choose a larger type"))
+            yield Violation(f"{key}.{name}", reason, f"at most {most}", fix)
 
 
 def _no_room(key: str, group: InstanceGroup) -> Violation:
@@ -125,8 +126,8 @@ def head_size(environment: EksEnvironment) -> Iterator[Violation]:
     Example: ray.clusters.0.head.cpu: 1
     """
     for key, head in heads(environment):
-        for name, size, least in (("cpu", head.cpu, 2), ("memory_gib", head.memory_gib, 8)):
-            if size < least:
+        for name, least in LEAST_OF_HEAD.items():
+            if getattr(head, name) < least:
                 reason = "the probes of a smaller head fail under load"
                 yield Violation(f"{key}.{name}", reason, f"{least} or more", f"write {least}")
 

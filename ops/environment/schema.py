@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from config.model import PARTS_OF_EKS
 from config.model.environment import every_key
+from config.reading.other_words import ABSENT
 from ops import files
 from ops.environment import explain, flows, observed, supported, updates
 
@@ -47,7 +48,7 @@ def json_schema() -> str:
 def reference() -> str:
     """Return the page: a section for each mapping of the file, a row for each of its keys."""
     schema = json.loads(json_schema())
-    return "\n".join([_INTRODUCTION, *_sections(schema, schema["$defs"], "")]) + "\n"
+    return "\n".join([_INTRODUCTION, *_sections(schema, schema["$defs"], ""), *_absent()]) + "\n"
 
 
 def stale() -> list[Path]:
@@ -70,6 +71,11 @@ def _stale() -> dict[Path, str]:
     files[UPGRADE] = supported.with_table(UPGRADE.read_text())
     files[OBSERVED] = observed.with_tables(OBSERVED.read_text())
     return {path: text for path, text in files.items() if not path.is_file() or path.read_text() != text}
+
+
+def _absent() -> Iterator[str]:
+    yield from ("## What HyperPod has and no key asks for", "", "| feature | in AWS's API | instead |", "|---|---|---|")
+    yield from (f"| {each.name} | `{each.field}` | {each.instead} |" for each in ABSENT)
 
 
 def _sections(schema: _Schema, models: dict[str, _Schema], path: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import Final
 from config.facts.capacity import NodeTooSmallError, allocatable, share_mib
 from config.model import EksEnvironment
 from config.rules.image import package_names
-from config.rules.parts import by_name, ray_pods
+from config.rules.parts import by_name, lowered, ray_pods
 from config.rules.rule import Violation, warning
 
 _CLIENT: Final = "amzn-sagemaker-checkpointing"
@@ -36,7 +36,8 @@ def memory_beside_the_tier(environment: EksEnvironment) -> Iterator[Violation]:
                 f"{key}.memory_gib",
                 f"the memory tier may use {percent} % of the {group.type.memory_gib:g} GiB of {group.instance_type}",
                 f"at most {most}",
-                f"write {most}, lower hyperpod.tiered_storage.memory_percent, or choose a larger type",
+                ", ".join((*lowered(pod, "memory_gib", most), "lower hyperpod.tiered_storage.memory_percent"))
+                + ", or choose a larger type",
             )
 
 

@@ -1,5 +1,6 @@
 """Check that findings have the one form, and count lines independently of the product's YAML reader."""
 
+import copy
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from config.findings import Finding, Severity
+from config.findings import Finding, Severity, place_of
 
 FORM = re.compile(
     r"(?P<file>\S+?)(:(?P<line>\d+))?( (?P<key>[^:]+))?: (?P<value>.+?) (is invalid|is risky): (?P<reason>.+?)\. "
@@ -23,6 +24,34 @@ def assert_whole(finding: Finding) -> None:
     assert not re.search(r"\[a-z|\[0-9|\^|\{\d", said.replace("{V54: REASON}", "")), said
     assert "\n" not in said
     assert ("Advised" in said) == (finding.severity is Severity.WARNING)
+
+
+# A fix that names a value, alone or after its key: the value ends where other ways follow.
+_NAMED = re.compile(
+    r"(?:write|use) (?:it in quotes: |it without quotes: )?(?!the |a |an |one |its |it |some |another |such |true or )"
+    r"(?P<text>(?:[a-z_]+: )?\"?[\w./:-]+\"?)(?=$|[,;]| or | to )|did you mean '(?P<guess>[^']+)'\?.*"
+)
+
+
+def with_fix(document: Any, finding: Finding) -> Any | None:
+    """Return the document with the value or key that the finding's fix names, or None if it names none."""
+    if not (found := _NAMED.match(finding.fix)):
+        return None
+    document = copy.deepcopy(document)
+    *way, last = place_of(finding.key, document)
+    parent = document
+    for part in way:
+        parent = parent[part]
+    if found["guess"] and finding.value.startswith("key "):
+        parent[found["guess"]] = parent.pop(last)
+        return document
+    value = found["guess"] or yaml.safe_load(found["text"])
+    if isinstance(value, dict):
+        [(key, value)] = value.items()
+        if key != last:
+            parent, last = parent[last], key
+    parent[last] = value
+    return document
 
 
 def line_of(file: Path, place: Sequence[int | str]) -> int:

@@ -5,6 +5,7 @@ import copy
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -15,14 +16,14 @@ import pytest
 from ruamel.yaml import YAML
 
 from config import Environment, available, examine, load
-from config.findings import Severity, place_of
+from config.findings import Finding, Severity, place_of
 from config.load import DIRECTORY, validated
 from config.model.environment import every_key, model_of
 from config.reading.strict_yaml import read
 from config.rules import ALL_RULES, RULES, findings, findings_of_part
 from config.rules.across_environments import PAIR_RULES
 from config.rules.rule import Rule
-from tests.unit.support.findings import assert_whole, line_of, write
+from tests.unit.support.findings import assert_whole, line_of, with_fix, write
 from tests.unit.support.rule_cases import CASES, CLUSTER, GONE, HEADS, SECRETS, Case, changed
 
 EACH_CASE = [pytest.param(id, case, id=f"{id}-{n}") for id, cases in CASES.items() for n, case in enumerate(cases)]
@@ -39,6 +40,10 @@ def _given(document: str) -> list[str]:
     made, found = validated(json.loads(document), "dev")
     assert made, found
     return [finding.rule for finding in found]
+
+
+def errors(findings: Iterable[Finding]) -> set[str]:
+    return {each.rule for each in findings if each.severity is Severity.ERROR}
 
 
 def environment(document: Any) -> Environment:
@@ -118,6 +123,22 @@ def test_a_finding_has_file_line_key_value_reason_allowed_and_fix(
     assert finding.file == file
     assert finding.line == line_of(file, place_of(finding.key, document))
     assert str(finding).startswith(f"{file}:{finding.line} {finding.label}: ")
+
+
+@pytest.mark.parametrize(("id", "case"), EACH_CASE)
+def test_a_value_that_a_fix_names_is_accepted(id: str, case: Case, dev: Any, tmp_path: Path) -> None:
+    document = changed(changed(dev, case.keeps), case.breaks)
+    write(tmp_path / "dev.yaml", document)
+    found = examine("dev", tmp_path).findings
+    [finding] = [each for each in found if each.rule == id]
+    if (mended := with_fix(document, finding)) is None:
+        return
+    write(tmp_path / "dev.yaml", mended)
+    left = examine("dev", tmp_path).findings
+    assert (id, finding.key) not in {(each.rule, each.key) for each in left if each.severity is finding.severity}
+    # A guess at a name leads to facts that other keys may not fit; a figure is computed, and must fit.
+    if not finding.fix.startswith("did you mean"):
+        assert errors(left) <= errors(found), finding.fix
 
 
 @pytest.mark.parametrize(("id", "case"), [("V25", CASES["V25"][0]), ("V61", CASES["V61"][0]), ("V66", CASES["V66"][0])])
