@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import jmespath  # type: ignore[import-untyped]  # boto3 brings it, without types
+import jmespath
 import pytest
 
 from config import load
