@@ -14,6 +14,7 @@ import pytest
 
 import main
 import report
+from config.facts import support
 from schedule import Result
 from tests.support.waiting import PATIENCE, wait_until
 from tiers import ROOM, Tier
@@ -49,6 +50,14 @@ def rows(output: str) -> dict[str, str]:
     _, _, table = output.rpartition("\ntier ")
     lines = [line.split(None, 1) for line in table.splitlines()[1:]]
     return {words[0]: words[1] for words in lines if len(words) == 2}
+
+
+def test_tiers_see_the_day_of_the_table_of_support_as_today(
+    repository: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(support.TODAY_VARIABLE)
+    assert run(repository, tier("today", f"echo today is ${support.TODAY_VARIABLE}")) == 0
+    assert f"\ntoday is {support.table()['date']}\n" in capfd.readouterr().out
 
 
 def test_each_tier_has_its_output_and_a_line_of_the_table(repository: Path, capfd: pytest.CaptureFixture[str]) -> None:
