@@ -9,6 +9,7 @@ from typing import Any, Final
 import typer
 
 from ops.commands.whole import app
+from ops.environment.generated import cell
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
 FILE: Final = _ROOT / "docs" / "reference" / "commands.md"
@@ -30,7 +31,7 @@ def page() -> str:
 def _targets() -> Iterator[str]:
     found = dict(re.findall(r"^([a-z-]+):.*?## (.*)$", (_ROOT / "Makefile").read_text(), re.MULTILINE))
     yield from ("## make", "", "| target | does |", "|---|---|")
-    yield from (f"| `make {target}` | {_cell(found[target])} |" for target in _TARGETS)
+    yield from (f"| `make {target}` | {cell(found[target])} |" for target in _TARGETS)
     yield ""
 
 
@@ -95,11 +96,7 @@ def _row(parameter: Any) -> str:
         said = f"{'required, or ' if parameter.required else ''}`{parameter.envvar}`"
     elif parameter.required:
         said = "required"
-    return f"| {shown} | {said} | {_cell(parameter.help or '')} |"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    return f"| {shown} | {said} | {cell(parameter.help or '')} |"
 
 
 if __name__ == "__main__":

@@ -3,6 +3,11 @@
 from collections.abc import Iterable
 
 
+def cell(text: str) -> str:
+    """Return the text as the cell of a table in Markdown."""
+    return text.replace("|", "\\|")
+
+
 def between(page: str, begin: str, end: str, lines: Iterable[str]) -> str:
     """Return the page with these lines between its two markers. Raises ValueError if it lacks them."""
     before, begins, rest = page.partition(begin)

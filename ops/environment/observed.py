@@ -6,7 +6,7 @@ from typing import Final
 from k8s_charts.in_cluster.alerts import ALERTS, RUNBOOK, Alert
 from k8s_charts.in_cluster.dashboards import DASHBOARDS
 from k8s_charts.in_cluster.sources import metrics, source
-from ops.environment.generated import between
+from ops.environment.generated import between, cell
 
 _BEGIN: Final = "<!-- begin: queries and alerts, by `ops schema` -->"
 _END: Final = "<!-- end: queries and alerts -->"
@@ -17,13 +17,13 @@ def tables() -> Iterator[str]:
     yield from ("| alert | fires if | for | fed by |", "|---|---|---|---|")
     for alert in ALERTS:
         linked = f"[{alert.name}]({_page(alert)}#{alert.anchor})"
-        yield (f"| {linked} | `{_cell(alert.expression)}` | {alert.seconds // 60} min | {_sources(alert.expression)} |")
+        yield (f"| {linked} | `{cell(alert.expression)}` | {alert.seconds // 60} min | {_sources(alert.expression)} |")
     yield from ("", "| dashboard | panel | query | fed by |", "|---|---|---|---|")
     for dashboard in DASHBOARDS:
         for panel in dashboard.panels:
             for query in panel.queries:
                 asked = query.expression
-                yield f"| {dashboard.title} | {panel.title} | `{_cell(asked)}` | {_sources(asked)} |"
+                yield f"| {dashboard.title} | {panel.title} | `{cell(asked)}` | {_sources(asked)} |"
 
 
 def with_tables(page: str) -> str:
@@ -37,7 +37,3 @@ def _sources(expression: str) -> str:
 
 def _page(alert: Alert) -> str:
     return "" if alert.page == RUNBOOK else alert.page.rpartition("/")[2]
-
-
-def _cell(expression: str) -> str:
-    return expression.replace("|", "\\|")

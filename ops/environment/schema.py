@@ -10,6 +10,7 @@ from config.model.environment import every_key
 from config.reading.other_words import ABSENT
 from ops import files
 from ops.environment import explain, flows, observed, supported, updates
+from ops.environment.generated import cell
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 SCHEMA: Final = _ROOT / "environments" / "schema.json"
@@ -97,8 +98,8 @@ def _sections(schema: _Schema, models: dict[str, _Schema], path: str) -> Iterato
             below.append((models[model], here))
             meaning = meaning or models[model]["description"].splitlines()[0]
             kind = f"[{kind}](#{''.join(c for c in here if c.isalnum() or c in '_-')})"
-        change = f" {_cell(updates.of_key(f'{path}.{key}'))} |" if told else ""
-        yield f"| {name} | {kind} | {default} | {_cell(meaning)} |{change}"
+        change = f" {cell(updates.of_key(f'{path}.{key}'))} |" if told else ""
+        yield f"| {name} | {kind} | {default} | {cell(meaning)} |{change}"
     yield ""
     for model_schema, here in below:
         yield from _sections(model_schema, models, here)
@@ -147,7 +148,3 @@ def _default(field: _Schema) -> str:
     if value is None or value in ([], {}) or isinstance(value, dict):
         return ""
     return f"`{json.dumps(value) if isinstance(value, bool) else value}`"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
