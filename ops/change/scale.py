@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import kubernetes
-from botocore.exceptions import ClientError
 
 from config import Environment, file_of
 from config.findings import shown
 from config.labels import INSTANCE_GROUP_LABEL
+from ops import hyperpod
 from ops.change.drain import DrainTimeoutError, Say, cordon, drain
 from ops.change.ray_workers import WorkersNotLoweredError, lower
 from ops.change.scale_plan import MARK, Plan, plan
@@ -83,12 +83,9 @@ def _refuse_what_the_environment_forbids(environment: Environment, group: str, w
 
 def in_service(sagemaker: Any, name: str) -> Mapping[str, Any]:
     """Return DescribeCluster's answer. Raises RefusedError unless the cluster exists and is InService."""
-    try:
-        cluster: Mapping[str, Any] = sagemaker.describe_cluster(ClusterName=name)
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "ResourceNotFound":
-            raise
-        raise RefusedError(f"there is no HyperPod cluster {name}. Fix: deploy the hyperpod stack") from None
+    cluster = hyperpod.find(sagemaker, name)
+    if cluster is None:
+        raise RefusedError(f"there is no HyperPod cluster {name}. Fix: deploy the hyperpod stack")
     if cluster["ClusterStatus"] != "InService":
         raise RefusedError(
             f"HyperPod cluster {name} is {cluster['ClusterStatus']}. Allowed: InService. Fix: `ops wait`"

@@ -3,12 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from botocore.exceptions import ClientError
-
 from config import Environment, naming
 from config.estimates.costs import SYSTEM_NODES, FileSystem, Inventory, Nodes
 from config.model import SystemNodes
-from ops import stacks
+from ops import hyperpod, stacks
 from ops.clients import Account
 from ops.errors import in_plain_words
 
@@ -43,15 +41,9 @@ def _owned(environment: Environment, cloudformation: Any) -> Mapping[str, list[s
 
 
 def _groups(environment: Environment, sagemaker: Any) -> tuple[Nodes, ...]:
-    try:
-        cluster = sagemaker.describe_cluster(ClusterName=environment.hyperpod.cluster_name)
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "ResourceNotFound":
-            raise
-        return ()
-    return tuple(
-        Nodes(group["InstanceGroupName"], group["CurrentCount"], _type(group)) for group in cluster["InstanceGroups"]
-    )
+    cluster = hyperpod.find(sagemaker, environment.hyperpod.cluster_name)
+    groups = cluster["InstanceGroups"] if cluster else ()
+    return tuple(Nodes(group["InstanceGroupName"], group["CurrentCount"], _type(group)) for group in groups)
 
 
 def _type(group: Mapping[str, Any]) -> str:

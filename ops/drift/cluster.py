@@ -8,9 +8,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from botocore.exceptions import ClientError
-
 from handlers.hyperpod_cluster.consequences import LIVE_NAMES
+from ops import hyperpod
 from ops.drift.finding import Drift
 
 Fields = Mapping[str, Any]
@@ -41,14 +40,11 @@ def cluster_drifts(sagemaker: Any, template: Fields) -> Iterator[Drift]:
 
 
 def _describe(sagemaker: Any, name: str) -> Fields | None:
-    try:
-        live = dict(sagemaker.describe_cluster(ClusterName=name))
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "ResourceNotFound":
-            raise
+    live = hyperpod.find(sagemaker, name)
+    if live is None:
         return None
     pages = sagemaker.get_paginator("list_tags").paginate(ResourceArn=live["ClusterArn"])
-    return live | {"Tags": [tag for page in pages for tag in page["Tags"]]}
+    return {**live, "Tags": [tag for page in pages for tag in page["Tags"]]}
 
 
 def differences(deployed: Fields, live: Fields) -> Iterator[str]:

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import kubernetes
-from botocore.exceptions import ClientError
 
 from config import Environment
 from config.labels import DEEP_HEALTH_LABEL, INSTANCE_GROUP_LABEL, NODE_HEALTH_LABEL, NODE_SCHEDULABLE
 from config.model import InstanceGroup
 from ops.clients import REQUEST_TIMEOUT
+from ops.hyperpod import find
 from ops.readiness.conditions import is_ready
 from ops.readiness.events import last_word
 from ops.readiness.item import Item, Require, State, clock, counts, spoken
@@ -28,11 +28,8 @@ CHECKING: Final = "DeepHealthCheckInProgress"
 def hyperpod(environment: Environment, sagemaker: Any, require: Require, *, paused: bool = False) -> Iterator[Item]:
     """Yield the cluster, then each of its instance groups; `paused` says whether `ops pause` suspended Ray."""
     name = environment.hyperpod.cluster_name
-    try:
-        cluster = sagemaker.describe_cluster(ClusterName=name)
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "ResourceNotFound":
-            raise
+    cluster = find(sagemaker, name)
+    if cluster is None:
         yield Item("HyperPod cluster", name, State.WAITING, "does not exist: deploy the hyperpod stack")
         return
     status = cluster["ClusterStatus"]

@@ -9,6 +9,7 @@ import kubernetes
 from botocore.exceptions import ClientError
 
 from config import Environment, naming
+from ops import hyperpod
 from ops.clients import REQUEST_TIMEOUT, Account, Clients
 from ops.errors import UnreachableError, as_viewer
 from ops.readiness.events import failure
@@ -83,13 +84,8 @@ def look(environment: Environment, account: Account, clients: Callable[[], Clien
 def _hyperpod(environment: Environment, sagemaker: Any, since: datetime) -> Iterator[Event]:
     """Yield the cluster's events; only clusters with Continuous provisioning have them."""
     name = environment.hyperpod.cluster_name
-    try:
-        cluster = sagemaker.describe_cluster(ClusterName=name)
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "ResourceNotFound":
-            raise
-        return
-    if cluster.get("NodeProvisioningMode") != "Continuous":
+    cluster = hyperpod.find(sagemaker, name)
+    if cluster is None or cluster.get("NodeProvisioningMode") != "Continuous":
         return
     pages = sagemaker.get_paginator("list_cluster_events").paginate(ClusterName=name, EventTimeAfter=since)
     for event in (event for page in pages for event in page["Events"]):

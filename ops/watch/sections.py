@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import kubernetes
-from botocore.exceptions import ClientError
 
 from config import EksEnvironment, Environment, naming
 from config.facts import support as support_of
 from config.facts import versions
+from ops import hyperpod
 from ops.clients import REQUEST_TIMEOUT, Account, Clients
 from ops.jobs.head_api import HeadUnreachableError, heads
 from ops.jobs.kind import Kind
@@ -62,13 +62,7 @@ def support(environment: EksEnvironment) -> list[dict[str, Any]]:
 
 def instance_groups(environment: Environment, account: Account) -> list[dict[str, Any]]:
     """Return the instance groups with counts, capacity and the age of the platform software."""
-    sagemaker = account.client("sagemaker")
-    try:
-        cluster = sagemaker.describe_cluster(ClusterName=environment.hyperpod.cluster_name)
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "ResourceNotFound":
-            raise
-        return []
+    cluster = hyperpod.find(account.client("sagemaker"), environment.hyperpod.cluster_name)
     return [
         {
             "name": group["InstanceGroupName"],
@@ -80,7 +74,7 @@ def instance_groups(environment: Environment, account: Account) -> list[dict[str
             "software": group.get("ImageVersionStatus", ""),
             "software_update": group.get("SoftwareUpdateStatus", ""),
         }
-        for group in cluster["InstanceGroups"]
+        for group in (cluster["InstanceGroups"] if cluster else ())
     ]
 
 
