@@ -10,7 +10,7 @@ from rich.console import Console
 
 from bench import measure
 from bench.checkout import changed, checkout
-from bench.measure import Cost
+from bench.measure import MeasuredTime
 from ops.cdk import NODE
 from rehearsal.paths import REPOSITORY
 
@@ -23,7 +23,7 @@ def report_check(console: Console, scratch: Path, rounds: int) -> None:
     env, project = measure.with_bytecode(scratch / "check"), checkout(scratch / "checked")
     model = "import pydantic; type('Model', (pydantic.BaseModel,), {})"
 
-    def python(*arguments: str) -> Cost:
+    def python(*arguments: str) -> MeasuredTime:
         return measure.run([sys.executable, *arguments], cwd=project, env=env)
 
     costs = measure.in_turn(
@@ -52,7 +52,7 @@ def report_review(console: Console, scratch: Path, charts: Mapping[str, str], ro
     console.print(measure.table("ops review", measure.in_turn(commands, rounds), ONE), "")
 
 
-def _synthesis(project: Path, env: Mapping[str, str], context: list[str]) -> Cost:
+def _synthesis(project: Path, env: Mapping[str, str], context: list[str]) -> MeasuredTime:
     """Run the CDK CLI once as a review does, without the validation of templates; return the cost."""
     cdk = [str(NODE), str(REPOSITORY / "node_modules" / "aws-cdk" / "bin" / "cdk")]
     path = f"{Path(sys.prefix, 'bin')}:{NODE.parent}:{env['PATH']}"

@@ -13,25 +13,25 @@ from rich.table import Table
 
 
 @dataclass(frozen=True)
-class Cost:
+class MeasuredTime:
     """Seconds that a command took: `cpu` is user and system time of it and of all that it started."""
 
     cpu: float
     wall: float
 
 
-Costs = Mapping[str, Sequence[Cost]]
+Costs = Mapping[str, Sequence[MeasuredTime]]
 """The costs of each command, one per round; every round has a cost of every command."""
 
 
-def run(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Cost:
+def run(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> MeasuredTime:
     """Run a program to its end and return its cost. Raises RuntimeError with its last lines if it fails."""
     began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     result = subprocess.run(argv, cwd=cwd, env=env, text=True, capture_output=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if result.returncode:
         raise RuntimeError(f"{' '.join(argv)} failed:\n{(result.stdout + result.stderr)[-2000:]}")
-    return Cost(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, time.monotonic() - began)
+    return MeasuredTime(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, time.monotonic() - began)
 
 
 def with_bytecode(directory: Path) -> dict[str, str]:
@@ -40,9 +40,9 @@ def with_bytecode(directory: Path) -> dict[str, str]:
     return env | {"PYTHONPYCACHEPREFIX": str(directory)}
 
 
-def in_turn(commands: Mapping[str, Callable[[], Cost]], rounds: int) -> Costs:
+def in_turn(commands: Mapping[str, Callable[[], MeasuredTime]], rounds: int) -> Costs:
     """Run the commands in turn for `rounds` rounds after one that warms up caches; return the costs."""
-    costs: dict[str, list[Cost]] = {name: [] for name in commands}
+    costs: dict[str, list[MeasuredTime]] = {name: [] for name in commands}
     for round_ in range(rounds + 1):
         for name, command in commands.items():
             cost = command()
@@ -51,7 +51,7 @@ def in_turn(commands: Mapping[str, Callable[[], Cost]], rounds: int) -> Costs:
     return costs
 
 
-def ratio(costs: Costs, name: str, yardstick: str, seconds: Callable[[Cost], float]) -> float:
+def ratio(costs: Costs, name: str, yardstick: str, seconds: Callable[[MeasuredTime], float]) -> float:
     """Return the median of the rounds' ratios of two commands."""
     pairs = zip(costs[name], costs[yardstick], strict=True)
     return statistics.median(seconds(one) / seconds(other) for one, other in pairs)

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from bench import measure
 from bench.checkout import changed, checkout, named_copies
-from bench.measure import Cost
+from bench.measure import MeasuredTime
 from rehearsal.paths import REPOSITORY
 
 EXTRA_GROUPS: Final = 10
@@ -23,7 +23,7 @@ MORE_CLUSTERS: Final = f"dev, {EXTRA_CLUSTERS} more RayClusters"
 
 
 @dataclass(frozen=True)
-class Synthesis:
+class MeasuredSynthesis:
     """The app at `app`, run in `directory` with its context and `context`; Python's bytecode is in `bytecode`."""
 
     app: Path
@@ -31,7 +31,7 @@ class Synthesis:
     bytecode: Path
     context: Mapping[str, str] = field(default_factory=dict)
 
-    def cost(self, *, validated: bool) -> Cost:
+    def cost(self, *, validated: bool) -> MeasuredTime:
         """Synthesise, with or without CDK's validation of the templates; return the cost."""
         context = json.loads((self.directory / "cdk.json").read_text())["context"] | dict(self.context)
         with tempfile.TemporaryDirectory() as out:
@@ -59,16 +59,16 @@ def report(console: Console, scratch: Path, charts: Mapping[str, str], rounds: i
         console.print()
 
 
-def _apps(scratch: Path, charts: Mapping[str, str]) -> dict[str, Synthesis]:
+def _apps(scratch: Path, charts: Mapping[str, str]) -> dict[str, MeasuredSynthesis]:
     bytecode = scratch / "bytecode"
     project = checkout(scratch / "project")
     groups, clusters = _more_groups(scratch / "groups"), _more_clusters(scratch / "clusters")
 
-    def own(environment: str, directory: Path = project) -> Synthesis:
-        return Synthesis(directory / "app.py", directory, bytecode, {"environment": environment, **charts})
+    def own(environment: str, directory: Path = project) -> MeasuredSynthesis:
+        return MeasuredSynthesis(directory / "app.py", directory, bytecode, {"environment": environment, **charts})
 
     return {
-        MINIMAL: Synthesis(REPOSITORY / "bench" / "minimal_app.py", REPOSITORY, bytecode),
+        MINIMAL: MeasuredSynthesis(REPOSITORY / "bench" / "minimal_app.py", REPOSITORY, bytecode),
         "dev": own("dev"),
         "prod": own("prod"),
         MORE_GROUPS: own("dev", groups),
@@ -93,5 +93,5 @@ def _more_clusters(directory: Path) -> Path:
     return directory
 
 
-def _command(app: Synthesis, *, validated: bool) -> Callable[[], Cost]:
+def _command(app: MeasuredSynthesis, *, validated: bool) -> Callable[[], MeasuredTime]:
     return lambda: app.cost(validated=validated)

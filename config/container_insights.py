@@ -15,7 +15,7 @@ _FREE_PART: Final = 0.1
 """Lustre spreads files unevenly: writes fail before the last byte is used (FSx for Lustre user guide, performance)."""
 
 
-class Alarm(NamedTuple):
+class AlarmFacts(NamedTuple):
     """An alarm that fires if `statistic` of the metric breaks the limit in each of `periods`, each of `seconds`.
 
     `of` names the dimension: the EKS cluster, or the file system.
@@ -54,7 +54,7 @@ def _free_bytes(environment: Environment) -> float:
 
 
 ALARMS: Final = (
-    Alarm(
+    AlarmFacts(
         "NodeNotReplaced",
         "HyperPod has marked a node for replacement, and it is still there after half an hour.",
         CONTAINER_INSIGHTS,
@@ -63,7 +63,7 @@ ALARMS: Final = (
         "Maximum",
         6,
     ),
-    Alarm(
+    AlarmFacts(
         "NodeNotRebooted",
         "HyperPod has marked a node for a reboot, and it still waits after half an hour.",
         CONTAINER_INSIGHTS,
@@ -72,7 +72,7 @@ ALARMS: Final = (
         "Maximum",
         6,
     ),
-    Alarm(
+    AlarmFacts(
         "NodeFailed",
         "A node of the EKS cluster has had a failed condition for a quarter of an hour.",
         CONTAINER_INSIGHTS,
@@ -81,7 +81,7 @@ ALARMS: Final = (
         "Maximum",
         3,
     ),
-    Alarm(
+    AlarmFacts(
         "EfaDrops",
         "EFA interfaces have dropped received packets for a quarter of an hour.",
         CONTAINER_INSIGHTS,
@@ -91,7 +91,7 @@ ALARMS: Final = (
         3,
         applies=has_efa,
     ),
-    Alarm(
+    AlarmFacts(
         "FileSystemFull",
         "Less than a tenth of the file system is free.",
         FSX,
@@ -108,7 +108,7 @@ ALARMS: Final = (
 )
 
 
-def alarms_of(environment: Environment) -> tuple[Alarm, ...]:
+def alarms_of(environment: Environment) -> tuple[AlarmFacts, ...]:
     """Return the alarms that the environment has."""
     if not environment.container_insights:
         return ()

@@ -13,7 +13,7 @@ from config.findings import ConfigError, Finding, InvalidEnvironmentError, Sever
 from config.model import PARTS_OF_EKS, EksEnvironment, Environment, SlurmEnvironment
 from config.model.environment import model_of
 from config.reading import strict_yaml
-from config.reading.strict_yaml import Document
+from config.reading.strict_yaml import YamlDocument
 from config.rules import findings, findings_of_document, findings_of_part
 
 _PROJECT: Final = Path(__file__).resolve().parent.parent
@@ -32,7 +32,7 @@ class Examined(NamedTuple):
     file: Path
     environment: Environment | None
     findings: list[Finding]
-    document: Document | None = None
+    document: YamlDocument | None = None
 
     @property
     def errors(self) -> list[Finding]:
@@ -166,7 +166,7 @@ def validated(values: dict[str, Any], name: str) -> tuple[Environment | None, li
     return environment, found + findings(environment)
 
 
-def _located(finding: Finding, file: Path, content: Document | None) -> Finding:
+def _located(finding: Finding, file: Path, content: YamlDocument | None) -> Finding:
     if finding.file:
         return finding
     if content is None or not finding.key:

@@ -45,7 +45,7 @@ class Screen:
 
 
 @dataclass(frozen=True)
-class Place:
+class ScreenSetting:
     """A setting that is set up: the folder, the variables, and arguments that the picture does not show."""
 
     directory: Path = REPOSITORY
@@ -78,12 +78,12 @@ def path(name: str) -> Path:
 
 
 @contextmanager
-def _checkout() -> Iterator[Place]:
-    yield Place()
+def _checkout() -> Iterator[ScreenSetting]:
+    yield ScreenSetting()
 
 
 @contextmanager
-def _pull_request() -> Iterator[Place]:
+def _pull_request() -> Iterator[ScreenSetting]:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         for side in ("base", "head"):
@@ -97,11 +97,11 @@ def _pull_request() -> Iterator[Place]:
         file.write_text(text)
         charts = folder / "charts"
         subprocess.run([sys.executable, "-m", "rehearsal.stand_ins", str(charts)], cwd=REPOSITORY, check=True)
-        yield Place(folder / "head", arguments=("-c", "charts=stand-in", "-c", f"stand-in-charts={charts}"))
+        yield ScreenSetting(folder / "head", arguments=("-c", "charts=stand-in", "-c", f"stand-in-charts={charts}"))
 
 
 @contextmanager
-def _account() -> Iterator[Place]:
+def _account() -> Iterator[ScreenSetting]:
     rehearsal = [sys.executable, "-m", "rehearsal"]
     subprocess.run([*rehearsal, "run", "--env", _ENVIRONMENT, "--keep"], cwd=REPOSITORY, check=True)
     try:
@@ -109,12 +109,12 @@ def _account() -> Iterator[Place]:
         given = subprocess.run(
             ["/bin/bash", "-c", f"source {source}; env -0"], stdout=subprocess.PIPE, text=True, check=True
         )
-        yield Place(variables=dict(line.split("=", 1) for line in given.stdout.split("\0") if line))
+        yield ScreenSetting(variables=dict(line.split("=", 1) for line in given.stdout.split("\0") if line))
     finally:
         subprocess.run([*rehearsal, "down"], cwd=REPOSITORY, check=True)
 
 
-_SETTINGS: Final[Mapping[Setting, Callable[[], AbstractContextManager[Place]]]] = {
+_SETTINGS: Final[Mapping[Setting, Callable[[], AbstractContextManager[ScreenSetting]]]] = {
     Setting.CHECKOUT: _checkout,
     Setting.PULL_REQUEST: _pull_request,
     Setting.ACCOUNT: _account,
@@ -137,7 +137,7 @@ def main(names: list[str]) -> int:
     return failed
 
 
-def _draw(name: str, command: str, place: Place) -> int:
+def _draw(name: str, command: str, place: ScreenSetting) -> int:
     argv = [*shlex.split(command), *place.arguments]
     try:
         output = shown(argv, directory=place.directory, variables=place.variables)

@@ -14,7 +14,7 @@ from config.facts import versions
 from config.facts.add_ons import TRAINING_OPERATOR
 from k8s_charts.controllers.code import ControllerCode, ControllerCodeChart
 from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorChart
-from k8s_charts.controllers.reaper import Reaper, ReaperChart
+from k8s_charts.controllers.reaper import ReaperChart, ReaperObjects
 from k8s_charts.helm.images import copy_of
 from k8s_charts.image_build.context import BUILD_ARGUMENTS, context_files, context_tag
 from k8s_charts.image_build.job import ImageBuild, ImageBuildChart
@@ -235,9 +235,9 @@ def _controller_code(app: cdk8s.App, environment: EksEnvironment) -> ProjectChar
     return ControllerCodeChart(app, "controller-code", controllers=controllers)
 
 
-def _reaper(environment: EksEnvironment) -> Reaper:
+def _reaper(environment: EksEnvironment) -> ReaperObjects:
     image = copy_of(versions.PYTHON_IMAGE, environment.image_registry)
-    return Reaper(environment.kuberay.namespace, environment.ray.namespace, image)
+    return ReaperObjects(environment.kuberay.namespace, environment.ray.namespace, image)
 
 
 def _job_supervisor(environment: EksEnvironment) -> JobSupervisor:

@@ -29,7 +29,7 @@ _TOKEN_SECONDS: Final = 60
 _ONLY_METADATA: Final = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
 
 
-class Account:
+class CallerAccount:
     """The environment's AWS account, used with the caller's own credentials."""
 
     def __init__(self, environment: Environment) -> None:
@@ -55,7 +55,7 @@ class Account:
 class Clients:
     """The APIs of one environment; those of AWS are created on first use, which takes a tenth of a second for all."""
 
-    account: Account
+    account: CallerAccount
     kubernetes: kubernetes.client.ApiClient
 
     @cached_property
@@ -74,7 +74,7 @@ class Clients:
         return self.account.client("s3")
 
 
-def described_cluster(environment: EksEnvironment, account: Account) -> Mapping[str, Any]:
+def described_cluster(environment: EksEnvironment, account: CallerAccount) -> Mapping[str, Any]:
     """Return EKS's description of the cluster. Raises UnreachableError unless it exists and has an endpoint."""
     with in_plain_words():
         cluster: Mapping[str, Any] = account.client("eks").describe_cluster(name=naming.eks_cluster(environment))[
@@ -87,13 +87,13 @@ def described_cluster(environment: EksEnvironment, account: Account) -> Mapping[
 
 
 @contextmanager
-def connect(environment: EksEnvironment, account: Account | None = None) -> Iterator[Clients]:
+def connect(environment: EksEnvironment, account: CallerAccount | None = None) -> Iterator[Clients]:
     """Yield clients of the environment, with the caller's own AWS credentials; `account` saves the check of them.
 
     Raises UnreachableError if there are no credentials, they belong to another account, or the EKS cluster does not
     exist yet.
     """
-    account = account or Account(environment)
+    account = account or CallerAccount(environment)
     with in_plain_words(), tempfile.NamedTemporaryFile(suffix=".crt") as authority:
         cluster = described_cluster(environment, account)
         authority.write(base64.b64decode(cluster["certificateAuthority"]["data"]))

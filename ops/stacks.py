@@ -15,7 +15,7 @@ _GIVEN_UP: Final = frozenset({"DELETE_COMPLETE", "DELETE_SKIPPED"})
 
 
 @dataclass(frozen=True)
-class Stack:
+class DeployedStack:
     """A stack that exists."""
 
     part: str
@@ -37,13 +37,13 @@ class Stack:
         return self.status.endswith("_IN_PROGRESS") and not self.is_being_deleted
 
 
-def existing(cloudformation: Any, environment: Environment) -> list[Stack]:
+def existing(cloudformation: Any, environment: Environment) -> list[DeployedStack]:
     """Return the environment's stacks that exist, in the order of PARTS."""
     parts = reversed(environment.parts)
     return [stack for part in parts if (stack := find(cloudformation, environment, part))]
 
 
-def find(cloudformation: Any, environment: Environment, part: str) -> Stack | None:
+def find(cloudformation: Any, environment: Environment, part: str) -> DeployedStack | None:
     """Return the environment's stack of this part, or None if it does not exist."""
     name = naming.stack(environment, part)
     try:
@@ -53,7 +53,7 @@ def find(cloudformation: Any, environment: Environment, part: str) -> Stack | No
         if error.response["Error"]["Code"] == "ValidationError" and "does not exist" in str(error):
             return None
         raise
-    return Stack(
+    return DeployedStack(
         part,
         name,
         found["StackId"],
@@ -68,19 +68,19 @@ def status(cloudformation: Any, stack: str) -> str:
     return str(_described(cloudformation, stack)["StackStatus"])
 
 
-def resources(cloudformation: Any, stack: Stack) -> list[Mapping[str, Any]]:
+def resources(cloudformation: Any, stack: DeployedStack) -> list[Mapping[str, Any]]:
     """Return the summaries of the resources that the stack owns."""
     pages = cloudformation.get_paginator("list_stack_resources").paginate(StackName=stack.id)
     listed = (each for page in pages for each in page["StackResourceSummaries"])
     return [each for each in listed if each["ResourceStatus"] not in _GIVEN_UP]
 
 
-def template(cloudformation: Any, stack: Stack) -> Mapping[str, Any]:
+def template(cloudformation: Any, stack: DeployedStack) -> Mapping[str, Any]:
     """Return the template with which the stack was deployed."""
     return dict(cloudformation.get_template(StackName=stack.id)["TemplateBody"])
 
 
-def failures(cloudformation: Any, stack: Stack) -> list[str]:
+def failures(cloudformation: Any, stack: DeployedStack) -> list[str]:
     """Return why resources of the stack's last deletion failed, newest first: `logical id: reason`."""
     said = []
     pages = cloudformation.get_paginator("describe_stack_events").paginate(StackName=stack.id)

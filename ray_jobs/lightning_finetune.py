@@ -31,7 +31,7 @@ from text_data import Sentences, Tokens, read_sentences
 Batch = tuple[Tokens, torch.Tensor]
 
 
-class Classifier(pl.LightningModule):  # type: ignore[misc]  # Lightning is in the jobs' environment only
+class SentenceClassifier(pl.LightningModule):  # type: ignore[misc]  # Lightning is in the jobs' environment only
     """A classifier of sentences, and how it is trained."""
 
     def __init__(self, model: nn.Module, labels: int, learning_rate: float) -> None:
@@ -62,7 +62,9 @@ def train(config: dict[str, Any]) -> None:
     """Train in one worker; Ray Train calls it in each."""
     checkpoints = ray_resume.Checkpoints(config["run"])
     sentences = sentences_of(config)
-    module = Classifier(classifier(config, sentences.label_count), sentences.label_count, config["learning_rate"])
+    module = SentenceClassifier(
+        classifier(config, sentences.label_count), sentences.label_count, config["learning_rate"]
+    )
     resume = Resume(checkpoints, functools.partial(load_weights, module=module))
     trainer = _trainer(config, resume, gpu=get_device().type == "cuda")
     # Each worker drops out different neurons.

@@ -35,7 +35,7 @@ SETTINGS = ("model", "data", "validation", "length", "lora", "batch", "epochs", 
 
 
 @dataclass(frozen=True)
-class Worker:
+class ShardedWorker:
     """What a worker computes with: the sharded model and the worker's place among the others."""
 
     model: nn.Module
@@ -93,7 +93,7 @@ def train(memory: Memory, config: dict[str, Any]) -> None:
     state["frozen"] = not config["lora"]
     save = functools.partial(torch_state.save, **state)
     load = functools.partial(torch_state.load, reseed=config["seed"] + 1 + rank, **state)
-    worker = Worker(model, memory.micro_batch, device)
+    worker = ShardedWorker(model, memory.micro_batch, device)
     tokens, since = 0, time.monotonic()
     for step in range(checkpoints.restore(load), steps):
         optimizer.zero_grad()

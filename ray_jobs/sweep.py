@@ -37,7 +37,7 @@ WORKER_FAILURES: Final = 3
 _TORN: Final = (EOFError, KeyError, OSError, ValueError, pickle.UnpicklingError)
 
 
-class Progress(tune.Callback):  # type: ignore[misc]  # Ray is not installed where types are checked
+class TrialProgress(tune.Callback):  # type: ignore[misc]  # Ray is not installed where types are checked
     """Prints the steps of all trials together: the supervisor reads them as the progress of the run."""
 
     def on_trial_result(self, *, trials: list[Any], **_: Any) -> None:
@@ -102,7 +102,7 @@ class Sweep:
                 name="tune",
                 storage_path=self.folder,
                 failure_config=FailureConfig(max_failures=WORKER_FAILURES),
-                callbacks=[Progress()],
+                callbacks=[TrialProgress()],
                 verbose=0,
             ),
         ).fit()

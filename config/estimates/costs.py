@@ -31,7 +31,7 @@ class Cost(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Nodes:
+class PricedNodes:
     """The nodes of an instance group, or the system nodes."""
 
     item: str
@@ -39,7 +39,7 @@ class Nodes:
     instance_type: str
 
 
-class FileSystem(NamedTuple):
+class PricedFileSystem(NamedTuple):
     """A file system of FSx for Lustre (PERSISTENT_2, SSD)."""
 
     gib: int
@@ -51,13 +51,13 @@ class FileSystem(NamedTuple):
 class Inventory(NamedTuple):
     """What an environment has at a standing price, planned or at a moment."""
 
-    groups: tuple[Nodes, ...]
-    system: Nodes | None
+    groups: tuple[PricedNodes, ...]
+    system: PricedNodes | None
     """None without an EKS cluster."""
     control_plane: str | None
     """EKS's version of Kubernetes; None without a control plane at a price."""
     nat_gateways: int
-    file_systems: tuple[FileSystem, ...]
+    file_systems: tuple[PricedFileSystem, ...]
     tracking_servers: int = 0
     """MLflow tracking servers of SageMaker, in the smallest size."""
 
@@ -92,10 +92,10 @@ def estimate(environment: Environment) -> list[Cost]:
 def planned(environment: Environment) -> Inventory:
     """Return what the environment's file asks for."""
     fsx, system = environment.fsx, environment.system_nodes
-    made = () if fsx.existing else (FileSystem(fsx.capacity_gib, fsx.throughput_mbps_per_tib, fsx.dynamic),)
+    made = () if fsx.existing else (PricedFileSystem(fsx.capacity_gib, fsx.throughput_mbps_per_tib, fsx.dynamic),)
     return Inventory(
-        groups=tuple(Nodes(g.name, g.count, g.instance_type) for g in environment.hyperpod.instance_groups),
-        system=Nodes(SYSTEM_NODES, system.count, system.instance_type) if system else None,
+        groups=tuple(PricedNodes(g.name, g.count, g.instance_type) for g in environment.hyperpod.instance_groups),
+        system=PricedNodes(SYSTEM_NODES, system.count, system.instance_type) if system else None,
         control_plane=None if environment.existing_eks else environment.kubernetes_version,
         nat_gateways=_nat_gateways(environment),
         file_systems=made,
@@ -177,14 +177,14 @@ def _alarms(environment: Environment) -> float:
     return float(len(alarms_of(environment)) * prices()["cloudwatch_alarm_month"] / HOURS_PER_MONTH)
 
 
-def _nodes(nodes: Nodes) -> Cost:
+def _nodes(nodes: PricedNodes) -> Cost:
     price = prices()["instances"].get(nodes.instance_type)
     # Without nodes a missing price does not matter.
     usd = price * nodes.count if price is not None else (None if nodes.count else 0.0)
     return Cost(nodes.item, f"{nodes.count} x {nodes.instance_type}", usd)
 
 
-def _file_system(made: FileSystem) -> Cost:
+def _file_system(made: PricedFileSystem) -> Cost:
     price = prices()["fsx_gib_month"].get(str(made.mbps_per_tib))
     item = "FSx for Lustre for its claim" if made.for_claim else "FSx for Lustre"
     return Cost(item, f"{made.gib:,} GiB", None if price is None else price * made.gib / HOURS_PER_MONTH)

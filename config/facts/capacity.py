@@ -36,7 +36,7 @@ class NodeTooSmallError(ValueError):
 
 
 @dataclass(frozen=True)
-class Resources:
+class NodeResources:
     """CPU in millicores, memory in MiB, whole accelerators and EFA interfaces, pods."""
 
     cpu_millis: int
@@ -64,7 +64,7 @@ class Resources:
         return {name: count for name, count in devices.items() if name and count}
 
 
-def allocatable(instance_type: InstanceType, threads_per_core: int) -> Resources:
+def allocatable(instance_type: InstanceType, threads_per_core: int) -> NodeResources:
     """Return the resources that the kubelet of a HyperPod node of this type offers to pods.
 
     Raises NodeTooSmallError when the reserves leave nothing.
@@ -75,7 +75,7 @@ def allocatable(instance_type: InstanceType, threads_per_core: int) -> Resources
     memory_mib -= 255 + 11 * instance_type.pod_cap + EVICTION_MIB + instance_type.hugepages_mib
     if cpu_millis <= 0 or memory_mib <= 0:
         raise NodeTooSmallError(f"{instance_type.name}: the kubelet's reserves and hugepages leave no memory to pods")
-    return Resources(
+    return NodeResources(
         cpu_millis=cpu_millis,
         memory_mib=memory_mib,
         accelerators=instance_type.accelerators,
@@ -91,7 +91,7 @@ def share_mib(instance_type: InstanceType, percent: int) -> int:
     return int(instance_type.memory_gib * 1024 * percent / 100)
 
 
-def whole_node_pod(instance_type: InstanceType, threads_per_core: int, load: NodeLoad = NO_LOAD) -> Resources:
+def whole_node_pod(instance_type: InstanceType, threads_per_core: int, load: NodeLoad = NO_LOAD) -> NodeResources:
     """Return the requests of a pod that has a node to itself beside the DaemonSets and the `load` (a Ray worker).
 
     CPU is rounded down to whole cores and memory to whole GiB, so that manifests stay readable and Ray counts whole
@@ -108,7 +108,7 @@ def whole_node_pod(instance_type: InstanceType, threads_per_core: int, load: Nod
             f"{instance_type.name} with threads_per_core {threads_per_core} has {node.cpu_millis}m CPU and "
             f"{node.memory_mib} MiB for pods: beside its DaemonSets less than 1 CPU and 1 GiB is left"
         )
-    return Resources(
+    return NodeResources(
         cpu_millis=cpus * 1000,
         memory_mib=memory_gib * 1024,
         accelerators=node.accelerators,

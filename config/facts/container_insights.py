@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from config.facts.daemonsets import DaemonSet, Nodes
+from config.facts.daemonsets import DaemonSet, NodeScope
 
 _SOURCE: Final = "EKS add-on amazon-cloudwatch-observability (aws-observability/helm-charts, its expected objects)"
 
 DAEMONSETS: Final = (
-    DaemonSet("cloudwatch-agent", 250, 128, Nodes.ALL, _SOURCE),
-    DaemonSet("fluent-bit", 400, 250, Nodes.ALL, _SOURCE),
-    DaemonSet("dcgm-exporter", 250, 128, Nodes.GPU, _SOURCE),
-    DaemonSet("neuron-monitor", 256, 128, Nodes.NEURON, _SOURCE),
+    DaemonSet("cloudwatch-agent", 250, 128, NodeScope.ALL, _SOURCE),
+    DaemonSet("fluent-bit", 400, 250, NodeScope.ALL, _SOURCE),
+    DaemonSet("dcgm-exporter", 250, 128, NodeScope.GPU, _SOURCE),
+    DaemonSet("neuron-monitor", 256, 128, NodeScope.NEURON, _SOURCE),
 )

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from config.facts.instance_types import GPU_RESOURCE, InstanceTypeFacts
 
 
-class Nodes(StrEnum):
+class NodeScope(StrEnum):
     """Which nodes a DaemonSet runs on. Charts list instance types; these words cover those of the catalogue."""
 
     ALL = "all"
@@ -25,7 +25,7 @@ class DaemonSet(NamedTuple):
     name: str
     cpu_millis: int
     memory_mib: int
-    nodes: Nodes
+    nodes: NodeScope
     source: str
 
 
@@ -41,15 +41,17 @@ _HYPERPOD_CHART: Final = "HyperPodHelmChart 0.1.0 (aws/sagemaker-hyperpod-cli)"
 
 DAEMONSETS: Final = (
     # Two containers of 25m: aws-node and aws-eks-nodeagent, the one for network policies.
-    DaemonSet("aws-node", 50, 0, Nodes.ALL, "EKS add-on vpc-cni (aws/amazon-vpc-cni-k8s)"),
-    DaemonSet("kube-proxy", 100, 0, Nodes.ALL, "EKS add-on kube-proxy"),
-    DaemonSet("eks-pod-identity-agent", 0, 0, Nodes.ALL, "EKS add-on eks-pod-identity-agent"),
+    DaemonSet("aws-node", 50, 0, NodeScope.ALL, "EKS add-on vpc-cni (aws/amazon-vpc-cni-k8s)"),
+    DaemonSet("kube-proxy", 100, 0, NodeScope.ALL, "EKS add-on kube-proxy"),
+    DaemonSet("eks-pod-identity-agent", 0, 0, NodeScope.ALL, "EKS add-on eks-pod-identity-agent"),
     # Three containers of 10m: the driver with 40Mi, its registrar and its liveness probe with 32Mi each.
-    DaemonSet("fsx-csi-node", 30, 104, Nodes.ALL, "aws-fsx-csi-driver 1.17.0, values.yaml"),
-    DaemonSet("health-monitoring-agent", 500, 512, Nodes.ACCELERATED, f"{_HYPERPOD_CHART}, health-monitoring-agent"),
-    DaemonSet("nvidia-device-plugin", 0, 0, Nodes.GPU, "nvidia-device-plugin 0.16.1, values.yaml"),
-    DaemonSet("neuron-device-plugin", 0, 0, Nodes.NEURON, f"{_HYPERPOD_CHART}, neuron-device-plugin"),
-    DaemonSet("aws-efa-k8s-device-plugin", 10, 20, Nodes.EFA, "aws-efa-k8s-device-plugin 0.5.20, values.yaml"),
+    DaemonSet("fsx-csi-node", 30, 104, NodeScope.ALL, "aws-fsx-csi-driver 1.17.0, values.yaml"),
+    DaemonSet(
+        "health-monitoring-agent", 500, 512, NodeScope.ACCELERATED, f"{_HYPERPOD_CHART}, health-monitoring-agent"
+    ),
+    DaemonSet("nvidia-device-plugin", 0, 0, NodeScope.GPU, "nvidia-device-plugin 0.16.1, values.yaml"),
+    DaemonSet("neuron-device-plugin", 0, 0, NodeScope.NEURON, f"{_HYPERPOD_CHART}, neuron-device-plugin"),
+    DaemonSet("aws-efa-k8s-device-plugin", 10, 20, NodeScope.EFA, "aws-efa-k8s-device-plugin 0.5.20, values.yaml"),
 )
 
 FLOATING_PODS: Final = (
@@ -75,11 +77,11 @@ def daemonsets_on(instance_type: InstanceTypeFacts, load: NodeLoad = NO_LOAD) ->
     accelerated = instance_type.accelerators > 0
     gpu = instance_type.accelerator_resource == GPU_RESOURCE
     kinds = {
-        Nodes.ALL: True,
-        Nodes.ACCELERATED: accelerated,
-        Nodes.GPU: gpu,
-        Nodes.NEURON: accelerated and not gpu,
-        Nodes.EFA: instance_type.efa > 0,
+        NodeScope.ALL: True,
+        NodeScope.ACCELERATED: accelerated,
+        NodeScope.GPU: gpu,
+        NodeScope.NEURON: accelerated and not gpu,
+        NodeScope.EFA: instance_type.efa > 0,
     }
     return [each for each in (*DAEMONSETS, *load.daemonsets) if kinds[each.nodes]]
 

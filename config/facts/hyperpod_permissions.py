@@ -40,7 +40,7 @@ _TAGS = "AWS docs: sagemaker-hyperpod-prerequisites-iam, general creation policy
 
 
 @dataclass(frozen=True)
-class Row:
+class PermissionRow:
     """One permission; `when` is the condition under which a call needs it."""
 
     action: str
@@ -52,23 +52,23 @@ class Row:
 
 
 _EKS_ROWS: Final = (
-    Row("eks:DescribeCluster", "eks-cluster", _ADMIN_PAGE),
-    Row("eks:CreateAccessEntry", "eks-cluster", _ADMIN_PAGE),
-    Row("eks:DescribeAccessEntry", "access-entries", _ADMIN_PAGE),
-    Row("eks:DeleteAccessEntry", "access-entries", _ADMIN_PAGE),
-    Row("eks:AssociateAccessPolicy", "access-entries", _ADMIN_PAGE),
+    PermissionRow("eks:DescribeCluster", "eks-cluster", _ADMIN_PAGE),
+    PermissionRow("eks:CreateAccessEntry", "eks-cluster", _ADMIN_PAGE),
+    PermissionRow("eks:DescribeAccessEntry", "access-entries", _ADMIN_PAGE),
+    PermissionRow("eks:DeleteAccessEntry", "access-entries", _ADMIN_PAGE),
+    PermissionRow("eks:AssociateAccessPolicy", "access-entries", _ADMIN_PAGE),
 )
 # The caller shares its AMI with the service.
 _IMAGE_ROWS: Final = (
-    Row("ec2:DescribeImages", "everything", _IMAGES, when="custom images"),
-    Row("ec2:DescribeSnapshots", "everything", _IMAGES, when="custom images"),
-    Row("ec2:ModifyImageAttribute", "images", _IMAGES, when="custom images"),
-    Row("ec2:ModifySnapshotAttribute", "snapshots", _IMAGES, when="custom images"),
+    PermissionRow("ec2:DescribeImages", "everything", _IMAGES, when="custom images"),
+    PermissionRow("ec2:DescribeSnapshots", "everything", _IMAGES, when="custom images"),
+    PermissionRow("ec2:ModifyImageAttribute", "images", _IMAGES, when="custom images"),
+    PermissionRow("ec2:ModifySnapshotAttribute", "snapshots", _IMAGES, when="custom images"),
 )
 # The page names SageMaker's execution role; through SageMaker, KMS sees the role of the caller just as well.
 _KEY_ROWS: Final = (
-    Row("kms:CreateGrant", "grants-of-the-key", _KEYS, when="customer managed keys"),
-    Row("kms:DescribeKey", "key", _KEYS, when="customer managed keys"),
+    PermissionRow("kms:CreateGrant", "grants-of-the-key", _KEYS, when="customer managed keys"),
+    PermissionRow("kms:DescribeKey", "key", _KEYS, when="customer managed keys"),
 )
 _ON_THE_CLUSTER: Final = (
     "DescribeCluster",
@@ -88,36 +88,36 @@ _ON_THE_CLUSTER: Final = (
     "DeleteTags",
 )
 
-CALLS: Final[Mapping[str, tuple[Row, ...]]] = {
+CALLS: Final[Mapping[str, tuple[PermissionRow, ...]]] = {
     "CreateCluster": (
-        Row("sagemaker:CreateCluster", "cluster", _REFERENCE),
-        Row("sagemaker:AddTags", "cluster", _TAGS, when="tags"),
-        Row("iam:PassRole", "roles", _ADMIN_PAGE),
-        Row("iam:CreateServiceLinkedRole", "service-linked-role", _ADMIN_PAGE, when="no service-linked role"),
+        PermissionRow("sagemaker:CreateCluster", "cluster", _REFERENCE),
+        PermissionRow("sagemaker:AddTags", "cluster", _TAGS, when="tags"),
+        PermissionRow("iam:PassRole", "roles", _ADMIN_PAGE),
+        PermissionRow("iam:CreateServiceLinkedRole", "service-linked-role", _ADMIN_PAGE, when="no service-linked role"),
         *_EKS_ROWS,
-        Row("sagemaker:CreateCluster", "training-plans", _PLANS, when="training plans"),
-        Row("sagemaker:DescribeTrainingPlan", "training-plans", _PLANS, when="training plans"),
+        PermissionRow("sagemaker:CreateCluster", "training-plans", _PLANS, when="training plans"),
+        PermissionRow("sagemaker:DescribeTrainingPlan", "training-plans", _PLANS, when="training plans"),
         *_IMAGE_ROWS,
         *_KEY_ROWS,
     ),
     "UpdateCluster": (
-        Row("sagemaker:UpdateCluster", "cluster", _REFERENCE),
-        Row("iam:PassRole", "roles", _ADMIN_PAGE),
+        PermissionRow("sagemaker:UpdateCluster", "cluster", _REFERENCE),
+        PermissionRow("iam:PassRole", "roles", _ADMIN_PAGE),
         *_EKS_ROWS,
-        Row("sagemaker:UpdateCluster", "training-plans", _PLANS, when="training plans"),
-        Row("sagemaker:DescribeTrainingPlan", "training-plans", _PLANS, when="training plans"),
+        PermissionRow("sagemaker:UpdateCluster", "training-plans", _PLANS, when="training plans"),
+        PermissionRow("sagemaker:DescribeTrainingPlan", "training-plans", _PLANS, when="training plans"),
         *_IMAGE_ROWS,
         *_KEY_ROWS,
     ),
     "DeleteCluster": (
-        Row("sagemaker:DeleteCluster", "cluster", _REFERENCE),
-        Row("eks:DescribeAccessEntry", "access-entries", _ADMIN_PAGE),
-        Row("eks:DeleteAccessEntry", "access-entries", _ADMIN_PAGE),
+        PermissionRow("sagemaker:DeleteCluster", "cluster", _REFERENCE),
+        PermissionRow("eks:DescribeAccessEntry", "access-entries", _ADMIN_PAGE),
+        PermissionRow("eks:DeleteAccessEntry", "access-entries", _ADMIN_PAGE),
     ),
-    "DescribeStackEvents": (Row("cloudformation:DescribeStackEvents", "stack", _STACKS),),
-    "DescribeStacks": (Row("cloudformation:DescribeStacks", "stack", _STACKS),),
-    "ListClusters": (Row("sagemaker:ListClusters", "everything", _REFERENCE),),
-    **{call: (Row(f"sagemaker:{call}", "cluster", _REFERENCE),) for call in _ON_THE_CLUSTER},
+    "DescribeStackEvents": (PermissionRow("cloudformation:DescribeStackEvents", "stack", _STACKS),),
+    "DescribeStacks": (PermissionRow("cloudformation:DescribeStacks", "stack", _STACKS),),
+    "ListClusters": (PermissionRow("sagemaker:ListClusters", "everything", _REFERENCE),),
+    **{call: (PermissionRow(f"sagemaker:{call}", "cluster", _REFERENCE),) for call in _ON_THE_CLUSTER},
 }
 
 HANDLER_CALLS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -26,7 +26,7 @@ _SIMPLE: Final = {
 
 
 @dataclass(frozen=True)
-class Allowed:
+class AllowedValues:
     """The allowed values: `text` describes them, `like` is a phrase with an example; `shape` or `values` if known."""
 
     text: str
@@ -35,7 +35,7 @@ class Allowed:
     values: tuple[str, ...] = ()
 
 
-def allowed_at(place: Place, *, key: bool = False) -> Allowed:
+def allowed_at(place: Place, *, key: bool = False) -> AllowedValues:
     """Return the allowed values at the place; with `key`, the allowed keys of the user's own mapping there."""
     annotation: Any = every_key()
     for part in place[:-1] if key else place:
@@ -126,22 +126,24 @@ def _bare(annotation: Any) -> tuple[Any, list[Any]]:
         return annotation, metadata
 
 
-def _allowed(annotation: Any) -> Allowed:
+def _allowed(annotation: Any) -> AllowedValues:
     bare, metadata = _bare(annotation)
     for each in metadata:
         if isinstance(each, Shape):
-            return Allowed(f"{each.what}, such as {each.like}", f"such as {each.like}", each)
+            return AllowedValues(f"{each.what}, such as {each.like}", f"such as {each.like}", each)
     if get_origin(bare) is Literal:
         values = tuple(map(str, get_args(bare)))
-        return Allowed(", ".join(values), f"one of {', '.join(values)}", values=values)
+        return AllowedValues(", ".join(values), f"one of {', '.join(values)}", values=values)
     if model := bare if isinstance(bare, type) and issubclass(bare, BaseModel) else None:
-        return Allowed(f"a mapping with {', '.join(model.model_fields) or 'no keys'}", "a mapping of these keys")
+        return AllowedValues(f"a mapping with {', '.join(model.model_fields) or 'no keys'}", "a mapping of these keys")
     if get_origin(bare) is tuple:
-        return Allowed(f"a list, each item {_allowed(get_args(bare)[0]).text}", "a list in brackets, or with hyphens")
+        return AllowedValues(
+            f"a list, each item {_allowed(get_args(bare)[0]).text}", "a list in brackets, or with hyphens"
+        )
     if get_origin(bare) is dict:
-        return Allowed("a mapping of keys to values", "a mapping, with lines `key: value`")
+        return AllowedValues("a mapping of keys to values", "a mapping, with lines `key: value`")
     text, like = _SIMPLE[bare]
-    return Allowed(text + _bounds(metadata), like)
+    return AllowedValues(text + _bounds(metadata), like)
 
 
 def _bounds(metadata: list[Any]) -> str:

@@ -56,7 +56,7 @@ _TRAPS: Final = tuple(
 )
 
 
-class Document(NamedTuple):
+class YamlDocument(NamedTuple):
     """A file's mapping: texts, whole numbers, fractions, true and false, null, lists and mappings, and their lines."""
 
     values: dict[str, Any]
@@ -82,7 +82,7 @@ def needs_quotes(text: str) -> bool:
     return any(pattern.fullmatch(text) for pattern, _, _ in _TRAPS)
 
 
-def read(file: Path) -> Document:
+def read(file: Path) -> YamlDocument:
     """Return the file's document.
 
     Raises UnreadableFileError with all errors; an error of syntax ends the search.
@@ -94,7 +94,7 @@ def read(file: Path) -> Document:
         reader.note(1, "the document", f"it is {kind}", _MAPPING, "write `key: value` lines")
     if reader.findings:
         raise UnreadableFileError(reader.findings)
-    return Document(dict(values), reader.lines)
+    return YamlDocument(dict(values), reader.lines)
 
 
 class _Reader:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from pydantic_core import ErrorDetails
 
 from config.findings import HIDDEN, MISSING, Finding, Place, in_words, may_be_secret, named
-from config.reading.declared import Allowed, allowed_at, keys_of, places_of
+from config.reading.declared import AllowedValues, allowed_at, keys_of, places_of
 from config.reading.earlier_schemas import removal_at
 from config.reading.other_words import absent, synonym
 from config.suggest import closest, did_you_mean
@@ -77,7 +77,7 @@ def _unknown_key(place: Place) -> tuple[str, str, str, str]:
     return f"key {name!r}", "the key is unknown here", ", ".join(here) or "no keys: {}", fix
 
 
-def _refusal(error: ErrorDetails, value: Any, allowed: Allowed) -> tuple[str, str, str]:
+def _refusal(error: ErrorDetails, value: Any, allowed: AllowedValues) -> tuple[str, str, str]:
     """Return reason, what is allowed, and fix."""
     kind, context = error["type"], error.get("ctx", {})
     match kind:
@@ -95,7 +95,7 @@ def _length(number: int, bound: str, limit: int) -> tuple[str, str, str]:
     return f"it has {number} items", f"{limit} items {bound}", f"list {limit} items {bound}"
 
 
-def _reason(kind: str, value: Any, allowed: Allowed, message: str) -> str:
+def _reason(kind: str, value: Any, allowed: AllowedValues, message: str) -> str:
     if value is None:
         return "the key has no value"
     if kind in _WRONG_KIND:
@@ -109,7 +109,7 @@ def _reason(kind: str, value: Any, allowed: Allowed, message: str) -> str:
     return _REASONS.get(kind, "it is not one of the values" if allowed.values else "it is not an address block")
 
 
-def _fix(kind: str, value: Any, allowed: Allowed) -> str:
+def _fix(kind: str, value: Any, allowed: AllowedValues) -> str:
     if value is None:
         return f"write a value, {allowed.like}, or remove the key"
     if kind in _WRONG_KIND:
@@ -127,7 +127,7 @@ def _kind(value: Any) -> str:
     return next((said for kind, said in _KINDS.items() if isinstance(value, kind)), "a whole number")
 
 
-def _other_kind(kind: str, value: Any, allowed: Allowed) -> str:
+def _other_kind(kind: str, value: Any, allowed: AllowedValues) -> str:
     """Return how to write the same value as the right kind, or an empty text."""
     if kind == "string_type" and isinstance(value, int | float):
         if allowed.values and in_words(value) not in allowed.values:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from config.facts.capacity import (
     AUTOSCALER_CPU_MILLIS,
     AUTOSCALER_MEMORY_MIB,
+    NodeResources,
     NodeTooSmallError,
-    Resources,
     allocatable,
     whole_node_pod,
 )
@@ -17,14 +17,14 @@ from config.rules.parts import LEAST_OF_HEAD, by_name, clusters, groups, heads, 
 from config.rules.rule import Violation, error, warning
 
 
-def _left(environment: EksEnvironment, group: InstanceGroup) -> Resources | None:
+def _left(environment: EksEnvironment, group: InstanceGroup) -> NodeResources | None:
     """Return what a node offers beside its DaemonSets, or None if its type is too small for any pod."""
     try:
         node = allocatable(group.type, group.threads_per_core)
     except NodeTooSmallError:
         return None
     daemonsets = daemonsets_on(group.type, environment.node_load)
-    return Resources(
+    return NodeResources(
         cpu_millis=max(0, node.cpu_millis - sum(each.cpu_millis for each in daemonsets)),
         memory_mib=max(0, node.memory_mib - sum(each.memory_mib for each in daemonsets)),
         accelerators=node.accelerators,
@@ -60,7 +60,7 @@ def requests_fit(environment: EksEnvironment) -> Iterator[Violation]:
 
 
 def _excess(
-    key: str, pod: RayHead | RayWorkers, group: InstanceGroup, left: Resources | None, beside: tuple[int, int]
+    key: str, pod: RayHead | RayWorkers, group: InstanceGroup, left: NodeResources | None, beside: tuple[int, int]
 ) -> Iterator[Violation]:
     if left is None:
         yield _no_room(key, group)

@@ -30,7 +30,7 @@ _EXCEPTIONS: Final = {
 
 
 @dataclass(frozen=True)
-class Reaper:
+class ReaperObjects:
     """A reaper in `namespace` for the Ray pods in `ray_namespace`; `image` is a plain Python image."""
 
     namespace: str
@@ -41,7 +41,7 @@ class Reaper:
 class ReaperChart(ProjectChart):
     """The reaper: service account, roles, network policy, disruption budget and two replicas."""
 
-    def __init__(self, scope: Construct, id: str, *, reaper: Reaper) -> None:
+    def __init__(self, scope: Construct, id: str, *, reaper: ReaperObjects) -> None:
         super().__init__(scope, id)
         self._reaper = reaper
         own = reaper.namespace
@@ -76,7 +76,7 @@ class ReaperChart(ProjectChart):
         return add_object(self, kind, api_version=api_version, kind=kind, metadata=metadata, fields=body)
 
 
-def _deployment(reaper: Reaper) -> dict[str, Any]:
+def _deployment(reaper: ReaperObjects) -> dict[str, Any]:
     apart = {"labelSelector": {"matchLabels": _LABELS}, "topologyKey": "kubernetes.io/hostname"}
     annotations = {
         "ray-on-hyperpod/code": digest(code_of("reaper")),
@@ -105,7 +105,7 @@ def _deployment(reaper: Reaper) -> dict[str, Any]:
     }
 
 
-def _container(reaper: Reaper) -> dict[str, Any]:
+def _container(reaper: ReaperObjects) -> dict[str, Any]:
     return {
         "name": REAPER,
         "image": reaper.image,

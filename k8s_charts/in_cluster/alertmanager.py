@@ -10,7 +10,7 @@ from typing import Any, Final
 from constructs import Construct
 
 from k8s_charts.controllers.code import CONTAINER_SECURITY, digest
-from k8s_charts.in_cluster.parts import Part, add_parts, config_map, deployment, service
+from k8s_charts.in_cluster.parts import ObservabilityObject, add_parts, config_map, deployment, service
 from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.shared.checkov_skips import explain
 from k8s_charts.shared.flows import ALERTMANAGER_PODS
@@ -90,13 +90,13 @@ def configuration(alertmanager: Alertmanager) -> dict[str, Any]:
     }
 
 
-def _parts(alertmanager: Alertmanager) -> list[Part]:
+def _parts(alertmanager: Alertmanager) -> list[ObservabilityObject]:
     text = json.dumps(configuration(alertmanager), indent=1)
     # A reference to the topic has another text in each synthesis.
     stable = text.replace(alertmanager.facts.topic_arn, "")
     read = f"{digest({_FILE: stable})} {alertmanager.facts.topic_arn}"
     return [
-        Part("v1", "ServiceAccount", ALERTMANAGER, {"automountServiceAccountToken": False}),
+        ObservabilityObject("v1", "ServiceAccount", ALERTMANAGER, {"automountServiceAccountToken": False}),
         config_map(ALERTMANAGER, {_FILE: text}),
         deployment(ALERTMANAGER, ALERTMANAGER_PODS, _pod(alertmanager.image), read),
         service(ALERTMANAGER, ALERTMANAGER_PODS, ALERTMANAGER_PORT, ALERTMANAGER_PORT),

@@ -40,7 +40,7 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Dashboard:
+class GrafanaDashboard:
     """A page of panels; `choice` is the label whose values its visitor can choose from, of the series `of`."""
 
     uid: str
@@ -54,7 +54,7 @@ def _panel(id: int, title: str, unit: str, *queries: tuple[str, str], note: str 
     return Panel(title, unit, tuple(Query(expression, legend) for expression, legend in queries), id, note, now)
 
 
-RAY: Final = Dashboard(
+RAY: Final = GrafanaDashboard(
     uid="rayDefaultDashboard",
     title="Ray",
     choice="cluster",
@@ -111,7 +111,7 @@ RAY: Final = Dashboard(
 
 _RUN: Final = 'run=~"$run"'
 
-JOBS: Final = Dashboard(
+JOBS: Final = GrafanaDashboard(
     uid="jobs",
     title="Jobs",
     choice="run",
@@ -148,7 +148,7 @@ JOBS: Final = Dashboard(
 
 _GROUP: Final = 'instance_group=~"$group"'
 
-NODES: Final = Dashboard(
+NODES: Final = GrafanaDashboard(
     uid="nodes",
     title="HyperPod nodes",
     choice="group",
@@ -184,7 +184,7 @@ NODES: Final = Dashboard(
     ),
 )
 
-GPUS: Final = Dashboard(
+GPUS: Final = GrafanaDashboard(
     uid="gpus",
     title="GPUs",
     choice="group",
@@ -192,7 +192,7 @@ GPUS: Final = Dashboard(
     panels=tuple(_panel(*each) for each in GPU_PANELS),
 )
 
-EFA: Final = Dashboard(
+EFA: Final = GrafanaDashboard(
     uid="efa",
     title="EFA",
     choice="group",
@@ -216,7 +216,7 @@ def _paid(window: str) -> tuple[str, str]:
     return f"{summed} * {EVERY_SECONDS} / 3600", "{{instance_group}}"
 
 
-COST: Final = Dashboard(
+COST: Final = GrafanaDashboard(
     uid="cost",
     title="Cost",
     choice="group",
@@ -255,7 +255,7 @@ def dashboards(*, gpus: bool, efa: bool) -> dict[str, dict[str, Any]]:
     return {dashboard.uid: _model(dashboard) for dashboard in DASHBOARDS if dashboard not in without}
 
 
-def _model(dashboard: Dashboard) -> dict[str, Any]:
+def _model(dashboard: GrafanaDashboard) -> dict[str, Any]:
     # `allValue` also matches series without the label.
     everything = {"selected": True, "text": "All", "value": "$__all"}
     variable = {

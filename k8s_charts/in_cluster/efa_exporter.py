@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from k8s_charts.controllers.code import POD_SECURITY, code_of, code_volume, python
 from k8s_charts.in_cluster.node_exporter import NodeExporter
-from k8s_charts.in_cluster.parts import Part, WatchedNodes
+from k8s_charts.in_cluster.parts import ObservabilityObject, WatchedNodes
 from k8s_charts.shared.flows import EFA_PODS
 from k8s_charts.shared.names import EFA_EXPORTER, EFA_METRICS_NAMESPACE, METRICS_PORT
 
@@ -20,7 +20,7 @@ _SYS: Final = "/host/sys"
 _FOLDERS: Final = ("class", "devices")
 
 
-def efa_exporter(nodes: WatchedNodes) -> list[Part]:
+def efa_exporter(nodes: WatchedNodes) -> list[ObservabilityObject]:
     """Return the objects of the exporter."""
     pod = {
         "securityContext": POD_SECURITY,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from k8s_charts.in_cluster.node_exporter import NodeExporter
-from k8s_charts.in_cluster.parts import Part, WatchedNodes
+from k8s_charts.in_cluster.parts import ObservabilityObject, WatchedNodes
 from k8s_charts.shared.flows import DCGM_PODS
 from k8s_charts.shared.names import DCGM_EXPORTER, DCGM_PORT, GPU_METRICS_NAMESPACE
 
@@ -45,7 +45,7 @@ _POD_RESOURCES: Final = "/var/lib/kubelet/pod-resources"
 _GPU_TAINT: Final = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 
 
-def gpu_exporter(nodes: WatchedNodes) -> list[Part]:
+def gpu_exporter(nodes: WatchedNodes) -> list[ObservabilityObject]:
     """Return the objects of the exporter."""
     counters = {_COUNTERS: "".join(f"{name}, {kind}, {said}\n" for name, (kind, said) in METRICS.items())}
     pod = {

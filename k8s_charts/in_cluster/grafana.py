@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from k8s_charts.controllers.code import CONTAINER_SECURITY, digest
-from k8s_charts.in_cluster.parts import RBAC, Part, Settings, config_map, deployment, service
+from k8s_charts.in_cluster.parts import RBAC, ObservabilityObject, Settings, config_map, deployment, service
 from k8s_charts.shared.flows import GRAFANA_PODS
 from k8s_charts.shared.names import (
     GRAFANA_PORT,
@@ -40,12 +40,12 @@ _VARIABLES: Final[Mapping[str, str]] = {
 }
 
 
-def grafana(settings: Settings) -> list[Part]:
+def grafana(settings: Settings) -> list[ObservabilityObject]:
     """Return the objects of Grafana."""
     provisioning = _provisioning()
     boards = {f"{name}.json": json.dumps(board, indent=1) for name, board in settings.dashboards.items()}
     return [
-        Part("v1", "ServiceAccount", _NAME, {"automountServiceAccountToken": False}),
+        ObservabilityObject("v1", "ServiceAccount", _NAME, {"automountServiceAccountToken": False}),
         config_map(_NAME, provisioning),
         config_map(f"{_NAME}-dashboards", boards),
         deployment(_NAME, GRAFANA_PODS, _pod(settings), digest({**provisioning, **boards})),
@@ -54,7 +54,7 @@ def grafana(settings: Settings) -> list[Part]:
     ]
 
 
-def _port_forward(settings: Settings) -> tuple[Part, Part]:
+def _port_forward(settings: Settings) -> tuple[ObservabilityObject, ObservabilityObject]:
     """Return the right of submitters to open the pages of this namespace, as they open Ray's dashboard."""
     name = f"{_NAME}-port-forward"
     rules = [
@@ -65,8 +65,8 @@ def _port_forward(settings: Settings) -> tuple[Part, Part]:
     group = {"apiGroup": RBAC, "kind": "Group", "name": submitters_group(settings.ray_namespace)}
     reference = {"apiGroup": RBAC, "kind": "Role", "name": name}
     return (
-        Part(f"{RBAC}/v1", "Role", name, {"rules": rules}),
-        Part(f"{RBAC}/v1", "RoleBinding", name, {"roleRef": reference, "subjects": [group]}),
+        ObservabilityObject(f"{RBAC}/v1", "Role", name, {"rules": rules}),
+        ObservabilityObject(f"{RBAC}/v1", "RoleBinding", name, {"roleRef": reference, "subjects": [group]}),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from config.labels import INSTANCE_GROUP_LABEL
 from k8s_charts.controllers.code import digest
-from k8s_charts.in_cluster.parts import SERVES, Part, WatchedNodes
+from k8s_charts.in_cluster.parts import SERVES, ObservabilityObject, WatchedNodes
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,9 @@ class NodeExporter:
     pods: Mapping[str, str]
     port: int
 
-    def objects(self, nodes: WatchedNodes, files: Mapping[str, str], pod: Mapping[str, Any]) -> list[Part]:
+    def objects(
+        self, nodes: WatchedNodes, files: Mapping[str, str], pod: Mapping[str, Any]
+    ) -> list[ObservabilityObject]:
         """Return the objects on these nodes: `files` are the ConfigMap's, `pod` completes the pods' specification."""
         labels = {**self.pods, **SERVES}
         # Without an address: Prometheus discovers the pods, and `ops isolation-check` looks one up by name.
@@ -37,8 +39,8 @@ class NodeExporter:
             self._part("apps/v1", "DaemonSet", {"spec": spec}),
         ]
 
-    def _part(self, api_version: str, kind: str, body: Mapping[str, Any]) -> Part:
-        return Part(api_version, kind, self.name, body, self.namespace)
+    def _part(self, api_version: str, kind: str, body: Mapping[str, Any]) -> ObservabilityObject:
+        return ObservabilityObject(api_version, kind, self.name, body, self.namespace)
 
     def _pod(self, nodes: WatchedNodes) -> dict[str, Any]:
         in_groups = {"key": INSTANCE_GROUP_LABEL, "operator": "In", "values": list(nodes.groups)}

@@ -49,7 +49,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Part:
+class ObservabilityObject:
     """An object: `body` holds its fields beside the metadata. Without a namespace it belongs to the cluster."""
 
     api_version: str
@@ -59,29 +59,31 @@ class Part:
     namespace: str | None = PROMETHEUS_NAMESPACE
 
 
-def add_parts(chart: ProjectChart, parts: Iterable[Part]) -> list[tuple[Part, cdk8s.ApiObject]]:
+def add_parts(
+    chart: ProjectChart, parts: Iterable[ObservabilityObject]
+) -> list[tuple[ObservabilityObject, cdk8s.ApiObject]]:
     """Add the parts to a chart; return each with the object that it has become."""
     return [(part, _add(chart, part)) for part in parts]
 
 
-def _add(chart: ProjectChart, part: Part) -> cdk8s.ApiObject:
+def _add(chart: ProjectChart, part: ObservabilityObject) -> cdk8s.ApiObject:
     metadata = cdk8s.ApiObjectMetadata(name=part.name, namespace=part.namespace)
     own = "-".join(filter(None, (part.kind, part.namespace, part.name)))
     return add_object(chart, own, api_version=part.api_version, kind=part.kind, metadata=metadata, fields=part.body)
 
 
-def config_map(name: str, data: Mapping[str, str]) -> Part:
+def config_map(name: str, data: Mapping[str, str]) -> ObservabilityObject:
     """Return a ConfigMap of files."""
-    return Part("v1", "ConfigMap", name, {"data": dict(data)})
+    return ObservabilityObject("v1", "ConfigMap", name, {"data": dict(data)})
 
 
-def service(name: str, pods: Mapping[str, str], port: int, target: int) -> Part:
+def service(name: str, pods: Mapping[str, str], port: int, target: int) -> ObservabilityObject:
     """Return a Service of the pods on `port`, which only the cluster reaches."""
     ports = [{"name": "http", "port": port, "targetPort": target}]
-    return Part("v1", "Service", name, {"spec": {"selector": {**pods, **SERVES}, "ports": ports}})
+    return ObservabilityObject("v1", "Service", name, {"spec": {"selector": {**pods, **SERVES}, "ports": ports}})
 
 
-def deployment(name: str, labels: Mapping[str, str], pod: Mapping[str, Any], configuration: str) -> Part:
+def deployment(name: str, labels: Mapping[str, str], pod: Mapping[str, Any], configuration: str) -> ObservabilityObject:
     """Return a Deployment of one pod on the system nodes; another `configuration` (a digest) restarts the pod."""
     metadata = {"labels": {**labels, **SERVES}, "annotations": {"ray-on-hyperpod/configuration": configuration}}
     placed = {
@@ -98,10 +100,12 @@ def deployment(name: str, labels: Mapping[str, str], pod: Mapping[str, Any], con
         "selector": {"matchLabels": {**labels, **SERVES}},
         "template": {"metadata": metadata, "spec": placed},
     }
-    return Part("apps/v1", "Deployment", name, {"spec": spec})
+    return ObservabilityObject("apps/v1", "Deployment", name, {"spec": spec})
 
 
-def role(name: str, namespace: str | None, rules: list[dict[str, Any]]) -> tuple[Part, Part]:
+def role(
+    name: str, namespace: str | None, rules: list[dict[str, Any]]
+) -> tuple[ObservabilityObject, ObservabilityObject]:
     """Return a Role in `namespace` (None: a ClusterRole) and its binding to the service account `name`."""
     kind = "Role" if namespace else "ClusterRole"
     own = name if namespace else f"{PROMETHEUS_NAMESPACE}-{name}"
@@ -110,6 +114,6 @@ def role(name: str, namespace: str | None, rules: list[dict[str, Any]]) -> tuple
         "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": PROMETHEUS_NAMESPACE}],
     }
     return (
-        Part(f"{RBAC}/v1", kind, own, {"rules": rules}, namespace),
-        Part(f"{RBAC}/v1", f"{kind}Binding", own, binding, namespace),
+        ObservabilityObject(f"{RBAC}/v1", kind, own, {"rules": rules}, namespace),
+        ObservabilityObject(f"{RBAC}/v1", f"{kind}Binding", own, binding, namespace),
     )

@@ -7,7 +7,7 @@ import json
 from typing import Any, Final
 
 from k8s_charts.controllers.code import CONTAINER_SECURITY, SERVICE_ACCOUNT, code_of, code_volume, digest, python
-from k8s_charts.in_cluster.parts import Part, Settings, config_map, deployment, role, service
+from k8s_charts.in_cluster.parts import ObservabilityObject, Settings, config_map, deployment, role, service
 from k8s_charts.in_cluster.scrape import RULES_FILE, configuration
 from k8s_charts.shared.flows import PROMETHEUS_PODS
 from k8s_charts.shared.names import (
@@ -32,7 +32,7 @@ _DATA: Final = "/prometheus"
 _RETAINED_SHARE: Final = 0.8
 
 
-def prometheus(settings: Settings) -> list[Part]:
+def prometheus(settings: Settings) -> list[ObservabilityObject]:
     """Return the objects of Prometheus."""
     read = (
         (settings.ray_namespace, [_PODS, _LEASES]),
@@ -44,7 +44,7 @@ def prometheus(settings: Settings) -> list[Part]:
     )
     code, config = code_of(EXPORTER), _config(settings)
     return [
-        Part("v1", "ServiceAccount", _NAME, {"automountServiceAccountToken": False}),
+        ObservabilityObject("v1", "ServiceAccount", _NAME, {"automountServiceAccountToken": False}),
         *(part for namespace, rules in read for part in role(_NAME, namespace, rules)),
         config_map(EXPORTER_CODE, code),
         config_map(_NAME, config),

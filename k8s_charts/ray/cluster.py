@@ -11,12 +11,12 @@ from typing import Any, Final
 import cdk8s
 from constructs import Construct
 
-from config.facts.capacity import Resources
+from config.facts.capacity import NodeResources
 from config.labels import TEMPLATE_LABEL
 from config.model import Autoscaling, RayWorkers
 from k8s_charts.ray import pods as ray_pods
 from k8s_charts.ray.autoscaler import autoscaler_options, give_token, restart_in_place
-from k8s_charts.ray.pods import Common, Place
+from k8s_charts.ray.pods import Common, Placement
 from k8s_charts.ray.template_hash import labelled, templates_of
 from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.shared.checkov_skips import PULL_IF_ABSENT, explain
@@ -31,11 +31,11 @@ _EXCEPTIONS: Final = {
 
 
 @dataclass(frozen=True)
-class Head:
+class HeadPod:
     """The head pod."""
 
-    place: Place
-    resources: Resources
+    place: Placement
+    resources: NodeResources
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class WorkerGroup:
     """
 
     workers: RayWorkers
-    place: Place
-    resources: Resources
+    place: Placement
+    resources: NodeResources
     prefer_deep_checked: bool = False
 
 
@@ -59,7 +59,7 @@ class RayClusterSpec:
     namespace: str
     ray_version: str
     pods: Common
-    head: Head
+    head: HeadPod
     workers: tuple[WorkerGroup, ...]
     autoscaling: Autoscaling | None = None
 
@@ -151,7 +151,7 @@ def _worker_group(cluster: RayClusterSpec, group: WorkerGroup) -> dict[str, Any]
     }
 
 
-def _neuron_cores(resources: Resources) -> dict[str, str]:
+def _neuron_cores(resources: NodeResources) -> dict[str, str]:
     """Return Ray's resource for Neuron, which KubeRay 1.2.0 does not derive from the container's resources.
 
     It is quoted for the shell in which KubeRay starts `ray`; Ray's autoscaler removes the same quotes.

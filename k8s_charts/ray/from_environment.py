@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from config import EksEnvironment, Environment, naming
-from config.facts.capacity import Resources, whole_node_pod
+from config.facts.capacity import NodeResources, whole_node_pod
 from config.model import MANAGED, RayWorkers
 from config.model import RayCluster as RayClusterConfig
-from k8s_charts.ray.cluster import Head, RayClusterSpec, WorkerGroup
-from k8s_charts.ray.pods import Common, Place
+from k8s_charts.ray.cluster import HeadPod, RayClusterSpec, WorkerGroup
+from k8s_charts.ray.pods import Common, Placement
 from k8s_charts.ray.priority_class import PriorityClass
 from k8s_charts.shared.names import MEMORY_TIER, MEMORY_TIER_VARIABLE
 
@@ -29,9 +29,9 @@ def ray_cluster(environment: EksEnvironment, cluster: RayClusterConfig, image: s
             volumes=cluster.volumes,
             priority_class=priority.name if priority else None,
         ),
-        head=Head(
+        head=HeadPod(
             place=_place(environment, head.instance_group, head.node_selector),
-            resources=Resources(head.cpu * 1000, head.memory_gib * 1024),
+            resources=NodeResources(head.cpu * 1000, head.memory_gib * 1024),
         ),
         workers=tuple(_worker_group(environment, workers) for workers in cluster.workers),
         autoscaling=cluster.autoscaling,
@@ -58,7 +58,7 @@ def _tracking(environment: EksEnvironment) -> dict[str, str]:
     return {"MLFLOW_TRACKING_URI": naming.tracking_server_arn(environment) if managed else environment.mlflow}
 
 
-def worker_resources(environment: EksEnvironment, workers: RayWorkers) -> Resources:
+def worker_resources(environment: EksEnvironment, workers: RayWorkers) -> NodeResources:
     """Return what one worker pod requests: the stated amounts, and for the others all that a node can give."""
     group = environment.instance_group(workers.instance_group)
     room = whole_node_pod(
@@ -84,5 +84,5 @@ def _worker_group(environment: EksEnvironment, workers: RayWorkers) -> WorkerGro
     )
 
 
-def _place(environment: Environment, instance_group: str, node_selector: dict[str, str]) -> Place:
-    return Place(instance_group, node_selector, environment.instance_group(instance_group).taints)
+def _place(environment: Environment, instance_group: str, node_selector: dict[str, str]) -> Placement:
+    return Placement(instance_group, node_selector, environment.instance_group(instance_group).taints)

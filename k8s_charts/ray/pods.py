@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from config import labels
-from config.facts.capacity import Resources
+from config.facts.capacity import NodeResources
 from config.model import ClaimVolume, SecretVariable, Taint
 from k8s_charts.shared.names import (
     GRAFANA_SERVICE,
@@ -38,7 +38,7 @@ DASHBOARD_ENV: Final = {
 
 
 @dataclass(frozen=True)
-class Place:
+class Placement:
     """Nodes of `instance_group` that also have the labels in `node_selector`; the pods tolerate `taints`."""
 
     instance_group: str
@@ -61,10 +61,10 @@ class Common:
 
 def pod(
     common: Common,
-    place: Place,
+    place: Placement,
     *,
     name: str,
-    resources: Resources,
+    resources: NodeResources,
     probe: Mapping[str, Any],
     env: Mapping[str, str],
 ) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def head_probe() -> dict[str, Any]:
     return _probe("http://localhost:52365/api/local_raylet_healthz", "http://localhost:8265/api/gcs_healthz")
 
 
-def network_env(resources: Resources) -> dict[str, str]:
+def network_env(resources: NodeResources) -> dict[str, str]:
     """Return the variables of NCCL and libfabric for a worker with these resources."""
     env = {"NCCL_SOCKET_IFNAME": "^docker,lo,veth"}
     if resources.efa:
@@ -170,7 +170,7 @@ def _plain(env: Mapping[str, str]) -> list[dict[str, Any]]:
     return [{"name": name, "value": value} for name, value in env.items()]
 
 
-def _no_gpus(resources: Resources) -> dict[str, str]:
+def _no_gpus(resources: NodeResources) -> dict[str, str]:
     """Return the variable that keeps GPUs out of a container without any.
 
     HyperPod's AMI injects all GPUs of the node into every container of a CUDA image, and fails if the node has none.
@@ -209,7 +209,7 @@ def _probe(*urls: str) -> dict[str, Any]:
     return {"exec": {"command": ["/bin/sh", "-c", checks]}, "periodSeconds": timeout, "timeoutSeconds": timeout}
 
 
-def _amounts(resources: Resources) -> dict[str, str]:
+def _amounts(resources: NodeResources) -> dict[str, str]:
     cpu, rest = divmod(resources.cpu_millis, 1000)
     return {
         "cpu": f"{resources.cpu_millis}m" if rest else str(cpu),

@@ -11,7 +11,7 @@ from ops.change import pause as pauses
 from ops.change import rollout as rollouts
 from ops.change import scale as scaling
 from ops.change import update_software as software
-from ops.change.kuberay_crds import Kind, Owner
+from ops.change.kuberay_crds import CrdOwner, CustomResourceDefinition
 from ops.change.saving import jobs_to_save, save
 from ops.cli import confirmed
 from ops.clients import Clients, connect
@@ -174,7 +174,7 @@ def still_costs(environment: Environment) -> Iterator[str]:
     yield f"  not priced: {', '.join(costs.unpriced(environment))}"
 
 
-def kuberay_crds(environment: EksEnvironment, say: Print, *, adopt: bool, yes: bool) -> list[Kind]:
+def kuberay_crds(environment: EksEnvironment, say: Print, *, adopt: bool, yes: bool) -> list[CustomResourceDefinition]:
     """Show KubeRay's CRDs in the cluster; with `adopt`, adopt those without an owner.
 
     Return the CRDs as they are afterwards. Raises ChartError if the environment's chart is not in the cache,
@@ -185,7 +185,7 @@ def kuberay_crds(environment: EksEnvironment, say: Print, *, adopt: bool, yes: b
     with _connected(environment) as clients:
         kinds = crds.look(clients.kubernetes, wanted)
         _tell((kind.said(version) for kind in kinds), say)
-        orphans = [kind for kind in kinds if kind.is_in_the_way and kind.owner is Owner.NOBODY and not kind.refusal]
+        orphans = [kind for kind in kinds if kind.is_in_the_way and kind.owner is CrdOwner.NOBODY and not kind.refusal]
         if adopt and orphans:
             say("the platform stack's removal also removes adopted CRDs, with all their objects in the cluster")
             _confirm("Continue?", yes)

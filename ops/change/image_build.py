@@ -16,7 +16,7 @@ from k8s_charts.image_build.context import BUILD_ARGUMENTS, context_files, conte
 from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE
 from ops.clients import REQUEST_TIMEOUT, Clients
 from ops.errors import in_plain_words
-from ops.readiness.item import State, clock
+from ops.readiness.item import ReadinessState, clock
 from ops.readiness.one_off_jobs import newest, progress, pushed, variables
 
 # Group, version, namespace and resource.
@@ -34,7 +34,7 @@ class BuildError(Exception):
 
 
 @dataclass(frozen=True)
-class Plan:
+class ImageBuildPlan:
     """The Job to create, or None if the registry has the image of `tag`; `said` describes the plan in a sentence."""
 
     tag: str
@@ -42,7 +42,7 @@ class Plan:
     said: str
 
 
-def plan(environment: EksEnvironment, clients: Clients) -> Plan:
+def plan(environment: EksEnvironment, clients: Clients) -> ImageBuildPlan:
     """Return the plan. Raises BuildError if a rebuild is not allowed, and UnreachableError."""
     repository = environment.image.repository
     if repository is None:
@@ -56,17 +56,19 @@ def plan(environment: EksEnvironment, clients: Clients) -> Plan:
         name, tag = last.metadata.name, variables(last)["TAG"]
         _refuse_another_image(environment, tag)
         state, told = progress(clients.kubernetes, last, running="building")
-        if state is State.WAITING:
+        if state is ReadinessState.WAITING:
             raise BuildError(
                 f"Job {IMAGE_BUILD_NAMESPACE}/{name}, created {clock(last.metadata.creation_timestamp)}, has not ended "
                 f"({'; '.join(told)}). "
                 f"Fix: `ops wait --env {environment.name}`"
             )
         if found := pushed(repository, tag, clients.ecr):
-            return Plan(tag, None, f"the registry has the image: {found}")
+            return ImageBuildPlan(tag, None, f"the registry has the image: {found}")
         job = _repeated(_jobs(clients.kubernetes), name)
-    ended = "complete, but the registry has no such tag" if state is State.READY else told[0]
-    return Plan(tag, job, f"Job {name} is {ended}; Job {job['metadata']['name']} builds {repository}:{tag} again")
+    ended = "complete, but the registry has no such tag" if state is ReadinessState.READY else told[0]
+    return ImageBuildPlan(
+        tag, job, f"Job {name} is {ended}; Job {job['metadata']['name']} builds {repository}:{tag} again"
+    )
 
 
 def create(clients: Clients, job: Mapping[str, Any], *, dry_run: bool) -> None:

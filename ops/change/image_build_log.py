@@ -16,7 +16,7 @@ from ops.clients import REQUEST_TIMEOUT, Clients
 from ops.durations import elapsed
 from ops.errors import NoAnswerError, in_plain_words
 from ops.jobs.operators.follow import lines_of
-from ops.readiness.item import State
+from ops.readiness.item import ReadinessState
 from ops.readiness.one_off_jobs import end_of_log, progress, pushed, variables
 from ops.readiness.simulated import said_of
 
@@ -29,16 +29,16 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class BuildOutcome:
     """How a build ended, READY or FAILED, and after how many seconds."""
 
-    state: State
+    state: ReadinessState
     detail: str
     seconds: float
 
 
 @dataclass
-class Follower:
+class BuildFollower:
     """Streams a build's log to `say`; polls every `interval` seconds, for at most `timeout` seconds."""
 
     environment: EksEnvironment
@@ -50,7 +50,7 @@ class Follower:
     _whole: set[tuple[str, str]] = field(default_factory=set)
     _refusals: set[str] = field(default_factory=set)
 
-    def follow(self, name: str) -> Outcome:
+    def follow(self, name: str) -> BuildOutcome:
         """Return how the Job ended. Raises BuildError if it has not ended in time, and UnreachableError."""
         started = said_at = time.monotonic()
         before = ""
@@ -60,7 +60,7 @@ class Follower:
                 with in_plain_words():
                     job, state, told = self._look(name)
                     lines = self._show(name)
-                    if state is not State.WAITING:
+                    if state is not ReadinessState.WAITING:
                         return self._outcome(job, state, told, time.monotonic() - started)
                 text = "; ".join(told)
             except NoAnswerError as error:
@@ -77,20 +77,20 @@ class Follower:
                 )
             time.sleep(self.interval)
 
-    def _look(self, name: str) -> tuple[Any, State, list[str]]:
+    def _look(self, name: str) -> tuple[Any, ReadinessState, list[str]]:
         api = self.clients.kubernetes
         read = kubernetes.client.BatchV1Api(api).read_namespaced_job
         job = read(name, IMAGE_BUILD_NAMESPACE, _request_timeout=REQUEST_TIMEOUT)
         return job, *progress(api, job, running="building")
 
-    def _outcome(self, job: Any, state: State, told: list[str], seconds: float) -> Outcome:
+    def _outcome(self, job: Any, state: ReadinessState, told: list[str], seconds: float) -> BuildOutcome:
         build, repository = variables(job), str(self.environment.image.repository)
-        if state is State.FAILED:
-            return Outcome(state, "; ".join([*told, end_of_log(build, self.clients.s3)]), seconds)
+        if state is ReadinessState.FAILED:
+            return BuildOutcome(state, "; ".join([*told, end_of_log(build, self.clients.s3)]), seconds)
         found = pushed(repository, build["TAG"], self.clients.ecr)
         if found is None:
-            return Outcome(State.FAILED, f"complete, but the registry has no tag {build['TAG']}", seconds)
-        return Outcome(state, found, seconds)
+            return BuildOutcome(ReadinessState.FAILED, f"complete, but the registry has no tag {build['TAG']}", seconds)
+        return BuildOutcome(state, found, seconds)
 
     def _show(self, name: str) -> int:
         """Print the new log lines of the Job's pods; return their number."""

@@ -32,7 +32,7 @@ _ANNOTATIONS: Final = {"meta.helm.sh/release-name": CRDS_RELEASE, "meta.helm.sh/
 Json = Mapping[str, Any]
 
 
-class Owner(Enum):
+class CrdOwner(Enum):
     """The owner of a CRD in the cluster."""
 
     OURS = "owned by the platform stack"
@@ -41,7 +41,7 @@ class Owner(Enum):
 
 
 @dataclass(frozen=True)
-class Kind:
+class CustomResourceDefinition:
     """A custom resource definition (CRD).
 
     `installed` is the cluster's object, `wanted` the object that the API server would store for the chart's CRD, and
@@ -54,19 +54,19 @@ class Kind:
     refusal: str = ""
 
     @property
-    def owner(self) -> Owner:
+    def owner(self) -> CrdOwner:
         metadata = (self.installed or {}).get("metadata", {})
         annotations = metadata.get("annotations", {})
         if not {"meta.helm.sh/release-name"} & annotations.keys():
-            return Owner.NOBODY
-        return Owner.OURS if annotations.items() >= _ANNOTATIONS.items() else Owner.OTHERS
+            return CrdOwner.NOBODY
+        return CrdOwner.OURS if annotations.items() >= _ANNOTATIONS.items() else CrdOwner.OTHERS
 
     @property
     def is_in_the_way(self) -> bool:
         """Whether a deployment of the platform stack would fail on this CRD."""
         if self.refusal:
             return True
-        return None not in (self.installed, self.wanted) and self.owner is not Owner.OURS
+        return None not in (self.installed, self.wanted) and self.owner is not CrdOwner.OURS
 
     def data(self) -> dict[str, str | bool]:
         """Return the CRD as data for programs."""
@@ -74,7 +74,7 @@ class Kind:
             "name": self.name,
             "installed": self.installed is not None,
             "wanted": self.wanted is not None,
-            "owner": {Owner.OURS: "stack", Owner.OTHERS: "release", Owner.NOBODY: "none"}[self.owner],
+            "owner": {CrdOwner.OURS: "stack", CrdOwner.OTHERS: "release", CrdOwner.NOBODY: "none"}[self.owner],
             "refusal": self.refusal,
             "accepted": not self.is_in_the_way,
         }
@@ -91,7 +91,7 @@ class Kind:
         return f"{self.name}: {self._difference(version)}; {whose}"
 
     def _release(self) -> str:
-        if self.owner is not Owner.OTHERS:
+        if self.owner is not CrdOwner.OTHERS:
             return ""
         annotations = (self.installed or {})["metadata"]["annotations"]
         names = (annotations.get(f"meta.helm.sh/release-{part}", "?") for part in ("namespace", "name"))
@@ -124,7 +124,7 @@ def read(directory: Path) -> list[Json]:
     return [yaml.load(file.read_text(), Loader=yaml.CSafeLoader) for file in sorted(directory.glob("*.yaml"))]
 
 
-def look(api: kubernetes.client.ApiClient, wanted: Sequence[Json]) -> list[Kind]:
+def look(api: kubernetes.client.ApiClient, wanted: Sequence[Json]) -> list[CustomResourceDefinition]:
     """Compare the cluster's CRDs with the `wanted` ones; change nothing."""
     extensions = kubernetes.client.ApiextensionsV1Api(api)
     # Raw JSON: the client's models would take seconds for three such schemas and refuse unknown fields.
@@ -132,10 +132,12 @@ def look(api: kubernetes.client.ApiClient, wanted: Sequence[Json]) -> list[Kind]
     listed = {item["metadata"]["name"]: item for item in json.loads(answer.data)["items"]}
     installed = {name: item for name, item in listed.items() if item["spec"]["group"] == GROUP}
     kinds = [_tried(extensions, each, installed.pop(each["metadata"]["name"], None)) for each in wanted]
-    return kinds + [Kind(name, item) for name, item in installed.items()]
+    return kinds + [CustomResourceDefinition(name, item) for name, item in installed.items()]
 
 
-def _tried(extensions: kubernetes.client.ApiextensionsV1Api, wanted: Json, installed: Json | None) -> Kind:
+def _tried(
+    extensions: kubernetes.client.ApiextensionsV1Api, wanted: Json, installed: Json | None
+) -> CustomResourceDefinition:
     """Dry-run the CRD: the API server returns what it would store, and refuses a change that orphans stored objects."""
     name = wanted["metadata"]["name"]
     try:
@@ -152,11 +154,11 @@ def _tried(extensions: kubernetes.client.ApiextensionsV1Api, wanted: Json, insta
     except ApiException as error:
         if error.status != 422:
             raise
-        return Kind(name, installed, refusal=str(json.loads(error.body)["message"]))
-    return Kind(name, installed, json.loads(answer.data))
+        return CustomResourceDefinition(name, installed, refusal=str(json.loads(error.body)["message"]))
+    return CustomResourceDefinition(name, installed, json.loads(answer.data))
 
 
-def adopt(api: kubernetes.client.ApiClient, kinds: Sequence[Kind]) -> Iterator[str]:
+def adopt(api: kubernetes.client.ApiClient, kinds: Sequence[CustomResourceDefinition]) -> Iterator[str]:
     """Make the platform stack's release the owner of these CRDs; yield a line for each."""
     extensions = kubernetes.client.ApiextensionsV1Api(api)
     for kind in kinds:

@@ -19,9 +19,9 @@ from ops.change.ray_clusters import LiveRayCluster, until
 from ops.clients import Clients
 from ops.errors import RefusedError
 from ops.max_unavailable import MaxUnavailable
-from ops.readiness.item import State
+from ops.readiness.item import ReadinessState
 from ops.readiness.one_off_jobs import image
-from ops.readiness.outdated_pods import Json, Outdated, counted, is_paused, is_suspended, outdated
+from ops.readiness.outdated_pods import Json, OutdatedPods, counted, is_paused, is_suspended, outdated
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Rollout:
     spec: Json
     suspended: bool
     pods: Sequence[Any]
-    outdated: Outdated
+    outdated: OutdatedPods
     limit: MaxUnavailable | None = None
 
     @property
@@ -85,7 +85,7 @@ def _plan(
 def refuse_missing_image(environment: EksEnvironment, clients: Clients) -> None:
     """Raise RefusedError while the Ray image is missing: new pods could not start (deployments wait for no build)."""
     item = image(environment, clients)
-    if item.state is not State.READY:
+    if item.state is not ReadinessState.READY:
         raise RefusedError(
             f"the Ray image {item.name} is missing ({item.detail}): new pods could not start. "
             f"Fix: `ops wait --env {environment.name}`, or override with `--force`"

@@ -8,14 +8,14 @@ from ops.change.drain import Say
 from ops.change.scale import refuse_jobs
 from ops.clients import Clients
 from ops.errors import RefusedError
-from ops.jobs.checkpoint import CheckpointError, Job, jobs_on, save_all
+from ops.jobs.checkpoint import CheckpointError, RunningJob, jobs_on, save_all
 from ops.jobs.head_api import HeadUnreachableError, RayApiError
 from ops.jobs.running import running
 
 
 def jobs_to_save(
     clients: Clients, clusters: set[tuple[str, str]], say: Say, *, force: bool, checkpoint: bool | None
-) -> list[Job]:
+) -> list[RunningJob]:
     """Return the jobs on the RayClusters that save first; none with `force`. `checkpoint` None: no such option.
 
     Raises RefusedError if a job runs and `checkpoint` is not given, or if one cannot save.
@@ -33,7 +33,7 @@ def jobs_to_save(
     return jobs
 
 
-def save(jobs: list[Job], say: Say) -> None:
+def save(jobs: list[RunningJob], say: Say) -> None:
     """Let the jobs save; their workers then wait for their end. Raises RefusedError unless all have saved."""
     with _as_refusal():
         save_all(jobs, say)

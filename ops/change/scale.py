@@ -19,7 +19,7 @@ from config.labels import INSTANCE_GROUP_LABEL
 from ops import hyperpod
 from ops.change.drain import DrainTimeoutError, Say, cordon, drain
 from ops.change.ray_workers import WorkersNotLoweredError, lower
-from ops.change.scale_plan import MARK, Plan, plan
+from ops.change.scale_plan import MARK, ScalePlan, plan
 from ops.clients import REQUEST_TIMEOUT, Clients
 from ops.errors import RefusedError
 from ops.jobs.head_api import HeadUnreachableError
@@ -36,7 +36,7 @@ RAY_PODS: Final = "ray.io/is-ray-node=yes"
 _PATIENCE: Final[Mapping[str, Any]] = {"_request_timeout": REQUEST_TIMEOUT}
 
 
-def look(environment: Environment, clients: Clients, group: str, wanted: int) -> Plan:
+def look(environment: Environment, clients: Clients, group: str, wanted: int) -> ScalePlan:
     """Plan how to lower the group to `wanted` nodes. Raises RefusedError if `ops scale` must not or cannot do it."""
     _refuse_what_the_environment_forbids(environment, group, wanted)
     cluster = in_service(clients.sagemaker, environment.hyperpod.cluster_name)
@@ -122,7 +122,7 @@ def refuse_jobs(clusters: set[tuple[str, str]], jobs: Jobs, *, instead: str = ""
             )
 
 
-def describe(made: Plan) -> Iterator[str]:
+def describe(made: ScalePlan) -> Iterator[str]:
     """Yield the steps of the plan, one line each."""
     yield f"{made.group}: from {made.target} to {made.wanted} nodes"
     for node in made.leaving:
@@ -137,7 +137,7 @@ def describe(made: Plan) -> Iterator[str]:
         )
 
 
-def carry_out(made: Plan, clients: Clients, cluster: str, say: Say, *, timeout: float, interval: float) -> None:
+def carry_out(made: ScalePlan, clients: Clients, cluster: str, say: Say, *, timeout: float, interval: float) -> None:
     """Carry out the plan and report each step. Rerunning the command resumes an interrupted plan.
 
     Raises RefusedError if the steps are not done in `timeout` seconds, or HyperPod refuses to delete a node.
@@ -173,7 +173,9 @@ def _delete(sagemaker: Any, cluster: str, instances: Sequence[str]) -> None:
         raise RefusedError(f"HyperPod refuses to delete {reasons}. Fix: solve this, then rerun this command")
 
 
-def _wait_until_gone(made: Plan, sagemaker: Any, cluster: str, say: Say, *, deadline: float, interval: float) -> None:
+def _wait_until_gone(
+    made: ScalePlan, sagemaker: Any, cluster: str, say: Say, *, deadline: float, interval: float
+) -> None:
     leaving = {node.instance for node in made.leaving}
     told = -1
     while left := leaving & {node["InstanceId"] for node in list_nodes(sagemaker, cluster)}:

@@ -17,7 +17,7 @@ Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Node:
+class GroupNode:
     """A node of the group. `workers` and `heads` are the names of its Ray pods that are not terminating.
 
     `clusters` are the (namespace, name) of the RayClusters that own these pods.
@@ -54,7 +54,7 @@ class Replicas:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ScalePlan:
     """The plan of `ops scale`: HyperPod's current count `target`, the new count `wanted`, and the `leaving` nodes.
 
     `never_launched` is the rest of the difference: nodes that HyperPod could not launch. No API call can delete them.
@@ -63,7 +63,7 @@ class Plan:
     group: str
     target: int
     wanted: int
-    leaving: tuple[Node, ...]
+    leaving: tuple[GroupNode, ...]
     replicas: tuple[Replicas, ...]
 
     @property
@@ -86,7 +86,7 @@ def plan(
     kubernetes_nodes: Sequence[Any],
     pods: Sequence[Any],
     ray_clusters: Sequence[Json],
-) -> Plan:
+) -> ScalePlan:
     """Choose the nodes to remove, and the Ray workers to remove with them.
 
     `nodes` come from ListClusterNodes; `kubernetes_nodes`, `pods` (Ray's) and `ray_clusters` from the Kubernetes API.
@@ -104,7 +104,7 @@ def plan(
     leaving = tuple(in_order[: max(0, min(len(staying), target) - wanted)])
     unlaunched = target - wanted - len(leaving)
     changes = tuple(_replicas(group, leaving, unlaunched, pods, ray_clusters))
-    return Plan(group, target, wanted, leaving, changes)
+    return ScalePlan(group, target, wanted, leaving, changes)
 
 
 def _is_marked(node: Any) -> bool:
@@ -112,10 +112,10 @@ def _is_marked(node: Any) -> bool:
     return bool(node.spec and node.spec.unschedulable and MARK in (node.metadata.annotations or {}))
 
 
-def _node(node: Json, pods: Sequence[Any], marked: set[str]) -> Node:
+def _node(node: Json, pods: Sequence[Any], marked: set[str]) -> GroupNode:
     name = f"hyperpod-{node['InstanceId']}"
     here = [pod for pod in pods if pod.spec.node_name == name and not pod.metadata.deletion_timestamp]
-    return Node(
+    return GroupNode(
         instance=node["InstanceId"],
         launched=node["LaunchTime"],
         workers=tuple(pod.metadata.name for pod in here if _kind(pod) == "worker"),
@@ -126,7 +126,7 @@ def _node(node: Json, pods: Sequence[Any], marked: set[str]) -> Node:
 
 
 def _replicas(
-    group: str, leaving: Sequence[Node], unlaunched: int, pods: Sequence[Any], ray_clusters: Sequence[Json]
+    group: str, leaving: Sequence[GroupNode], unlaunched: int, pods: Sequence[Any], ray_clusters: Sequence[Json]
 ) -> Iterator[Replicas]:
     """Yield the new replicas of each worker group that runs on the instance group.
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from config import Environment, naming
-from config.estimates.costs import SYSTEM_NODES, FileSystem, Inventory, Nodes
+from config.estimates.costs import SYSTEM_NODES, Inventory, PricedFileSystem, PricedNodes
 from config.model import SystemNodes
 from ops import hyperpod, stacks
-from ops.clients import Account
+from ops.clients import CallerAccount
 from ops.errors import in_plain_words
 
 TRACKING_SERVER: Final = "AWS::SageMaker::MlflowTrackingServer"
@@ -15,7 +15,7 @@ TRACKING_SERVER: Final = "AWS::SageMaker::MlflowTrackingServer"
 
 def live(environment: Environment) -> Inventory:
     """Return what exists; what is not deployed counts as nothing. Raises UnreachableError."""
-    account = Account(environment)
+    account = CallerAccount(environment)
     with in_plain_words():
         owned = _owned(environment, account.client("cloudformation"))
         return Inventory(
@@ -40,10 +40,10 @@ def _owned(environment: Environment, cloudformation: Any) -> Mapping[str, list[s
     return found
 
 
-def _groups(environment: Environment, sagemaker: Any) -> tuple[Nodes, ...]:
+def _groups(environment: Environment, sagemaker: Any) -> tuple[PricedNodes, ...]:
     cluster = hyperpod.find(sagemaker, environment.hyperpod.cluster_name)
     groups = cluster["InstanceGroups"] if cluster else ()
-    return tuple(Nodes(group["InstanceGroupName"], group["CurrentCount"], _type(group)) for group in groups)
+    return tuple(PricedNodes(group["InstanceGroupName"], group["CurrentCount"], _type(group)) for group in groups)
 
 
 def _type(group: Mapping[str, Any]) -> str:
@@ -57,7 +57,7 @@ def _control_plane(eks: Any, names: list[str]) -> str | None:
     return next((str(eks.describe_cluster(name=name)["cluster"]["version"]) for name in names), None)
 
 
-def _system(planned: SystemNodes | None, eks: Any, ids: list[str]) -> Nodes | None:
+def _system(planned: SystemNodes | None, eks: Any, ids: list[str]) -> PricedNodes | None:
     if planned is None:
         return None
     count, kind = 0, planned.instance_type
@@ -67,10 +67,10 @@ def _system(planned: SystemNodes | None, eks: Any, ids: list[str]) -> Nodes | No
         group = eks.describe_nodegroup(clusterName=cluster, nodegroupName=name)["nodegroup"]
         count += group["scalingConfig"]["desiredSize"]
         [kind] = group["instanceTypes"]
-    return Nodes(SYSTEM_NODES, count, kind)
+    return PricedNodes(SYSTEM_NODES, count, kind)
 
 
-def _file_systems(environment: Environment, fsx: Any, ids: list[str]) -> Iterator[FileSystem]:
+def _file_systems(environment: Environment, fsx: Any, ids: list[str]) -> Iterator[PricedFileSystem]:
     """Yield the file systems of the stacks, and those that the CSI driver made for the environment's claims."""
     tag = {"Key": naming.ENVIRONMENT_TAG, "Value": naming.environment_tag(environment)}
     for page in fsx.get_paginator("describe_file_systems").paginate():
@@ -78,4 +78,4 @@ def _file_systems(environment: Environment, fsx: Any, ids: list[str]) -> Iterato
             is_claimed = tag in each.get("Tags", [])
             if (is_claimed or each["FileSystemId"] in ids) and each["Lifecycle"] != "DELETING":
                 throughput = each["LustreConfiguration"]["PerUnitStorageThroughput"]
-                yield FileSystem(each["StorageCapacity"], throughput, is_claimed)
+                yield PricedFileSystem(each["StorageCapacity"], throughput, is_claimed)

@@ -14,7 +14,7 @@ from config.estimates.costs import HOURS_PER_MONTH, Cost
 
 
 @dataclass(frozen=True)
-class Bill:
+class EnvironmentCosts:
     """The costs of an environment. `live` is None if the account was not asked."""
 
     environment: Environment
@@ -35,7 +35,7 @@ class Bill:
         return [(item, planned.get(item), live.get(item)) for item in dict.fromkeys([*planned, *live])]
 
 
-def table(bill: Bill) -> Group:
+def table(bill: EnvironmentCosts) -> Group:
     """Return the costs per hour for people, with the sums per hour and month."""
     drawn = Table(box=None, pad_edge=False, header_style="bold")
     drawn.add_column("cost", no_wrap=True)
@@ -52,7 +52,7 @@ def table(bill: Bill) -> Group:
     return Group(drawn, Text(_note(bill), style="dim"))
 
 
-def document(bill: Bill) -> dict[str, Any]:
+def document(bill: EnvironmentCosts) -> dict[str, Any]:
     """Return the costs for programs; `live` is null if the account was not asked."""
     table = costs.prices()
     return {
@@ -92,7 +92,7 @@ def _sum(lines: Sequence[Cost]) -> float:
     return sum(line.usd_per_hour or 0.0 for line in lines)
 
 
-def _note(bill: Bill) -> str:
+def _note(bill: EnvironmentCosts) -> str:
     table = costs.prices()
     region = bill.environment.region
     elsewhere = "" if region == table["region"] else f"; {region} has other prices"

@@ -14,7 +14,7 @@ _BOTH = {"NEW", "CHANGED"}
 
 
 @dataclass(frozen=True)
-class Link:
+class DataLink:
     """A data repository association: `path` of the file system mirrors `prefix` of the bucket.
 
     `seen_at` is the path that Ray's pods see; `imports` and `exports` tell whether FSx mirrors new and changed files
@@ -37,10 +37,10 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Place:
+class LinkedPath:
     """A path in a link: on the file system as FSx knows it, as Ray's pods see it, and as a key of the bucket."""
 
-    link: Link
+    link: DataLink
     path: PurePosixPath
     seen_at: PurePosixPath
     key: str
@@ -51,7 +51,7 @@ class Place:
         return f"s3://{self.link.bucket}/{self.key}"
 
 
-def find(environment: Environment, cloudformation: Any, fsx: Any) -> list[Link]:
+def find(environment: Environment, cloudformation: Any, fsx: Any) -> list[DataLink]:
     """Return the links of the environment's file system. Raises RefusedError if there is none, and ClientError."""
     settings = environment.fsx
     if settings.dynamic:
@@ -72,7 +72,7 @@ def find(environment: Environment, cloudformation: Any, fsx: Any) -> list[Link]:
     return [_link(each, PurePosixPath(settings.mount_path)) for each in found]
 
 
-def locate(links: Sequence[Link], path: str) -> Place:
+def locate(links: Sequence[DataLink], path: str) -> LinkedPath:
     """Return the place of a path that Ray's pods see. Raises BadPathError unless it is in a link that can be used."""
     wanted = PurePosixPath(path)
     allowed = ", ".join(sorted(str(link.seen_at) for link in links))
@@ -86,7 +86,7 @@ def locate(links: Sequence[Link], path: str) -> Place:
                 )
             inside = wanted.relative_to(link.seen_at)
             key = "/".join(filter(None, (link.prefix, *inside.parts)))
-            return Place(link, link.path / inside, wanted, key)
+            return LinkedPath(link, link.path / inside, wanted, key)
     raise BadPathError(f"{path} is invalid: no data repository is linked there. Allowed: {allowed}, and below")
 
 
@@ -110,10 +110,10 @@ def _associations(fsx: Any, file_system: str) -> list[Mapping[str, Any]]:
         request["NextToken"] = page["NextToken"]
 
 
-def _link(association: Mapping[str, Any], mount: PurePosixPath) -> Link:
+def _link(association: Mapping[str, Any], mount: PurePosixPath) -> DataLink:
     bucket, _, prefix = association["DataRepositoryPath"].removeprefix("s3://").partition("/")
     path = PurePosixPath(association["FileSystemPath"])
-    return Link(
+    return DataLink(
         file_system=association["FileSystemId"],
         path=path,
         seen_at=mount / path.relative_to("/"),

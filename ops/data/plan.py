@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ops.data.errors import BadPathError
-from ops.data.links import Place
+from ops.data.links import LinkedPath
 from ops.data.local import below, digest
 
 DIGEST: Final = "sha256"
@@ -24,7 +24,7 @@ LONGEST_KEY: Final = 1024
 _THREADS: Final = 8
 
 
-class State(StrEnum):
+class TransferState(StrEnum):
     """What a transfer does with a file."""
 
     NEW = "new"
@@ -42,10 +42,10 @@ class Object:
 
 
 @dataclass(frozen=True)
-class Item:
+class TransferItem:
     """A file of a transfer and its object; `modified` is the object's, `digest` the file's that is uploaded."""
 
-    state: State
+    state: TransferState
     local: Path
     key: str
     size: int
@@ -53,7 +53,7 @@ class Item:
     modified: datetime | None = None
 
 
-def objects(s3: Any, place: Place) -> Iterator[Object]:
+def objects(s3: Any, place: LinkedPath) -> Iterator[Object]:
     """Yield the objects of a place: the one with its key, and those below it."""
     bucket, key = place.link.bucket, place.key
     if key and key != place.link.prefix:
@@ -67,7 +67,7 @@ def objects(s3: Any, place: Place) -> Iterator[Object]:
                 yield _object(each)
 
 
-def folder(s3: Any, place: Place) -> list[dict[str, Any]]:
+def folder(s3: Any, place: LinkedPath) -> list[dict[str, Any]]:
     """Return the objects and folders directly at a place as data for programs: name, bytes, time."""
     found: list[dict[str, Any]] = []
     prefix = f"{place.key}/" if place.key else ""
@@ -82,7 +82,7 @@ def folder(s3: Any, place: Place) -> list[dict[str, Any]]:
     return found
 
 
-def upload(s3: Any, place: Place, files: Mapping[str, Path]) -> list[Item]:
+def upload(s3: Any, place: LinkedPath, files: Mapping[str, Path]) -> list[TransferItem]:
     """Return what an upload of the files below `place` does with each.
 
     Raises BadPathError if S3 refuses a key, or `place` is a file.
@@ -91,33 +91,33 @@ def upload(s3: Any, place: Place, files: Mapping[str, Path]) -> list[Item]:
     if place.key and place.key in existing:
         raise BadPathError(f"{place.seen_at} is a file. Fix: name a folder for the files")
 
-    def judged(name: str) -> Item:
+    def judged(name: str) -> TransferItem:
         path, key = files[name], "/".join(filter(None, (place.key, name)))
         if len(key.encode()) > LONGEST_KEY:
             raise BadPathError(f"{path} cannot be uploaded: its key has more than {LONGEST_KEY} bytes. Fix: rename it")
         size, own, there = path.stat().st_size, digest(path), existing.get(key)
         same = there is not None and there.size == size and _digest_of(s3, place, key) == own
-        state = State.NEW if there is None else State.EQUAL if same else State.REPLACED
-        return Item(state, path, key, size, digest=own)
+        state = TransferState.NEW if there is None else TransferState.EQUAL if same else TransferState.REPLACED
+        return TransferItem(state, path, key, size, digest=own)
 
     return _parallel(judged, files)
 
 
-def download(s3: Any, place: Place, folder: Path) -> list[Item]:
+def download(s3: Any, place: LinkedPath, folder: Path) -> list[TransferItem]:
     """Return what a download of `place` into the folder does with each object. Raises BadPathError if there is none."""
     found = {each.key: each for each in objects(s3, place)}
     if not found:
         raise BadPathError(f"{place.seen_at} has no objects at {place.address}. Fix: see `ops data ls`")
 
-    def judged(key: str) -> Item:
+    def judged(key: str) -> TransferItem:
         name = key.rpartition("/")[2] if key == place.key else key.removeprefix(place.key).removeprefix("/")
         there, path = found[key], below(folder, name)
         if not path.exists():
-            state = State.NEW
+            state = TransferState.NEW
         else:
             same = path.stat().st_size == there.size and _is_copy(path, there, _digest_of(s3, place, key))
-            state = State.EQUAL if same else State.REPLACED
-        return Item(state, path, key, there.size, modified=there.modified)
+            state = TransferState.EQUAL if same else TransferState.REPLACED
+        return TransferItem(state, path, key, there.size, modified=there.modified)
 
     return _parallel(judged, found)
 
@@ -128,12 +128,12 @@ def _is_copy(path: Path, there: Object, known: str) -> bool:
     return int(path.stat().st_mtime) == int(there.modified.timestamp())
 
 
-def _digest_of(s3: Any, place: Place, key: str) -> str:
+def _digest_of(s3: Any, place: LinkedPath, key: str) -> str:
     found: Mapping[str, str] = s3.head_object(Bucket=place.link.bucket, Key=key)["Metadata"]
     return found.get(DIGEST, "")
 
 
-def _parallel(judge: Callable[[str], Item], names: Iterable[str]) -> list[Item]:
+def _parallel(judge: Callable[[str], TransferItem], names: Iterable[str]) -> list[TransferItem]:
     with ThreadPoolExecutor(_THREADS) as pool:
         try:
             return list(pool.map(judge, names))

@@ -9,7 +9,7 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 
 from ops.data.errors import TaskFailedError
-from ops.data.links import Place
+from ops.data.links import LinkedPath
 from ops.data.plan import REPORTS
 from ops.errors import RefusedError
 
@@ -34,7 +34,7 @@ def active(fsx: Any, file_system: str) -> list[Task]:
     return found
 
 
-def run(fsx: Any, s3: Any, place: Place, kind: str, say: Say, *, timeout: float, join: bool) -> None:
+def run(fsx: Any, s3: Any, place: LinkedPath, kind: str, say: Say, *, timeout: float, join: bool) -> None:
     """Carry out an import or export of `place`, and follow it to its end.
 
     Args:
@@ -86,7 +86,7 @@ def as_data(task: Task) -> dict[str, Any]:
     }
 
 
-def _create(fsx: Any, place: Place, kind: str, path: str) -> Task:
+def _create(fsx: Any, place: LinkedPath, kind: str, path: str) -> Task:
     report = {
         "Enabled": True,
         "Path": "/".join(filter(None, (place.link.objects.rstrip("/"), REPORTS))),

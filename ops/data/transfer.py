@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn, TransferSpeedColumn
 from s3transfer.subscribers import BaseSubscriber
 
-from ops.data.plan import DIGEST, Item
+from ops.data.plan import DIGEST, TransferItem
 from ops.errors import RefusedError
 
 _PART: Final = 64 * 1024 * 1024
@@ -24,7 +24,7 @@ _SILENCE: Final = 60.0
 Say = Callable[[str], None]
 
 
-def upload(s3: Any, bucket: str, items: Sequence[Item], console: Console, say: Say) -> None:
+def upload(s3: Any, bucket: str, items: Sequence[TransferItem], console: Console, say: Say) -> None:
     """Upload the files. Raises RefusedError if a file changes meanwhile, and the errors of the AWS SDK."""
     before = {item.key: _stamp(item) for item in items}
     with _Shown("upload", items, console, say) as shown, create_transfer_manager(s3, _CONFIG) as manager:
@@ -40,7 +40,7 @@ def upload(s3: Any, bucket: str, items: Sequence[Item], console: Console, say: S
         raise RefusedError(f"{', '.join(changed)} changed during the upload. Fix: run the command again with --force")
 
 
-def download(s3: Any, bucket: str, items: Sequence[Item], console: Console, say: Say) -> None:
+def download(s3: Any, bucket: str, items: Sequence[TransferItem], console: Console, say: Say) -> None:
     """Download the objects; each file appears once it is complete, with its object's time."""
     with _Shown("download", items, console, say) as shown, create_transfer_manager(s3, _CONFIG) as manager:
         futures = []
@@ -54,7 +54,7 @@ def download(s3: Any, bucket: str, items: Sequence[Item], console: Console, say:
                 os.utime(item.local, (seconds, seconds))
 
 
-def _stamp(item: Item) -> tuple[int, int]:
+def _stamp(item: TransferItem) -> tuple[int, int]:
     with suppress(FileNotFoundError):
         status = item.local.stat()
         return status.st_size, status.st_mtime_ns
@@ -64,7 +64,7 @@ def _stamp(item: Item) -> tuple[int, int]:
 class _Shown(BaseSubscriber):
     """Shows the bytes so far and the elapsed time: a bar in a terminal, else a line now and then."""
 
-    def __init__(self, what: str, items: Sequence[Item], console: Console, say: Say) -> None:
+    def __init__(self, what: str, items: Sequence[TransferItem], console: Console, say: Say) -> None:
         self._what, self._say = what, say
         self._total = sum(item.size for item in items)
         self._done = 0

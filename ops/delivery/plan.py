@@ -24,7 +24,7 @@ class AssemblyError(Exception):
 
 
 @dataclass(frozen=True)
-class Change:
+class PlannedChange:
     """A resource that a deployment adds, removes or changes."""
 
     change: str
@@ -40,7 +40,7 @@ class StackPlan:
     deployed: Template | None
     new: Template
 
-    def changes(self) -> Iterator[Change]:
+    def changes(self) -> Iterator[PlannedChange]:
         """Yield the resources whose text in the template differs."""
         before = (self.deployed or {}).get("Resources", {})
         after = self.new.get("Resources", {})
@@ -48,7 +48,7 @@ class StackPlan:
             if before.get(id) == after.get(id):
                 continue
             change = "add" if id not in before else "remove" if id not in after else "change"
-            yield Change(change, (after.get(id) or before[id])["Type"], id)
+            yield PlannedChange(change, (after.get(id) or before[id])["Type"], id)
 
 
 def plan(environment: Environment, cloudformation: Any, assembly: Path) -> list[StackPlan]:

@@ -8,7 +8,7 @@ from config import Environment, naming
 from config.estimates import costs
 from ops import stacks
 from ops.review.assembly import RETAINED
-from ops.stacks import Stack
+from ops.stacks import DeployedStack
 
 _NOTABLE: Final = {
     "Custom::HyperPodCluster": "HyperPod cluster",
@@ -35,7 +35,7 @@ _DATA: Final = {
 class Going:
     """A stack that is destroyed, how many resources of each kind go with it, and which of them are notable."""
 
-    stack: Stack
+    stack: DeployedStack
     kinds: Mapping[str, int]
     notable: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
@@ -54,14 +54,14 @@ class Staying:
 
 
 @dataclass(frozen=True)
-class Plan:
+class DestroyPlan:
     """What a destroy does. `going` is in the order of the deletion."""
 
     going: tuple[Going, ...]
     staying: tuple[Staying, ...]
     templates: tuple[Mapping[str, Any], ...]
     """The deployed templates of the stacks that stay."""
-    busy: tuple[Stack, ...]
+    busy: tuple[DeployedStack, ...]
     """Stacks in which another change runs: they forbid the destroy."""
 
     @property
@@ -70,7 +70,7 @@ class Plan:
         return [each for going in self.going for each in going.data]
 
 
-def plan(cloudformation: Any, environment: Environment) -> Plan:
+def plan(cloudformation: Any, environment: Environment) -> DestroyPlan:
     """Look at the environment's stacks and plan its destroy; it changes nothing."""
     found = stacks.existing(cloudformation, environment)
     going, staying, kept = [], [], []
@@ -89,7 +89,7 @@ def plan(cloudformation: Any, environment: Environment) -> Plan:
         going.append(Going(stack, _counted(goes), tuple(_named(goes, _NOTABLE)), tuple(data)))
         staying += _kept(stack, listed, retained)
     staying += _without_a_stack(environment, found)
-    return Plan(tuple(going), tuple(staying), tuple(kept), tuple(each for each in found if each.is_busy))
+    return DestroyPlan(tuple(going), tuple(staying), tuple(kept), tuple(each for each in found if each.is_busy))
 
 
 def _retained(template: Mapping[str, Any]) -> set[str]:
@@ -98,14 +98,14 @@ def _retained(template: Mapping[str, Any]) -> set[str]:
     return {id for id, resource in resources.items() if resource.get("DeletionPolicy") in RETAINED}
 
 
-def _kept(stack: Stack, listed: Sequence[Mapping[str, Any]], retained: set[str]) -> Iterator[Staying]:
+def _kept(stack: DeployedStack, listed: Sequence[Mapping[str, Any]], retained: set[str]) -> Iterator[Staying]:
     for each in listed:
         if each["LogicalResourceId"] in retained:
             name = f"{_title(each)} {each.get('PhysicalResourceId', each['LogicalResourceId'])}"
             yield Staying(name, f"stack {stack.name} says that it is kept", holds_data=True)
 
 
-def _of_the_claim(environment: Environment, stack: Stack) -> Iterator[str]:
+def _of_the_claim(environment: Environment, stack: DeployedStack) -> Iterator[str]:
     """Yield the file system that the CSI driver made, if the driver deletes it with the ray stack."""
     if stack.part == "ray" and environment.fsx.dynamic and environment.fsx.reclaim_policy != "Retain":
         yield "file system of the claim"
@@ -125,7 +125,7 @@ def _counted(listed: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return counts
 
 
-def _without_a_stack(environment: Environment, found: Sequence[Stack]) -> Iterator[Staying]:
+def _without_a_stack(environment: Environment, found: Sequence[DeployedStack]) -> Iterator[Staying]:
     if environment.network.existing:
         yield Staying(f"VPC {environment.network.existing.id}", "it existed before")
     if environment.existing_eks:

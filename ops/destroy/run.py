@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from config import Environment, naming
 from ops import stacks
-from ops.destroy.plan import Plan
-from ops.stacks import Stack
+from ops.destroy.plan import DestroyPlan
+from ops.stacks import DeployedStack
 
 _REPOSITORY: Final = Path(__file__).resolve().parents[2]
 _MANIFEST_VERSION: Final = "36.0.0"
@@ -36,7 +36,7 @@ class DestroyFailedError(Exception):
 
 def carry_out(
     environment: Environment,
-    plan: Plan,
+    plan: DestroyPlan,
     cloudformation: Any,
     say: Print,
     *,
@@ -86,7 +86,7 @@ def carry_out(
             )
 
 
-def write_assembly(folder: Path, environment: Environment, going: Sequence[Stack]) -> None:
+def write_assembly(folder: Path, environment: Environment, going: Sequence[DeployedStack]) -> None:
     """Write a cloud assembly of these stacks without their resources: who deletes them, and in which order."""
     names = {stack.part: stack.name for stack in going}
     artifacts = {
@@ -142,7 +142,7 @@ def _argv(assembly: str) -> list[str]:
     return [sys.executable, "-m", "ops.cdk", "destroy", "--all", "--force", *own]
 
 
-def _cause(left: Sequence[Stack], cloudformation: Any) -> str:
+def _cause(left: Sequence[DeployedStack], cloudformation: Any) -> str:
     """Return why stacks could not be deleted, a line each; "" if CloudFormation does not know."""
     return "\n".join(
         f"{stack.name}: {reason}"

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from config import Environment
-from ops.destroy.plan import Going, Plan
+from ops.destroy.plan import DestroyPlan, Going
 
 
-def lines(plan: Plan, environment: Environment) -> Iterator[str]:
+def lines(plan: DestroyPlan, environment: Environment) -> Iterator[str]:
     """Yield the plan's lines: what goes, then what stays and what it costs."""
     if plan.going:
         yield f"{environment.name}: these stacks are destroyed, in this order"
@@ -34,7 +34,7 @@ def _count(going: Going) -> str:
     return f"{count} resource{'s' * (count > 1)}{among}"
 
 
-def document(plan: Plan) -> dict[str, Any]:
+def document(plan: DestroyPlan) -> dict[str, Any]:
     """Return the plan for programs."""
     return {
         "going": [

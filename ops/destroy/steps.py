@@ -5,17 +5,17 @@ from functools import partial
 from config import EksEnvironment, Environment
 from ops.change.scale import refuse_jobs
 from ops.cli import confirmed
-from ops.clients import Account, connect
+from ops.clients import CallerAccount, connect
 from ops.destroy import show
-from ops.destroy.plan import Plan, plan
+from ops.destroy.plan import DestroyPlan, plan
 from ops.destroy.run import Print, carry_out
 from ops.errors import RefusedError, UnreachableError, in_plain_words
 from ops.jobs.running import ray_clusters, running
 
 
-def look(environment: Environment) -> Plan:
+def look(environment: Environment) -> DestroyPlan:
     """Return what a destroy of the environment would do. Raises UnreachableError."""
-    account = Account(environment)
+    account = CallerAccount(environment)
     with in_plain_words():
         return plan(account.client("cloudformation"), environment)
 
@@ -25,7 +25,7 @@ def destroy(environment: Environment, say: Print, *, yes: bool, force: bool, int
 
     Raises RefusedError, DestroyFailedError and UnreachableError.
     """
-    account = Account(environment)
+    account = CallerAccount(environment)
     with in_plain_words():
         cloudformation = account.client("cloudformation")
         made = plan(cloudformation, environment)
@@ -46,13 +46,13 @@ def destroy(environment: Environment, say: Print, *, yes: bool, force: bool, int
         say(f"{environment.name}: {len(made.going)} stacks destroyed")
 
 
-def _refuse_busy(made: Plan) -> None:
+def _refuse_busy(made: DestroyPlan) -> None:
     if made.busy:
         said = ", ".join(f"{stack.name} ({stack.status})" for stack in made.busy)
         raise RefusedError(f"stacks are being changed: {said}. Fix: wait until they are not, then rerun")
 
 
-def _refuse_jobs(environment: Environment, made: Plan) -> None:
+def _refuse_jobs(environment: Environment, made: DestroyPlan) -> None:
     """Raise RefusedError if a job runs, unless the RayClusters are already being deleted."""
     if not isinstance(environment, EksEnvironment) or not any(
         each.stack.part == "ray" and not each.stack.status.startswith("DELETE") for each in made.going

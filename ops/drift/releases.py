@@ -19,7 +19,7 @@ RESOURCE_TYPE: Final = "Custom::AWSCDK-EKS-HelmChart"
 
 
 @dataclass(frozen=True)
-class Release:
+class InstalledRelease:
     """A release as a stack installed it; `installed` is when the stack's last operation on it ended."""
 
     name: str
@@ -27,30 +27,30 @@ class Release:
     installed: datetime
 
 
-def releases(template: Mapping[str, Any], resources: Sequence[Mapping[str, Any]]) -> Iterator[Release]:
+def releases(template: Mapping[str, Any], resources: Sequence[Mapping[str, Any]]) -> Iterator[InstalledRelease]:
     """Yield the releases of a deployed template, with the times in its stack's resource summaries."""
     times = {each["LogicalResourceId"]: each["LastUpdatedTimestamp"] for each in resources}
     for logical_id, resource in template.get("Resources", {}).items():
         if resource["Type"] == RESOURCE_TYPE and logical_id in times:
             properties = resource["Properties"]
-            yield Release(properties["Release"], properties["Namespace"], times[logical_id])
+            yield InstalledRelease(properties["Release"], properties["Namespace"], times[logical_id])
 
 
-def release_drifts(api: kubernetes.client.ApiClient, expected: Sequence[Release]) -> Iterator[Drift]:
+def release_drifts(api: kubernetes.client.ApiClient, expected: Sequence[InstalledRelease]) -> Iterator[Drift]:
     """Yield each release that is gone, failed, or has a revision that its stack did not make."""
     for release in expected:
         if detail := _detail(release, _newest(api, release)):
             yield Drift("Helm release", f"{release.namespace}/{release.name}", detail)
 
 
-def _newest(api: kubernetes.client.ApiClient, release: Release) -> Mapping[str, Any] | None:
+def _newest(api: kubernetes.client.ApiClient, release: InstalledRelease) -> Mapping[str, Any] | None:
     """Return the metadata of the release's newest revision, or None."""
     secrets = kubernetes.client.CoreV1Api(api).list_namespaced_secret
     found = metadata(partial(secrets, release.namespace, label_selector=f"owner=helm,name={release.name}"))
     return max(found, key=lambda each: int(each["labels"]["version"]), default=None)
 
 
-def _detail(release: Release, newest: Mapping[str, Any] | None) -> str:
+def _detail(release: InstalledRelease, newest: Mapping[str, Any] | None) -> str:
     """Return what is wrong with the release, or ""."""
     if newest is None:
         return "is uninstalled"

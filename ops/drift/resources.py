@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ops.drift.finding import Drift
 from ops.errors import UnreachableError
-from ops.stacks import Stack
+from ops.stacks import DeployedStack
 
 COMPARABLE: Final = {"CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_FAILED"}
 """The statuses in which CloudFormation detects drift (AWS docs, detect-drift-stack)."""
@@ -15,7 +15,7 @@ _PATIENCE: Final = 900.0
 _INTERVAL: Final = 2.0
 
 
-def resource_drifts(cloudformation: Any, stacks: Sequence[Stack]) -> Iterator[Drift]:
+def resource_drifts(cloudformation: Any, stacks: Sequence[DeployedStack]) -> Iterator[Drift]:
     """Yield each resource that was changed or deleted since its deployment.
 
     The detections run at the same time. Raises UnreachableError if one fails or takes longer than 15 minutes.
@@ -29,7 +29,7 @@ def resource_drifts(cloudformation: Any, stacks: Sequence[Stack]) -> Iterator[Dr
         yield from _results(cloudformation, stack)
 
 
-def _await_end(cloudformation: Any, stack: Stack, detection: str, deadline: float) -> None:
+def _await_end(cloudformation: Any, stack: DeployedStack, detection: str, deadline: float) -> None:
     while True:
         state = cloudformation.describe_stack_drift_detection_status(StackDriftDetectionId=detection)
         if state["DetectionStatus"] == "DETECTION_COMPLETE":
@@ -47,7 +47,7 @@ def _await_end(cloudformation: Any, stack: Stack, detection: str, deadline: floa
         time.sleep(_INTERVAL)
 
 
-def _results(cloudformation: Any, stack: Stack) -> Iterator[Drift]:
+def _results(cloudformation: Any, stack: DeployedStack) -> Iterator[Drift]:
     request: dict[str, Any] = {"StackName": stack.id, "StackResourceDriftStatusFilters": ["MODIFIED", "DELETED"]}
     while True:
         page = cloudformation.describe_stack_resource_drifts(**request)

@@ -10,7 +10,7 @@ from ops.clients import Clients, connect
 from ops.drift.cluster import cluster_drifts
 from ops.drift.finding import Drift, Drifts
 from ops.drift.pods import pod_drifts
-from ops.drift.releases import Release, release_drifts, releases
+from ops.drift.releases import InstalledRelease, release_drifts, releases
 from ops.drift.resources import COMPARABLE, resource_drifts
 from ops.errors import UnreachableError, in_plain_words
 
@@ -37,7 +37,7 @@ def search(environment: Environment, client: Callable[[str], Any], connected: Co
             if part not in {s.part for s in existing}
         ]
         found = list(resource_drifts(cloudformation, usable))
-        expected: list[Release] = []
+        expected: list[InstalledRelease] = []
         for stack in usable:
             template = stacks.template(cloudformation, stack)
             expected += releases(template, stacks.resources(cloudformation, stack))
@@ -48,7 +48,7 @@ def search(environment: Environment, client: Callable[[str], Any], connected: Co
 
 
 def _in_kubernetes(
-    environment: Environment, expected: list[Release], connected: Connect, *, with_ray: bool
+    environment: Environment, expected: list[InstalledRelease], connected: Connect, *, with_ray: bool
 ) -> list[Drift]:
     if not isinstance(environment, EksEnvironment) or not (expected or with_ray):
         return []

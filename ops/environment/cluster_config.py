@@ -17,7 +17,7 @@ from pydantic.alias_generators import to_pascal
 from config.facts.instance_types import catalogue
 from config.model import HyperPod, InstanceGroup, TieredStorage
 from ops.environment.new import NewError
-from ops.environment.provisioning_parameters import Parameters
+from ops.environment.provisioning_parameters import SlurmParameters
 
 # A text as a whole, so that its content does not match the others; a comma before a closing bracket; a placeholder
 # without quotes.
@@ -181,7 +181,7 @@ def put_into(document: dict[str, Any], imported: Imported) -> None:
     ]
 
 
-def put_into_slurm(document: dict[str, Any], imported: Imported, parameters: Parameters | None) -> None:
+def put_into_slurm(document: dict[str, Any], imported: Imported, parameters: SlurmParameters | None) -> None:
     """Replace the instance groups of a document with Slurm; `parameters` say what nodes are if the request does not."""
     _replace_cluster(document, imported)
     for group in imported.groups if parameters else ():

@@ -8,7 +8,7 @@ from ruamel.yaml import YAML
 
 
 @dataclass(frozen=True)
-class Line:
+class EditedLine:
     """A value of the file: its line (counted from 1), its key, and its values before and after."""
 
     file: Path
@@ -21,7 +21,7 @@ class Line:
         return f"{self.file.name}, line {self.number}: `{self.key}: {self.before}` becomes `{self.key}: {self.after}`"
 
 
-def lower_counts(file: Path, group: str, count: int, replicas: dict[tuple[str, str], int]) -> list[Line]:
+def lower_counts(file: Path, group: str, count: int, replicas: dict[tuple[str, str], int]) -> list[EditedLine]:
     """Return the lines to edit so that the next deployment does not raise lowered counts again.
 
     `count` is the instance group's new count; `replicas` maps RayCluster and worker group to the new replicas.
@@ -39,9 +39,9 @@ def lower_counts(file: Path, group: str, count: int, replicas: dict[tuple[str, s
     return lines
 
 
-def _lower(file: Path, mapping: Any, after: int, *keys: str) -> list[Line]:
+def _lower(file: Path, mapping: Any, after: int, *keys: str) -> list[EditedLine]:
     return [
-        Line(file, mapping.lc.key(key)[0] + 1, key, mapping[key], after)
+        EditedLine(file, mapping.lc.key(key)[0] + 1, key, mapping[key], after)
         for key in keys
         if key in mapping and mapping[key] > after
     ]

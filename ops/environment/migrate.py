@@ -12,7 +12,7 @@ from config import examine
 from config.findings import Finding, Place, shown
 from config.load import Examined
 from config.reading.earlier_schemas import Removal, removals
-from config.reading.strict_yaml import Document
+from config.reading.strict_yaml import YamlDocument
 from ops import files
 
 
@@ -39,7 +39,7 @@ class Migration:
         files.write(self.file, self.after, newline="")
 
 
-def plan(file: Path, document: Document) -> Migration | None:
+def plan(file: Path, document: YamlDocument) -> Migration | None:
     """Return what changes in the file, whose content is `document`; None if it has the present schema."""
     if not (found := removals(document.values)):
         return None
@@ -53,7 +53,7 @@ def plan(file: Path, document: Document) -> Migration | None:
     return Migration(file, found, before, after, _errors(file, after, document))
 
 
-def _errors(file: Path, text: str, document: Document) -> list[Finding]:
+def _errors(file: Path, text: str, document: YamlDocument) -> list[Finding]:
     """Return the errors of the migrated text, with the lines of the file as it is now."""
     with tempfile.TemporaryDirectory() as folder:
         migrated = Path(folder) / file.name

@@ -39,14 +39,14 @@ class _File(BaseModel):
 
 
 @dataclass(frozen=True)
-class Parameters:
+class SlurmParameters:
     """What each instance group's nodes are in Slurm, by the group's name, and notes for the person."""
 
     nodes: dict[str, dict[str, Any]]
     notes: list[str]
 
 
-def read(file: Path) -> Parameters:
+def read(file: Path) -> SlurmParameters:
     """Return the content of the file. Raises NewError if it is not such a file."""
     try:
         found = _File.model_validate(json.loads(file.read_text()))
@@ -67,7 +67,7 @@ def read(file: Path) -> Parameters:
     # Last: a common mistake lists login nodes as workers, too.
     others = {"controller": found.controller_group, "login": found.login_group}
     nodes |= {name: {"node": node} for node, name in others.items() if name}
-    return Parameters(nodes, list(_notes(found)))
+    return SlurmParameters(nodes, list(_notes(found)))
 
 
 def _notes(found: _File) -> Iterator[str]:

@@ -89,7 +89,7 @@ def misplaced(checkout: Path, environments: list[str]) -> list[Finding]:
     ]
 
 
-def _entries(file: Path, document: strict_yaml.Document, findings: list[Finding]) -> Iterator[Approval]:
+def _entries(file: Path, document: strict_yaml.YamlDocument, findings: list[Finding]) -> Iterator[Approval]:
     entries = document.values.get(_TOP)
     for key in document.values.keys() - {_TOP}:
         line = document.line((key,))
@@ -114,7 +114,7 @@ def _entries(file: Path, document: strict_yaml.Document, findings: list[Finding]
             yield Approval(stack, entry["resource"], danger, entry["digest"], entry["reason"], expires, file, line)
 
 
-def _wrong(file: Path, document: strict_yaml.Document, number: int, entry: dict[str, object]) -> Iterator[Finding]:
+def _wrong(file: Path, document: strict_yaml.YamlDocument, number: int, entry: dict[str, object]) -> Iterator[Finding]:
     def finding(key: str, reason: str, allowed: str, fix: str) -> Finding:
         line = document.line((_TOP, number, key))
         where = f"{_TOP}.{number}.{key}"

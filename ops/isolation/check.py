@@ -18,7 +18,7 @@ from k8s_charts.shared.names import SYSTEM_NAMESPACE
 from ops.clients import REQUEST_TIMEOUT
 from ops.errors import in_plain_words
 from ops.isolation import probe
-from ops.isolation.plan import SUBMITTER, Connection, Head, Origin, job
+from ops.isolation.plan import SUBMITTER, Connection, HeadAddresses, Origin, job
 from ops.readiness.conditions import is_ready_to_stay
 from ops.readiness.workloads import hindrance
 
@@ -47,7 +47,7 @@ class ProbeError(Exception):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ProbeOutcome:
     """The result of a connection attempt: `code` is the probe's exit code."""
 
     connection: Connection
@@ -85,7 +85,7 @@ class Prober:
             for origin in origins:
                 self._create(origin, "dry-run", dry_run="All")
 
-    def try_all(self, origins: list[Origin], say: Say) -> list[Outcome]:
+    def try_all(self, origins: list[Origin], say: Say) -> list[ProbeOutcome]:
         """Start the pods, return the outcome of each connection, and always remove the pods.
 
         Raises ProbeError if a pod does not end in time, UnreachableError if the API refuses a request.
@@ -108,9 +108,9 @@ class Prober:
             origin.namespace, made, field_validation="Strict", _request_timeout=REQUEST_TIMEOUT, **options
         )
 
-    def _outcomes(self, origins: list[Origin], run: str) -> list[Outcome]:
+    def _outcomes(self, origins: list[Origin], run: str) -> list[ProbeOutcome]:
         deadline = time.monotonic() + self.timeout
-        waiting, found = list(origins), list[Outcome]()
+        waiting, found = list(origins), list[ProbeOutcome]()
         while waiting:
             for origin in list(waiting):
                 pods = self._pods(origin, run)
@@ -164,14 +164,14 @@ class Prober:
                 raise
 
 
-def heads(environment: EksEnvironment, api: kubernetes.client.ApiClient) -> dict[str, Head]:
+def heads(environment: EksEnvironment, api: kubernetes.client.ApiClient) -> dict[str, HeadAddresses]:
     """Map each RayCluster's name to its head. Raises ProbeError if a RayCluster has no ready head."""
     core, namespace = kubernetes.client.CoreV1Api(api), environment.ray.namespace
-    found: dict[str, Head] = {}
+    found: dict[str, HeadAddresses] = {}
     for cluster in environment.ray.clusters:
         selector = f"ray.io/cluster={cluster.name},ray.io/node-type=head"
         pods = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
-        ready = [Head(pod.status.pod_ip, pod.status.host_ip) for pod in pods if is_ready_to_stay(pod)]
+        ready = [HeadAddresses(pod.status.pod_ip, pod.status.host_ip) for pod in pods if is_ready_to_stay(pod)]
         if not ready:
             raise ProbeError(
                 f"RayCluster {namespace}/{cluster.name} has no ready head, so its ports are closed to everyone. "
@@ -202,7 +202,7 @@ def enforcement(api: kubernetes.client.ApiClient) -> str:
     return 'the VPC CNI does not enforce policies: give the add-on vpc-cni {"enableNetworkPolicy": "true"}'
 
 
-def verdict(outcomes: list[Outcome]) -> list[str]:
+def verdict(outcomes: list[ProbeOutcome]) -> list[str]:
     """Return a sentence for each wrong result; an empty list if all are as expected."""
     forbidden = [each for each in outcomes if not each.connection.open and each.connection.origin != SUBMITTER]
     if forbidden and all(outcome.open for outcome in forbidden):
@@ -210,7 +210,7 @@ def verdict(outcomes: list[Outcome]) -> list[str]:
     return [_wrong(outcome) for outcome in outcomes if not outcome.expected]
 
 
-def _wrong(outcome: Outcome) -> str:
+def _wrong(outcome: ProbeOutcome) -> str:
     connection = outcome.connection
     what = f"{connection.origin} → {connection.target}:{connection.port} is {outcome.said}"
     return f"{what}, but must be {'open' if connection.open else 'closed'}"
@@ -227,10 +227,10 @@ def _exit_codes(pod: Any) -> Mapping[str, int]:
     return {status.name: status.state.terminated.exit_code for status in statuses if status.state.terminated}
 
 
-def _outcome(connection: Connection, code: int) -> Outcome:
+def _outcome(connection: Connection, code: int) -> ProbeOutcome:
     if code not in _SAID:
         raise ProbeError(
             f"the probe {connection.container} of {connection.origin} ended with exit code {code}. "
             "Fix: rerun this command"
         )
-    return Outcome(connection, code)
+    return ProbeOutcome(connection, code)

@@ -82,14 +82,14 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Head:
+class HeadAddresses:
     """The IP addresses of a RayCluster's head pod and of its node."""
 
     address: str
     node: str
 
 
-def plan(environment: EksEnvironment, heads: Mapping[str, Head]) -> list[Origin]:
+def plan(environment: EksEnvironment, heads: Mapping[str, HeadAddresses]) -> list[Origin]:
     """Return the probe pods; `heads` maps each RayCluster's name to its head.
 
     No probe tests whether a RayCluster's own pods reach its head: their readiness shows it.
@@ -116,7 +116,7 @@ def plan(environment: EksEnvironment, heads: Mapping[str, Head]) -> list[Origin]
     ]
 
 
-def _aws_ray(environment: EksEnvironment, heads: Mapping[str, Head]) -> Iterator[Origin]:
+def _aws_ray(environment: EksEnvironment, heads: Mapping[str, HeadAddresses]) -> Iterator[Origin]:
     """Yield the probe pods for AWS's Ray features that the environment enables."""
     on, name = environment.aws_ray, "pod-of-ray"
     # Without the label `ray.io/cluster`, no RayCluster's Service or policy selects the pod.
@@ -138,7 +138,7 @@ def _aws_ray(environment: EksEnvironment, heads: Mapping[str, Head]) -> Iterator
         yield Origin(collector, OBSERVABILITY_NAMESPACE, tuple(tried))
 
 
-def _prometheus(environment: EksEnvironment, heads: Mapping[str, Head]) -> Iterator[Origin]:
+def _prometheus(environment: EksEnvironment, heads: Mapping[str, HeadAddresses]) -> Iterator[Origin]:
     """Yield the probe pod that has Prometheus' label, if the environment installs Prometheus."""
     if environment.observability.in_cluster:
         name = "prometheus"
@@ -199,7 +199,11 @@ def job(origin: Origin, *, name: str, image: str, settle: float, timeout: float)
 
 
 def _to_heads(
-    origin: str, heads: Mapping[str, Head], *, open_ports: tuple[int, ...], ports: tuple[int, ...] = _HEAD_PORTS
+    origin: str,
+    heads: Mapping[str, HeadAddresses],
+    *,
+    open_ports: tuple[int, ...],
+    ports: tuple[int, ...] = _HEAD_PORTS,
 ) -> list[Connection]:
     return [
         Connection(origin, f"{cluster}-head", head.address, port, open=port in open_ports)

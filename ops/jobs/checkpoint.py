@@ -12,7 +12,7 @@ from typing import Any, Final
 import kubernetes
 
 from ops.jobs import questions
-from ops.jobs.head_api import ENDED, Head, heads
+from ops.jobs.head_api import ENDED, HeadApi, heads
 from ops.jobs.questions import UnansweredError
 from ops.jobs.running import ray_jobs
 
@@ -32,10 +32,10 @@ class CheckpointError(Exception):
 
 
 @dataclass(frozen=True)
-class Job:
+class RunningJob:
     """A running job of the training library; `runtime_env` is the one that Ray started it with."""
 
-    head: Head
+    head: HeadApi
     id: str
     run: str
     runtime_env: dict[str, Any]
@@ -48,12 +48,12 @@ class Job:
 class Asked:
     """A Ray job that asks `job` to save; it gives up after `seconds`."""
 
-    job: Job
+    job: RunningJob
     id: str
     seconds: float
 
 
-def job_of(head: Head, run: str) -> Job:
+def job_of(head: HeadApi, run: str) -> RunningJob:
     """Return the job that runs `run` now. Raises CheckpointError, HeadUnreachableError and RayApiError."""
     found = [job for job in _running(head) if job["status"] == _RUNNING and _variables(job).get("RUN_NAME") == run]
     if not found:
@@ -61,16 +61,16 @@ def job_of(head: Head, run: str) -> Job:
     return _job(head, found[-1])
 
 
-def jobs_on(api: kubernetes.client.ApiClient, namespace: str, cluster: str) -> list[Job]:
+def jobs_on(api: kubernetes.client.ApiClient, namespace: str, cluster: str) -> list[RunningJob]:
     """Return the jobs that run on a RayCluster.
 
     Raises CheckpointError if one of them cannot save on request, HeadUnreachableError and RayApiError.
     """
     core = kubernetes.client.CoreV1Api(api)
     found = [
-        (Head(core, namespace, pod), job)
+        (HeadApi(core, namespace, pod), job)
         for pod in heads(core, namespace, cluster)
-        for job in _running(Head(core, namespace, pod))
+        for job in _running(HeadApi(core, namespace, pod))
     ]
     known = {job.get("submission_id") for _, job in found}
     others = [
@@ -87,7 +87,7 @@ def jobs_on(api: kubernetes.client.ApiClient, namespace: str, cluster: str) -> l
     return [_job(head, job) for head, job in found]
 
 
-def ask(job: Job, *, seconds: float, hold: float = 0.0) -> Asked:
+def ask(job: RunningJob, *, seconds: float, hold: float = 0.0) -> Asked:
     """Start the request; afterwards the job's workers wait `hold` seconds instead of training on.
 
     Raises HeadUnreachableError and RayApiError.
@@ -113,7 +113,7 @@ def answer(asked: Asked, interval: float = 1.0) -> str:
     return said
 
 
-def save_all(jobs: Sequence[Job], say: Say) -> None:
+def save_all(jobs: Sequence[RunningJob], say: Say) -> None:
     """Let the jobs save, at the same time, and wait until the workers are ended.
 
     Raises CheckpointError, HeadUnreachableError and RayApiError.
@@ -126,12 +126,12 @@ def save_all(jobs: Sequence[Job], say: Say) -> None:
         say(answer(each))
 
 
-def _running(head: Head) -> list[dict[str, Any]]:
+def _running(head: HeadApi) -> list[dict[str, Any]]:
     return [job for job in head.jobs() if job["status"] not in ENDED and not questions.is_question(job)]
 
 
-def _job(head: Head, job: dict[str, Any]) -> Job:
-    return Job(head, _id(job), _variables(job)["RUN_NAME"], job["runtime_env"])
+def _job(head: HeadApi, job: dict[str, Any]) -> RunningJob:
+    return RunningJob(head, _id(job), _variables(job)["RUN_NAME"], job["runtime_env"])
 
 
 def _variables(job: dict[str, Any]) -> dict[str, str]:

@@ -17,8 +17,8 @@ from kubernetes.stream import stream
 from kubernetes.stream.ws_client import ERROR_CHANNEL
 from rich.console import Console
 
-from ops.jobs.head_api import ENDED, Head, heads
-from ops.jobs.run import Request, RunError
+from ops.jobs.head_api import ENDED, HeadApi, heads
+from ops.jobs.run import RunError, RunRequest
 from ops.readiness.simulated import said_of, said_of_pod
 
 _STOPPED: Final = 130
@@ -40,7 +40,7 @@ def refuse_simulated(core: kubernetes.client.CoreV1Api, namespace: str, cluster:
             raise RunError(f"no job can run on RayCluster {cluster}: {simulated}")
 
 
-def submit(head: Head, request: Request) -> None:
+def submit(head: HeadApi, request: RunRequest) -> None:
     """Submit a job under the run's name. Raises RunError, HeadUnreachableError and RayApiError."""
     if any(job.get("submission_id") == request.name for job in head.jobs()):
         raise RunError(f"Ray already has a job named {request.name}. Fix: choose another with --name")
@@ -51,7 +51,7 @@ def submit(head: Head, request: Request) -> None:
     head.submit({"submission_id": request.name, "entrypoint": request.command, "runtime_env": runtime_env})
 
 
-def follow(head: Head, name: str, console: Console) -> int:
+def follow(head: HeadApi, name: str, console: Console) -> int:
     """Show a job's output until it ends; return its exit code. Raises HeadUnreachableError and RayApiError."""
     shown = 0
     while True:
@@ -74,7 +74,7 @@ def follow(head: Head, name: str, console: Console) -> int:
     return code if code > 0 else 128 - code
 
 
-def submit_in_head(core: kubernetes.client.CoreV1Api, namespace: str, pod: str, request: Request) -> int:
+def submit_in_head(core: kubernetes.client.CoreV1Api, namespace: str, pod: str, request: RunRequest) -> int:
     """Run `ray job submit` in the head pod, show its output, return its exit code. Raises RunError."""
     package = request.package
     try:
@@ -113,7 +113,7 @@ def submit_in_head(core: kubernetes.client.CoreV1Api, namespace: str, pod: str, 
     return 0
 
 
-def script(request: Request) -> str:
+def script(request: RunRequest) -> str:
     """Return the head's shell command. It reads the package's exact size from stdin, as exec cannot signal its end."""
     variables = {"env_vars": _variables(request)}
     words = [*_SUBMIT, "--submission-id", request.name, "--runtime-env-json", json.dumps(variables)]
@@ -130,6 +130,6 @@ def script(request: Request) -> str:
     return " && ".join((*unpack, submitted))
 
 
-def _variables(request: Request) -> dict[str, str]:
+def _variables(request: RunRequest) -> dict[str, str]:
     series = uuid.uuid4().hex
     return {"RUN_NAME": request.name, "RUN_ATTEMPT": "1", "RUN_SERIES": series, "RUN_STORAGE": request.storage}

@@ -7,9 +7,9 @@ import urllib3
 from kubernetes.client import ApiException
 from rich.console import Console
 
-from ops.jobs.kind import Kind
+from ops.jobs.kind import JobKind
 from ops.jobs.operators.follow import follow_first_worker, lines_of
-from ops.jobs.run import Run
+from ops.jobs.run import ExistingRun
 from ops.jobs.runs import Runs, as_submitter, pending_reason
 from ops.jobs.shown import Shown
 from ops.jobs.stored.elsewhere import Elsewhere
@@ -19,7 +19,7 @@ _LOOK: Final = 1.0
 
 def follow(runs: Runs, name: str, console: Console) -> int:
     """Show the output of a run until it ends; return its exit code. Raises RunError and UnreachableError."""
-    if runs.get(name).kind is Kind.PYTORCHJOB:
+    if runs.get(name).kind is JobKind.PYTORCHJOB:
         return follow_first_worker(runs, name, console)
     told = ""
     elsewhere = Elsewhere(runs, runs.get(name))
@@ -65,7 +65,7 @@ def _show(runs: Runs, pod: str, shown: Shown) -> None:
     shown.end()
 
 
-def _exit_code(run: Run, pods: list[Any]) -> int:
+def _exit_code(run: ExistingRun, pods: list[Any]) -> int:
     """Return the exit code that the supervisor recorded, else that of its last pod."""
     code = run.state.get("exit_code")
     if code is not None:

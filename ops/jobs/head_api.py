@@ -45,7 +45,7 @@ def heads(core: kubernetes.client.CoreV1Api, namespace: str, cluster: str) -> li
     ]
 
 
-class Head:
+class HeadApi:
     """Sends requests to one head pod. Every method raises HeadUnreachableError and RayApiError."""
 
     def __init__(self, core: kubernetes.client.CoreV1Api, namespace: str, pod: str) -> None:

@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class JobKind(StrEnum):
     """What carries a run out: the project's job supervisor, KubeRay, or Kubeflow's training operator."""
 
     SUPERVISED = "supervised"

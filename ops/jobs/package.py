@@ -49,7 +49,7 @@ class Package:
 
 
 @dataclass(frozen=True)
-class Entry:
+class Entrypoint:
     """What a job starts: `command` is a shell command, `title` the first part of the run's default name."""
 
     command: str
@@ -64,7 +64,7 @@ def own_jobs() -> list[str]:
 
 def entry(
     job: str | None, words: Sequence[str], folder: Path | None, exclude: Sequence[str], launcher: str = "python"
-) -> Entry:
+) -> Entrypoint:
     """Return what `ops job submit JOB -- WORDS` starts.
 
     Args:
@@ -88,7 +88,7 @@ def entry(
     if not script.is_relative_to(inside):
         raise EntryError(f"{job} is not in --working-dir {folder}. Fix: choose a --working-dir that contains it")
     command = shlex.join([launcher, script.relative_to(inside).as_posix(), *words])
-    return Entry(command, script.stem, pack(inside, exclude, wanted=script))
+    return Entrypoint(command, script.stem, pack(inside, exclude, wanted=script))
 
 
 def pack(folder: Path, exclude: Sequence[str], wanted: Path | None = None) -> Package:
@@ -125,7 +125,7 @@ def _too_large(folder: Path, largest: str) -> EntryError:
     )
 
 
-def _of_command(words: Sequence[str], folder: Path | None, exclude: Sequence[str]) -> Entry:
+def _of_command(words: Sequence[str], folder: Path | None, exclude: Sequence[str]) -> Entrypoint:
     if not words:
         raise EntryError("nothing to submit. Allowed: a Python file, or a command after `--`")
     for word in words:
@@ -136,7 +136,7 @@ def _of_command(words: Sequence[str], folder: Path | None, exclude: Sequence[str
                 f"{word}: there is no such file {where}. Fix: give --working-dir, or an absolute path on the nodes"
             )
     package = pack(folder.resolve(), exclude) if folder else None
-    return Entry(shlex.join(words), Path(words[0]).name, package)
+    return Entrypoint(shlex.join(words), Path(words[0]).name, package)
 
 
 def _script(job: str) -> Path:

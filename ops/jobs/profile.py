@@ -5,7 +5,7 @@ import shlex
 from dataclasses import dataclass
 
 from ops.jobs import questions
-from ops.jobs.checkpoint import Job
+from ops.jobs.checkpoint import RunningJob
 from ops.jobs.questions import UnansweredError
 
 _BEGINS_SECONDS = 300.0
@@ -20,7 +20,7 @@ class ProfileError(Exception):
 class Profile:
     """A trace of some steps of a worker; `address` is a path that Ray's pods see, or begins with s3://."""
 
-    job: Job
+    job: RunningJob
     worker: int
     address: str
     begin: int
@@ -46,7 +46,7 @@ class Profile:
         ]
 
 
-def profile(job: Job, *, worker: int, seconds: float, interval: float = 1.0) -> Profile:
+def profile(job: RunningJob, *, worker: int, seconds: float, interval: float = 1.0) -> Profile:
     """Wait for a profile of `seconds` seconds of the worker of this rank.
 
     Raises ProfileError, HeadUnreachableError and RayApiError.

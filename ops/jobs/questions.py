@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ops.jobs.head_api import ENDED, Head
+from ops.jobs.head_api import ENDED, HeadApi
 
 _ASKS: Final = ("checkpoint-of", "profile-of", "output-of")
 
@@ -25,7 +25,7 @@ def is_question(job: Mapping[str, Any]) -> bool:
     return any(key in (job.get("metadata") or {}) for key in _ASKS)
 
 
-def ask(head: Head, of: str, what: str, entrypoint: str, runtime_env: dict[str, Any]) -> str:
+def ask(head: HeadApi, of: str, what: str, entrypoint: str, runtime_env: dict[str, Any]) -> str:
     """Start a job that asks for `what` (checkpoint, profile or output) of a run or job; return its submission id.
 
     Raises HeadUnreachableError and RayApiError.
@@ -36,7 +36,7 @@ def ask(head: Head, of: str, what: str, entrypoint: str, runtime_env: dict[str, 
     return id
 
 
-def answer(head: Head, id: str, *, seconds: float, interval: float) -> tuple[bool, str]:
+def answer(head: HeadApi, id: str, *, seconds: float, interval: float) -> tuple[bool, str]:
     """Wait for the end of a job that asks, `seconds` and the start of a job at most.
 
     Return whether it succeeded, and its output. Raises UnansweredError, HeadUnreachableError and RayApiError.

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ops.jobs.kind import Kind
+from ops.jobs.kind import JobKind
 from ops.jobs.package import Package
 
 
@@ -36,7 +36,7 @@ class OwnPods:
 
 
 @dataclass(frozen=True)
-class Request:
+class RunRequest:
     """A run to create; `storage` is the job's RUN_STORAGE, `give_up_after` is in seconds.
 
     A run with an `own_cluster` is a RayJob, one with `own_pods` a PyTorchJob. Both have neither `max_stalled` nor
@@ -55,15 +55,15 @@ class Request:
     own_pods: OwnPods | None = None
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> JobKind:
         """Return what carries the run out."""
         if self.own_pods:
-            return Kind.PYTORCHJOB
-        return Kind.RAYJOB if self.own_cluster else Kind.SUPERVISED
+            return JobKind.PYTORCHJOB
+        return JobKind.RAYJOB if self.own_cluster else JobKind.SUPERVISED
 
 
 @dataclass(frozen=True)
-class Run:
+class ExistingRun:
     """An existing run; `state` is what its supervisor recorded last, empty before the supervisor starts.
 
     The state of a RayJob or PyTorchJob is its operator's, in the supervisor's words.
@@ -79,7 +79,7 @@ class Run:
     """Its RUN_SERIES: tells the attempts of this run from those of earlier ones of the same name."""
     storage: str = ""
     first_attempt: int = 1
-    kind: Kind = Kind.SUPERVISED
+    kind: JobKind = JobKind.SUPERVISED
 
     @property
     def phase(self) -> str:

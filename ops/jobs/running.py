@@ -8,9 +8,9 @@ import kubernetes
 
 from k8s_charts.shared.names import RUN_CLUSTER_LABEL
 from ops.clients import REQUEST_TIMEOUT
-from ops.jobs.head_api import ENDED, Head, HeadUnreachableError, RayApiError, heads
+from ops.jobs.head_api import ENDED, HeadApi, HeadUnreachableError, RayApiError, heads
 from ops.jobs.operators.pytorchjob import PyTorchJobs, is_over
-from ops.jobs.run import Run
+from ops.jobs.run import ExistingRun
 from ops.jobs.runs import Runs
 
 Jobs = Callable[[str, str], list[str]]
@@ -28,7 +28,9 @@ def running(api: kubernetes.client.ApiClient, namespace: str, cluster: str) -> l
     return [*(f"run {run.name} ({run.phase})" for run in runs), *unsupervised(api, namespace, cluster, runs)]
 
 
-def unsupervised(api: kubernetes.client.ApiClient, namespace: str, cluster: str, runs: Sequence[Run]) -> list[str]:
+def unsupervised(
+    api: kubernetes.client.ApiClient, namespace: str, cluster: str, runs: Sequence[ExistingRun]
+) -> list[str]:
     """Return the unfinished jobs of the RayCluster but for its supervised `runs`: by name of their object, or by id.
 
     A PyTorchJob counts for the RayCluster whose nodes it shares.
@@ -42,7 +44,7 @@ def unsupervised(api: kubernetes.client.ApiClient, namespace: str, cluster: str,
     found += [f"PyTorchJob {job['metadata']['name']}" for job in like if not is_over(job)]
     core = kubernetes.client.CoreV1Api(api)
     for pod in heads(core, namespace, cluster):
-        found += [f"job {job}" for job in _submitted(Head(core, namespace, pod)) if not attempts.match(job)]
+        found += [f"job {job}" for job in _submitted(HeadApi(core, namespace, pod)) if not attempts.match(job)]
     return found
 
 
@@ -78,7 +80,7 @@ def _label(job: dict[str, Any]) -> str:
     return str(job["metadata"].get("labels", {}).get(RUN_CLUSTER_LABEL, ""))
 
 
-def _submitted(head: Head) -> list[str]:
+def _submitted(head: HeadApi) -> list[str]:
     try:
         jobs = head.jobs()
     except RayApiError as error:

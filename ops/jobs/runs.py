@@ -20,10 +20,10 @@ from k8s_charts.shared.names import (
 )
 from ops.clients import REQUEST_TIMEOUT
 from ops.errors import in_plain_words
-from ops.jobs.kind import Kind
+from ops.jobs.kind import JobKind
 from ops.jobs.operators.runs import OPERATED, Operators
 from ops.jobs.package import Package
-from ops.jobs.run import Request, Run, RunError
+from ops.jobs.run import ExistingRun, RunError, RunRequest
 
 _PACKAGE_MOUNT: Final = "/opt/ray-on-hyperpod-package"
 _ENTRY: Final = "ray-on-hyperpod/entrypoint"
@@ -68,7 +68,7 @@ class Runs:
             raise RunError(f"there is no RayCluster {wanted} in namespace {self._namespace}. Allowed: {allowed}")
         return wanted or names[0]
 
-    def create(self, request: Request, *, again: bool) -> None:
+    def create(self, request: RunRequest, *, again: bool) -> None:
         """Create the run's object; `again` resumes an ended run of the same name. Raises RunError."""
         first = self._make_room(request.name, again=again)
         made = self._send(request.kind, self._body(request, first))
@@ -81,26 +81,26 @@ class Runs:
                 self.delete(request.name, request.kind)
                 raise
 
-    def preview(self, request: Request) -> dict[str, Any]:
+    def preview(self, request: RunRequest) -> dict[str, Any]:
         """Return the object that `create` would create, once the API server has checked it. Raises RunError."""
         body = self._body(request, first_attempt=1)
         self._send(request.kind, body, dry_run=True)
         return body
 
-    def _body(self, request: Request, first_attempt: int) -> dict[str, Any]:
+    def _body(self, request: RunRequest, first_attempt: int) -> dict[str, Any]:
         """Return the object of a run. Raises RunError."""
-        if request.kind is Kind.SUPERVISED:
+        if request.kind is JobKind.SUPERVISED:
             return self._job(request, first_attempt)
         package = (_package_path(request.package), _config_map(request.name)) if request.package else None
         return self._operators.body(request, package, self._submitter)
 
-    def _submitter(self, request: Request) -> dict[str, Any]:
+    def _submitter(self, request: RunRequest) -> dict[str, Any]:
         """Return the template of the pod that submits a RayJob's job. Raises RunError."""
         template: dict[str, Any] = self._template(RAYJOB_SUBMITTER, "template for RayJobs' submitters")["template"]
         _complete(template["spec"], request)
         return template
 
-    def _send(self, kind: Kind, body: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
+    def _send(self, kind: JobKind, body: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
         """Create an object; return it. With `dry_run`, the API server only checks it. Raises RunError."""
         try:
             if kind in OPERATED:
@@ -114,14 +114,14 @@ class Runs:
                 raise RunError(f"the run name {name} is in use. Fix: choose another with --name") from error
             raise
 
-    def get(self, name: str) -> Run:
+    def get(self, name: str) -> ExistingRun:
         """Return a run. Raises RunError if no run has this name."""
         found = self.find(name)
         if found is None:
             raise RunError(f"there is no run {name} in namespace {self._namespace}. Fix: see `ops job list`")
         return found
 
-    def find(self, name: str) -> Run | None:
+    def find(self, name: str) -> ExistingRun | None:
         """Return a run; None if no run has this name."""
         try:
             job = self._batch.read_namespaced_job(name, self._namespace, _request_timeout=REQUEST_TIMEOUT)
@@ -133,11 +133,11 @@ class Runs:
             return _run(job, self._state(name))
         return self._operators.find(name)
 
-    def all(self) -> list[Run]:
+    def all(self) -> list[ExistingRun]:
         """Return the runs, oldest first."""
         return sorted([*self.supervised(), *self._operators.all()], key=lambda run: run.created)
 
-    def supervised(self) -> list[Run]:
+    def supervised(self) -> list[ExistingRun]:
         """Return the runs that have a supervisor."""
         jobs = self._batch.list_namespaced_job(
             self._namespace, label_selector=RUN_LABEL, _request_timeout=REQUEST_TIMEOUT
@@ -160,14 +160,14 @@ class Runs:
         """Return the pod of a PyTorchJob that prints its output; None while there is none."""
         return self._operators.first_worker(name)
 
-    def on_ray(self, name: str) -> Run:
+    def on_ray(self, name: str) -> ExistingRun:
         """Return a run that has not ended, and whose head can be asked. Raises RunError."""
         run = self.running(name)
-        if run.kind is Kind.PYTORCHJOB:
+        if run.kind is JobKind.PYTORCHJOB:
             raise RunError(f"the run {name} is a PyTorchJob, which has no Ray head to ask. Allowed: runs on Ray")
         return run
 
-    def running(self, name: str) -> Run:
+    def running(self, name: str) -> ExistingRun:
         """Return a run that has not ended. Raises RunError."""
         run = self.get(name)
         if run.finished:
@@ -183,7 +183,7 @@ class Runs:
         body = {"metadata": {"annotations": {RUN_STOP: "requested"}}}
         self._batch.patch_namespaced_job(name, self._namespace, body, _request_timeout=REQUEST_TIMEOUT)
 
-    def delete(self, name: str, kind: Kind = Kind.SUPERVISED) -> None:
+    def delete(self, name: str, kind: JobKind = JobKind.SUPERVISED) -> None:
         """Delete a run's object and the objects that it owns."""
         if kind in OPERATED:
             self._operators.delete(kind, name)
@@ -244,7 +244,7 @@ class Runs:
         spec: dict[str, Any] = self._api.sanitize_for_serialization(template.spec.job_template.spec)
         return spec
 
-    def _job(self, request: Request, first_attempt: int) -> dict[str, Any]:
+    def _job(self, request: RunRequest, first_attempt: int) -> dict[str, Any]:
         spec = self._template(JOB_SUPERVISOR, "job supervisor")
         further = (
             f"--cluster={request.cluster}",
@@ -298,7 +298,7 @@ def pending_reason(pod: Any) -> str:
     return "its pod is starting"
 
 
-def _complete(pod: dict[str, Any], request: Request, *further: str) -> None:
+def _complete(pod: dict[str, Any], request: RunRequest, *further: str) -> None:
     """Add the run's arguments, `further` ones and the package to the template of its pod."""
     [container] = pod["containers"]
     container["args"] = [
@@ -314,10 +314,10 @@ def _complete(pod: dict[str, Any], request: Request, *further: str) -> None:
         pod["volumes"].append({"name": "package", "configMap": {"name": _config_map(request.name)}})
 
 
-def _run(job: Any, state: Mapping[str, Any]) -> Run:
+def _run(job: Any, state: Mapping[str, Any]) -> ExistingRun:
     conditions = {c.type for c in job.status.conditions or [] if c.status == "True"}
     args = job.spec.template.spec.containers[0].args or []
-    return Run(
+    return ExistingRun(
         name=job.metadata.name,
         cluster=job.metadata.labels.get(RUN_CLUSTER_LABEL, ""),
         command=(job.metadata.annotations or {}).get(_ENTRY, ""),

@@ -22,7 +22,7 @@ _ENDED: Final = "ended"
 _OVER: Final = "over"
 
 
-class Source(Protocol):
+class OutputSource(Protocol):
     """Where output is that no log of a supervisor has."""
 
     def between(self, job: str, /, begin: int, end: int) -> str:
@@ -41,7 +41,7 @@ class Source(Protocol):
 class Shown:
     """What was shown so far."""
 
-    def __init__(self, console: Console, source: Source) -> None:
+    def __init__(self, console: Console, source: OutputSource) -> None:
         self._console = console
         self._source = source
         self._positions: dict[str, int] = {}

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ops.durations import elapsed
-from ops.jobs.run import Run
+from ops.jobs.run import ExistingRun
 
 Row = dict[str, Any]
 """A run as data for programs. A figure that the run did not print is None."""
@@ -19,7 +19,7 @@ _WORDS: Final = ("run", "state")
 _FIGURES: Final = ("step", "steps/s", "loss", "last checkpoint", "goodput")
 
 
-def rows(runs: Callable[[], Iterable[Run]], cluster: str | None) -> list[Row]:
+def rows(runs: Callable[[], Iterable[ExistingRun]], cluster: str | None) -> list[Row]:
     """Return the runs that have not ended, of one RayCluster or of all."""
     now = datetime.now(UTC)
     return [_row(run, now) for run in runs() if not run.finished and cluster in (None, run.cluster)]
@@ -51,7 +51,7 @@ def screen(rows: Iterable[Row], since: str) -> Group:
     return Group(table(rows), Text(f"\n{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC{since}", style="dim"))
 
 
-def _row(run: Run, now: datetime) -> Row:
+def _row(run: ExistingRun, now: datetime) -> Row:
     figures: Mapping[str, float] = run.state.get("figures") or {}
     step, saved = figures.get("step", run.state.get("progress", -1)), run.state.get("progress_at")
     # The clocks of the supervisor's node and of this machine may differ.

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from config import Environment
-from ops.clients import Account
+from ops.clients import CallerAccount
 from ops.mirror import login
 from ops.mirror.login import EcrHost
-from ops.mirror.plan import Wanted
+from ops.mirror.plan import RequiredCopy
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,10 @@ class EcrRegistries:
         return [target for target in self.targets if target.startswith(f"{host.host}/")]
 
 
-def of(environment: Environment, wanted: Sequence[Wanted]) -> EcrRegistries:
+def of(environment: Environment, wanted: Sequence[RequiredCopy]) -> EcrRegistries:
     """Return the ECR registries of the copies. Raises UnreachableError without credentials of the account."""
     hosts = login.ecr_hosts([reference for each in wanted for reference in (each.source, each.target)])
-    account = Account(environment) if hosts else None
+    account = CallerAccount(environment) if hosts else None
     clients = {host: account.client("ecr", host.region) for host in hosts} if account else {}
     return EcrRegistries(environment, [each.target for each in wanted], clients)
 

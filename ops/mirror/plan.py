@@ -17,14 +17,14 @@ from ops.mirror.errors import MirrorError, MovedTagError, NoAccessError
 _AT_ONCE: Final = 4
 
 
-class Kind(StrEnum):
+class ArtifactKind(StrEnum):
     """What is copied."""
 
     IMAGE = "image"
     CHART = "chart"
 
 
-class State(StrEnum):
+class CopyState(StrEnum):
     """What a copy is before the command, or after it."""
 
     MISSING = "missing"
@@ -33,10 +33,10 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RequiredCopy:
     """A copy that must be there: `source` is an image, or a chart's OCI layout on this machine."""
 
-    kind: Kind
+    kind: ArtifactKind
     source: str
     target: str
     digest: str = ""
@@ -47,26 +47,26 @@ class Wanted:
 class Copy:
     """A copy as it was found: the digest is that of the source."""
 
-    wanted: Wanted
+    wanted: RequiredCopy
     digest: str
-    state: State
+    state: CopyState
 
 
-def images(environment: EksEnvironment, registry: str) -> list[Wanted]:
+def images(environment: EksEnvironment, registry: str) -> list[RequiredCopy]:
     """Return the public images that the environment can pull from the registry."""
     found = (image.image for image in public_images(environment) if image.copied)
-    return [Wanted(Kind.IMAGE, image, pushed_copy(image, registry)) for image in found]
+    return [RequiredCopy(ArtifactKind.IMAGE, image, pushed_copy(image, registry)) for image in found]
 
 
-def charts(registry: str, scratch: Path) -> Iterator[Wanted]:
+def charts(registry: str, scratch: Path) -> Iterator[RequiredCopy]:
     """Yield the locked charts as OCI layouts below `scratch`. Raises ChartError if one is not in the cache."""
     for number, chart in enumerate(artefacts.charts()):
         layout = scratch / str(number)
         digest = artefacts.write(chart, layout)
-        yield Wanted(Kind.CHART, str(layout), artefacts.reference(chart, registry), digest)
+        yield RequiredCopy(ArtifactKind.CHART, str(layout), artefacts.reference(chart, registry), digest)
 
 
-def compare(crane: Crane, wanted: Sequence[Wanted]) -> list[Copy]:
+def compare(crane: Crane, wanted: Sequence[RequiredCopy]) -> list[Copy]:
     """Return what each copy is. Raises MirrorError if one is broken or differs, or if a registry cannot be read."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(lambda each: _compared(crane, each), wanted))
@@ -88,7 +88,7 @@ def require_copy(crane: Crane, target: str, digest: str) -> None:
         raise MirrorError(f"{target}: the copy is broken: {lack}. {remove}")
 
 
-def _compared(crane: Crane, wanted: Wanted) -> Copy:
+def _compared(crane: Crane, wanted: RequiredCopy) -> Copy:
     digest = wanted.digest or crane.digest(wanted.source)
     if digest is None:
         raise NoAccessError(
@@ -96,12 +96,12 @@ def _compared(crane: Crane, wanted: Wanted) -> Copy:
         )
     found = crane.digest(wanted.target)
     if found is None:
-        return Copy(wanted, digest, State.MISSING)
+        return Copy(wanted, digest, CopyState.MISSING)
     if found != digest:
-        of = wanted.source if wanted.kind is Kind.IMAGE else "the locked chart"
+        of = wanted.source if wanted.kind is ArtifactKind.IMAGE else "the locked chart"
         raise MovedTagError(
             f"{wanted.target}: the copy is {found}, but {of} is {digest}: one of the tags has moved, and nothing is "
             "overwritten. Fix: find out who moved it; to take the source's, delete the copy in its registry and rerun"
         )
     require_copy(crane, wanted.target, digest)
-    return Copy(wanted, digest, State.PRESENT)
+    return Copy(wanted, digest, CopyState.PRESENT)

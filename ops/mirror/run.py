@@ -11,7 +11,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ops.durations import elapsed
 from ops.mirror.crane import Crane
-from ops.mirror.plan import Copy, Kind, State, at, require_copy
+from ops.mirror.plan import ArtifactKind, Copy, CopyState, at, require_copy
 
 Say = Callable[[str], None]
 
@@ -24,12 +24,12 @@ def run(crane: Crane, copies: Sequence[Copy], say: Say, console: Console) -> lis
     done = []
     for number, copy in enumerate(copies, start=1):
         place = f"[{number}/{len(copies)}] {copy.wanted.target}"
-        if copy.state is State.MISSING:
+        if copy.state is CopyState.MISSING:
             started = time.monotonic()
             with _working(place, console):
                 _make(crane, copy)
             say(f"{place}: copied in {elapsed(time.monotonic() - started)}")
-            done.append(replace(copy, state=State.COPIED))
+            done.append(replace(copy, state=CopyState.COPIED))
         else:
             say(f"{place}: present")
             done.append(copy)
@@ -38,7 +38,7 @@ def run(crane: Crane, copies: Sequence[Copy], say: Say, console: Console) -> lis
 
 def _make(crane: Crane, copy: Copy) -> None:
     wanted = copy.wanted
-    if wanted.kind is Kind.IMAGE:
+    if wanted.kind is ArtifactKind.IMAGE:
         # By digest: what was compared is copied, also if the tag moves meanwhile.
         crane.copy(at(wanted.source, copy.digest), wanted.target)
     else:

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.table import Table
 
-from ops.mirror.plan import Copy, Kind, Wanted
+from ops.mirror.plan import ArtifactKind, Copy, RequiredCopy
 
 
 def table(copies: Sequence[Copy], repositories: Sequence[str]) -> Table:
@@ -29,7 +29,7 @@ def data(registry: str, copies: Sequence[Copy], repositories: Sequence[str], *, 
         "copies": [
             {
                 "kind": str(copy.wanted.kind),
-                "source": copy.wanted.source if copy.wanted.kind is Kind.IMAGE else "chart cache",
+                "source": copy.wanted.source if copy.wanted.kind is ArtifactKind.IMAGE else "chart cache",
                 "copy": copy.wanted.target,
                 "digest": copy.digest,
                 "state": str(copy.state),
@@ -39,6 +39,6 @@ def data(registry: str, copies: Sequence[Copy], repositories: Sequence[str], *, 
     }
 
 
-def commands(wanted: Sequence[Wanted]) -> list[str]:
+def commands(wanted: Sequence[RequiredCopy]) -> list[str]:
     """Return the commands that copy the images where crane is installed."""
-    return [f"crane copy {each.source} {each.target}" for each in wanted if each.kind is Kind.IMAGE]
+    return [f"crane copy {each.source} {each.target}" for each in wanted if each.kind is ArtifactKind.IMAGE]

@@ -17,7 +17,7 @@ from ops.change.scale import in_service
 from ops.clients import REQUEST_TIMEOUT, Clients
 from ops.durations import elapsed
 from ops.errors import NoAnswerError, RefusedError, in_plain_words
-from ops.nodes.listing import RUNNING, Node, nodes, ray_pods
+from ops.nodes.listing import RUNNING, ClusterNode, nodes, ray_pods
 from ops.readiness.conditions import is_ready
 
 DRAINED: Final = "ray-on-hyperpod/drained"
@@ -32,7 +32,7 @@ class FailedCheckError(Exception):
     """The node has failed its deep health checks; the message says what follows."""
 
 
-class Action(StrEnum):
+class NodeAction(StrEnum):
     """What is done to the node."""
 
     DRAIN = "drain"
@@ -49,12 +49,12 @@ class Before:
     with pods on the node, the pods that must be Ready afterwards.
     """
 
-    node: Node
+    node: ClusterNode
     boot: str
     ready: Counter[tuple[str, str]]
 
 
-def find(environment: EksEnvironment, clients: Clients, wanted: str) -> Node:
+def find(environment: EksEnvironment, clients: Clients, wanted: str) -> ClusterNode:
     """Return the node by instance id or Kubernetes name. Raises RefusedError if the cluster has none."""
     listed = nodes(environment, clients)
     found = next((node for node in listed if wanted in {node.instance, node.name}), None)
@@ -66,28 +66,28 @@ def find(environment: EksEnvironment, clients: Clients, wanted: str) -> Node:
     return found
 
 
-def look(environment: EksEnvironment, clients: Clients, action: Action, wanted: str) -> Before:
+def look(environment: EksEnvironment, clients: Clients, action: NodeAction, wanted: str) -> Before:
     """Return the node and what runs on it. Raises RefusedError if the action is not possible now."""
     in_service(clients.sagemaker, environment.hyperpod.cluster_name)
     node = find(environment, clients, wanted)
-    if action is Action.CHECK:
+    if action is NodeAction.CHECK:
         _refuse_check(environment, node)
     return _before(clients, node)
 
 
-def describe(action: Action, before: Before, checks: Sequence[str]) -> list[str]:
+def describe(action: NodeAction, before: Before, checks: Sequence[str]) -> list[str]:
     """Return the plan, one line each."""
     node = before.node
     what = {
-        Action.DRAIN: "cordon, evict its pods",
-        Action.REBOOT: "BatchRebootClusterNodes: its processes end, its id stays",
-        Action.REPLACE: "BatchReplaceClusterNodes: its disks are lost, another instance takes its place",
-        Action.CHECK: f"StartClusterHealthCheck: {', '.join(checks)}; it takes no new pods meanwhile",
+        NodeAction.DRAIN: "cordon, evict its pods",
+        NodeAction.REBOOT: "BatchRebootClusterNodes: its processes end, its id stays",
+        NodeAction.REPLACE: "BatchReplaceClusterNodes: its disks are lost, another instance takes its place",
+        NodeAction.CHECK: f"StartClusterHealthCheck: {', '.join(checks)}; it takes no new pods meanwhile",
     }[action]
     return [f"node {node.instance} of {node.group} ({node.type}, {node.status}): {what}", *map(_runs, node.pods)]
 
 
-def checks_of(environment: Environment, node: Node) -> tuple[str, ...]:
+def checks_of(environment: Environment, node: ClusterNode) -> tuple[str, ...]:
     """Return the deep health checks of the node's group; InstanceStress if the environment sets none."""
     group = _group(environment, node)
     return (group.deep_health_checks if group else ()) or _DEFAULT_CHECKS
@@ -105,10 +105,12 @@ def drain(clients: Clients, before: Before, say: Say, *, timeout: float, interva
     say(f"drained {before.node.name}; to use it again: `kubectl uncordon {before.node.name}`")
 
 
-def begin(environment: Environment, sagemaker: Any, action: Action, node: Node, checks: Sequence[str]) -> None:
+def begin(
+    environment: Environment, sagemaker: Any, action: NodeAction, node: ClusterNode, checks: Sequence[str]
+) -> None:
     """Request the reboot, the replacement or the checks. Raises RefusedError if HyperPod refuses the node."""
     name = environment.hyperpod.cluster_name
-    if action is Action.CHECK:
+    if action is NodeAction.CHECK:
         wanted = {
             "InstanceGroupName": node.group,
             "InstanceIds": [node.instance],
@@ -116,7 +118,9 @@ def begin(environment: Environment, sagemaker: Any, action: Action, node: Node, 
         }
         sagemaker.start_cluster_health_check(ClusterName=name, DeepHealthCheckConfigurations=[wanted])
         return
-    call = sagemaker.batch_reboot_cluster_nodes if action is Action.REBOOT else sagemaker.batch_replace_cluster_nodes
+    call = (
+        sagemaker.batch_reboot_cluster_nodes if action is NodeAction.REBOOT else sagemaker.batch_replace_cluster_nodes
+    )
     if failed := call(ClusterName=name, NodeIds=[node.instance]).get("Failed", []):
         reasons = "; ".join(f"{each['ErrorCode']}: {each['Message']}" for each in failed)
         raise RefusedError(
@@ -125,12 +129,12 @@ def begin(environment: Environment, sagemaker: Any, action: Action, node: Node, 
 
 
 @dataclass
-class Follower:
+class NodeFollower:
     """Follows a change until the node, or the one in its place, and Ray's pods are back; `say` gets the progress."""
 
     environment: EksEnvironment
     clients: Clients
-    action: Action
+    action: NodeAction
     before: Before
     say: Say
     timeout: float
@@ -168,9 +172,9 @@ class Follower:
         now = next((each for each in listed if each.instance == node.instance), None)
         return self._node_missing(now, listed) or self._pods_missing()
 
-    def _node_missing(self, now: Node | None, listed: Sequence[Node]) -> str:
+    def _node_missing(self, now: ClusterNode | None, listed: Sequence[ClusterNode]) -> str:
         node = self.before.node
-        if self.action is Action.REPLACE:
+        if self.action is NodeAction.REPLACE:
             others = [each for each in listed if each.group == node.group and each.instance != node.instance]
             if now is not None:
                 return f"{node.instance} is {now.status}, {now.health or 'without a health label'}"
@@ -178,13 +182,13 @@ class Follower:
             usable = sum(each.is_usable for each in others)
             return f"{usable} of {target} nodes of {node.group} are usable" if usable < target else ""
         if now is None or now.deep_check == "Failed":
-            if self.action is Action.CHECK:
+            if self.action is NodeAction.CHECK:
                 raise FailedCheckError(
                     f"{node.instance} failed its deep health checks; HyperPod replaces it if node_recovery is "
                     f"Automatic. Fix: `ops logs health --env {self.environment.name}` shows the reason"
                 )
             return f"{node.instance} is not in the cluster"
-        boot = _boot(self.clients, node.name) if self.action is Action.REBOOT else ""
+        boot = _boot(self.clients, node.name) if self.action is NodeAction.REBOOT else ""
         self._was_away = self._was_away or not now.is_usable or boot != self.before.boot
         if not self._was_away:
             return f"{node.instance}: HyperPod has not begun"
@@ -192,7 +196,7 @@ class Follower:
 
     def _pods_missing(self) -> str:
         # Until its garbage is collected, a pod of a node that is gone still says that it is Ready.
-        gone = self.before.node.name if self.action is Action.REPLACE else ""
+        gone = self.before.node.name if self.action is NodeAction.REPLACE else ""
         ready = _ready(self.clients, without=gone)
         short = [
             f"RayCluster {namespace}/{name} has {ready[namespace, name]} of {count} pods ready"
@@ -209,14 +213,14 @@ class Follower:
     def _done(self) -> str:
         ray = " and its Ray pods are back" if self.before.ready else " is back"
         what = {
-            Action.REBOOT: f"{self.before.node.instance}{ray}",
-            Action.REPLACE: f"the node in place of {self.before.node.instance}{ray}",
-            Action.CHECK: f"{self.before.node.instance} passed its deep health checks",
+            NodeAction.REBOOT: f"{self.before.node.instance}{ray}",
+            NodeAction.REPLACE: f"the node in place of {self.before.node.instance}{ray}",
+            NodeAction.CHECK: f"{self.before.node.instance} passed its deep health checks",
         }
         return what[self.action]
 
 
-def _before(clients: Clients, node: Node) -> Before:
+def _before(clients: Clients, node: ClusterNode) -> Before:
     """Count on each RayCluster of the node its pods there, whatever their state, and the Ready ones elsewhere."""
     wanted: Counter[tuple[str, str]] = Counter()
     pods = ray_pods(clients.kubernetes)
@@ -242,7 +246,7 @@ def _boot(clients: Clients, node: str) -> str:
     return next((str(each.status.node_info.boot_id) for each in listed if each.status.node_info), "")
 
 
-def _refuse_check(environment: Environment, node: Node) -> None:
+def _refuse_check(environment: Environment, node: ClusterNode) -> None:
     group = _group(environment, node)
     if group and not group.type.accelerators:
         raise RefusedError(
@@ -252,7 +256,7 @@ def _refuse_check(environment: Environment, node: Node) -> None:
         raise RefusedError(f"{node.instance} is {node.status}. Allowed: Running. Fix: `ops wait`")
 
 
-def _group(environment: Environment, node: Node) -> InstanceGroup | None:
+def _group(environment: Environment, node: ClusterNode) -> InstanceGroup | None:
     return next((each for each in environment.hyperpod.instance_groups if each.name == node.group), None)
 
 
@@ -263,7 +267,7 @@ def _runs(pod: str) -> str:
 def carry_out(
     environment: EksEnvironment,
     clients: Clients,
-    action: Action,
+    action: NodeAction,
     before: Before,
     say: Say,
     *,
@@ -277,11 +281,11 @@ def carry_out(
     `saved`: jobs have saved, and their workers wait. A node to replace is drained then: nobody knows when HyperPod
     begins, and the workers wait for minutes only.
     """
-    if action is Action.DRAIN or (action is Action.REPLACE and saved):
+    if action is NodeAction.DRAIN or (action is NodeAction.REPLACE and saved):
         drain(clients, before, say, timeout=timeout, interval=interval)
-    if action is Action.DRAIN:
+    if action is NodeAction.DRAIN:
         return
     begin(environment, clients.sagemaker, action, before.node, checks_of(environment, before.node))
     say(f"requested: {action} {before.node.instance}")
     if wait:
-        Follower(environment, clients, action, before, say, timeout, interval).follow()
+        NodeFollower(environment, clients, action, before, say, timeout, interval).follow()

@@ -21,7 +21,7 @@ _RAY_PODS: Final = ",".join(f"{key}={value}" for key, value in RAY_NODE.items())
 
 
 @dataclass(frozen=True)
-class Node:
+class ClusterNode:
     """One instance of the HyperPod cluster.
 
     Attributes:
@@ -63,7 +63,7 @@ class Node:
         return {**asdict(self), "pods": list(self.pods)}
 
 
-def nodes(environment: EksEnvironment, clients: Clients) -> list[Node]:
+def nodes(environment: EksEnvironment, clients: Clients) -> list[ClusterNode]:
     """Return every node of the cluster, by group and instance."""
     name = environment.hyperpod.cluster_name
     groups = clients.sagemaker.describe_cluster(ClusterName=name)["InstanceGroups"]
@@ -101,11 +101,11 @@ def _visible_ray_pods(environment: EksEnvironment, api: kubernetes.client.ApiCli
 
 def _node(
     found: Answer, in_kubernetes: Mapping[str, Any], software: Mapping[str, str], pods: Mapping[str, list[str]]
-) -> Node:
+) -> ClusterNode:
     name = f"hyperpod-{found['InstanceId']}"
     node = in_kubernetes.get(name)
     labels = (node.metadata.labels or {}) if node else {}
-    return Node(
+    return ClusterNode(
         instance=found["InstanceId"],
         group=found["InstanceGroupName"],
         type=found["InstanceType"],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from config import Environment, naming
-from ops.policy.role import Role
+from ops.policy.role import PersonRole
 from ops.policy.roles import statements
 from ops.policy.statement import Statement
 
@@ -18,7 +18,7 @@ MOST_POLICIES: Final = 10
 
 
 @dataclass(frozen=True)
-class Document:
+class PolicyDocument:
     """A managed policy: its name, and its document in IAM's form."""
 
     name: str
@@ -30,12 +30,12 @@ class Document:
         return _size(self.document)
 
 
-def documents(role: Role, environment: Environment) -> list[Document]:
+def documents(role: PersonRole, environment: Environment) -> list[PolicyDocument]:
     """Return the role's managed policies: as few as IAM's limit of their size allows, in the order of statements."""
     packed = _packed(statements(role, environment))
     name = naming.named(environment, role)
     return [
-        Document(name if len(packed) == 1 else f"{name}-{number}", _document(each))
+        PolicyDocument(name if len(packed) == 1 else f"{name}-{number}", _document(each))
         for number, each in enumerate(packed, 1)
     ]
 

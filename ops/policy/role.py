@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 
-class Role(StrEnum):
+class PersonRole(StrEnum):
     """A kind of person."""
 
     DEPLOYER = "deployer"

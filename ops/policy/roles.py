@@ -6,35 +6,35 @@ from typing import Final, NamedTuple
 from config import EksEnvironment, Environment, SlurmEnvironment
 from ops.policy import administering, deploying, mirror, mlflow, moving, operating, reading
 from ops.policy.arns import EksArns
-from ops.policy.role import Role
+from ops.policy.role import PersonRole
 from ops.policy.slurm import commands_of, slurm_statements
 from ops.policy.statement import Statement
 
-COMMANDS: Final[Mapping[str, tuple[Role, ...]]] = {
-    "plan": (Role.DEPLOYER, Role.VIEWER),
-    **dict.fromkeys(("preflight", "destroy"), (Role.DEPLOYER,)),
-    **dict.fromkeys(("cost", "events", "node list", "status", "wait"), (Role.OPERATOR, Role.VIEWER)),
-    **dict.fromkeys(("drift", "isolation-check", "support-bundle"), (Role.OPERATOR,)),
-    **dict.fromkeys(("image build", "kuberay crds", "pause", "resume", "rollout", "scale"), (Role.OPERATOR,)),
-    **dict.fromkeys(("update-software", "node shell", "node drain", "node reboot"), (Role.OPERATOR,)),
-    **dict.fromkeys(("node replace", "node check"), (Role.OPERATOR,)),
+COMMANDS: Final[Mapping[str, tuple[PersonRole, ...]]] = {
+    "plan": (PersonRole.DEPLOYER, PersonRole.VIEWER),
+    **dict.fromkeys(("preflight", "destroy"), (PersonRole.DEPLOYER,)),
+    **dict.fromkeys(("cost", "events", "node list", "status", "wait"), (PersonRole.OPERATOR, PersonRole.VIEWER)),
+    **dict.fromkeys(("drift", "isolation-check", "support-bundle"), (PersonRole.OPERATOR,)),
+    **dict.fromkeys(("image build", "kuberay crds", "pause", "resume", "rollout", "scale"), (PersonRole.OPERATOR,)),
+    **dict.fromkeys(("update-software", "node shell", "node drain", "node reboot"), (PersonRole.OPERATOR,)),
+    **dict.fromkeys(("node replace", "node check"), (PersonRole.OPERATOR,)),
     **dict.fromkeys(
         ("data ls", "job list", "job top", "job logs", "kubeconfig", "logs", "ssh-config"),
-        (Role.SCIENTIST, Role.VIEWER),
+        (PersonRole.SCIENTIST, PersonRole.VIEWER),
     ),
-    **dict.fromkeys(("dashboard", "data get", "data put", "smoke"), (Role.SCIENTIST,)),
-    **dict.fromkeys(("job submit", "job checkpoint", "job profile", "job stop"), (Role.SCIENTIST,)),
-    **dict.fromkeys(("mirror", "sweep"), (Role.ADMIN,)),
+    **dict.fromkeys(("dashboard", "data get", "data put", "smoke"), (PersonRole.SCIENTIST,)),
+    **dict.fromkeys(("job submit", "job checkpoint", "job profile", "job stop"), (PersonRole.SCIENTIST,)),
+    **dict.fromkeys(("mirror", "sweep"), (PersonRole.ADMIN,)),
 }
 """The roles with the fewest rights that may run a command: of two, neither has all rights of the other. The other
 commands call no AWS service."""
 
 ACCESS: Final = {
-    Role.DEPLOYER: "admins",
-    Role.OPERATOR: "admins",
-    Role.SCIENTIST: "submitters",
-    Role.VIEWER: "viewers",
-    Role.ADMIN: "admins",
+    PersonRole.DEPLOYER: "admins",
+    PersonRole.OPERATOR: "admins",
+    PersonRole.SCIENTIST: "submitters",
+    PersonRole.VIEWER: "viewers",
+    PersonRole.ADMIN: "admins",
 }
 """The key of `access`, in the environment file, for a role that uses the Kubernetes API."""
 
@@ -53,7 +53,7 @@ class Rights(NamedTuple):
     access: str
 
 
-def rights(role: Role, environment: Environment) -> Rights:
+def rights(role: PersonRole, environment: Environment) -> Rights:
     """Return what the role may do in the environment. Statements without a resource of it are left out."""
     match environment:
         case EksEnvironment():
@@ -65,20 +65,20 @@ def rights(role: Role, environment: Environment) -> Rights:
     return Rights(list(found.values()), commands, access)
 
 
-def statements(role: Role, environment: Environment) -> list[Statement]:
+def statements(role: PersonRole, environment: Environment) -> list[Statement]:
     """Return the statements of the role's policies in the environment."""
     return rights(role, environment).statements
 
 
-def eks_statements(role: Role, environment: EksEnvironment) -> list[Statement]:
+def eks_statements(role: PersonRole, environment: EksEnvironment) -> list[Statement]:
     """Return what the role may do. Statements without a resource of the environment are left to the caller to drop."""
     arns = EksArns(environment)
     return {
-        Role.DEPLOYER: _deployer,
-        Role.OPERATOR: _operator,
-        Role.SCIENTIST: _scientist,
-        Role.VIEWER: _viewer,
-        Role.ADMIN: _admin,
+        PersonRole.DEPLOYER: _deployer,
+        PersonRole.OPERATOR: _operator,
+        PersonRole.SCIENTIST: _scientist,
+        PersonRole.VIEWER: _viewer,
+        PersonRole.ADMIN: _admin,
     }[role](arns)
 
 

@@ -6,15 +6,15 @@ from typing import Final
 from config import SlurmEnvironment
 from ops.policy import administering, deploying, operating, reading
 from ops.policy.arns import EVERYTHING, Arns
-from ops.policy.role import Role
+from ops.policy.role import PersonRole
 from ops.policy.statement import Conditions, Statement, actions
 
-SLURM_COMMANDS: Final[Mapping[str, tuple[Role, ...]]] = {
-    **dict.fromkeys(("preflight", "destroy"), (Role.DEPLOYER,)),
-    **dict.fromkeys(("node list", "status", "wait"), (Role.DEPLOYER, Role.OPERATOR, Role.VIEWER)),
-    "drift": (Role.OPERATOR,),
-    "ssh-config": (Role.OPERATOR, Role.SCIENTIST, Role.VIEWER),
-    **dict.fromkeys(("node shell", "node reboot", "node replace"), (Role.OPERATOR,)),
+SLURM_COMMANDS: Final[Mapping[str, tuple[PersonRole, ...]]] = {
+    **dict.fromkeys(("preflight", "destroy"), (PersonRole.DEPLOYER,)),
+    **dict.fromkeys(("node list", "status", "wait"), (PersonRole.DEPLOYER, PersonRole.OPERATOR, PersonRole.VIEWER)),
+    "drift": (PersonRole.OPERATOR,),
+    "ssh-config": (PersonRole.OPERATOR, PersonRole.SCIENTIST, PersonRole.VIEWER),
+    **dict.fromkeys(("node shell", "node reboot", "node replace"), (PersonRole.OPERATOR,)),
 }
 """The roles that may run a command of `ops` on such a cluster; an administrator may run all of them."""
 
@@ -28,20 +28,20 @@ _DOCUMENTS_OF_ROOT: Final = (
 """Session Manager's other documents for sessions: a shell of root, or of an account with `sudo`, or a port."""
 
 
-def commands_of(role: Role) -> list[str]:
+def commands_of(role: PersonRole) -> list[str]:
     """Return the commands that the role may run."""
-    return [words for words, roles in SLURM_COMMANDS.items() if role in roles or role is Role.ADMIN]
+    return [words for words, roles in SLURM_COMMANDS.items() if role in roles or role is PersonRole.ADMIN]
 
 
-def slurm_statements(role: Role, environment: SlurmEnvironment) -> list[Statement]:
+def slurm_statements(role: PersonRole, environment: SlurmEnvironment) -> list[Statement]:
     """Return what the role may do. Statements without a resource of the environment are left to the caller to drop."""
     arns = Arns(environment)
     return {
-        Role.DEPLOYER: _deployer,
-        Role.OPERATOR: _operator,
-        Role.SCIENTIST: _scientist,
-        Role.VIEWER: _viewer,
-        Role.ADMIN: _admin,
+        PersonRole.DEPLOYER: _deployer,
+        PersonRole.OPERATOR: _operator,
+        PersonRole.SCIENTIST: _scientist,
+        PersonRole.VIEWER: _viewer,
+        PersonRole.ADMIN: _admin,
     }[role](arns)
 
 

@@ -9,7 +9,7 @@ from botocore.exceptions import ConnectionError as AwsConnectionError
 
 from config import Environment, naming
 from config.key_policy import named_principals
-from ops.preflight.check import Found, failed, passed, warned
+from ops.preflight.check import CheckFinding, failed, passed, warned
 from ops.preflight.here import Here
 
 BOOTSTRAP_VERSION: Final = 6
@@ -27,7 +27,7 @@ _CALLS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
 }
 
 
-def credentials(here: Here[Environment]) -> Iterator[Found]:
+def credentials(here: Here[Environment]) -> Iterator[CheckFinding]:
     """Name the caller; wrong credentials end the command before any check.
 
     AWS: sts GetCallerIdentity, which needs no permission. Source: STS API reference, GetCallerIdentity.
@@ -37,7 +37,7 @@ def credentials(here: Here[Environment]) -> Iterator[Found]:
     yield passed(f"{caller['Arn'].split(':', 5)[-1]} of account {caller['Account']}")
 
 
-def region(here: Here[Environment]) -> Iterator[Found]:
+def region(here: Here[Environment]) -> Iterator[CheckFinding]:
     """Require a region that the account has enabled.
 
     AWS: ec2 DescribeRegions. Source: AWS Account Management reference guide, "Enable or disable AWS Regions": regions
@@ -52,7 +52,7 @@ def region(here: Here[Environment]) -> Iterator[Found]:
         yield failed(f"{code} is {state}", f"aws account enable-region --region-name {code}")
 
 
-def bootstrap(here: Here[Environment]) -> Iterator[Found]:
+def bootstrap(here: Here[Environment]) -> Iterator[CheckFinding]:
     """Require CDK's bootstrap in the version that the templates demand.
 
     AWS: ssm GetParameter. Source: CDK developer guide, "Bootstrapping": each template reads this parameter.
@@ -88,7 +88,7 @@ def linked_services(environment: Environment) -> list[str]:
     return services
 
 
-def key(here: Here[Environment]) -> Iterator[Found]:
+def key(here: Here[Environment]) -> Iterator[CheckFinding]:
     """Require the company's KMS key: enabled, symmetric, and with a policy that names those who need to be named.
 
     AWS: kms DescribeKey, GetKeyPolicy. Source: docs/operate/company-rules.md, which has the policy with its sources.
@@ -130,7 +130,7 @@ def _allowed_principals(policy: dict[str, Any]) -> set[str]:
     return {name for names in listed for name in (names if isinstance(names, list) else [names])}
 
 
-def service_linked_roles(here: Here[Environment]) -> Iterator[Found]:
+def service_linked_roles(here: Here[Environment]) -> Iterator[CheckFinding]:
     """Warn of service-linked roles that a deployment has to create.
 
     AWS: iam ListRoles by path, because the documentation is not at one about the name of HyperPod's role. Source: user
@@ -150,7 +150,7 @@ def service_linked_roles(here: Here[Environment]) -> Iterator[Found]:
             )
 
 
-def endpoints(here: Here[Environment]) -> Iterator[Found]:
+def endpoints(here: Here[Environment]) -> Iterator[CheckFinding]:
     """Require an answer, even a refusal, of each service that a deployment calls from this machine.
 
     AWS: one cheap read of each service. Source: AWS General Reference, "Service endpoints and quotas".

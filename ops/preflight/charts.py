@@ -8,11 +8,11 @@ from botocore.exceptions import ClientError
 from config import EksEnvironment, Environment
 from config.facts import charts_lock
 from config.facts.charts_lock import ChartError
-from ops.preflight.check import Found, failed, passed, warned
+from ops.preflight.check import CheckFinding, failed, passed, warned
 from ops.preflight.here import Here
 
 
-def charts(here: Here[EksEnvironment]) -> Iterator[Found]:
+def charts(here: Here[EksEnvironment]) -> Iterator[CheckFinding]:
     """Require every chart of the lock, unaltered, in the cache.
 
     AWS: ssm GetParameter, to recognise the account of a rehearsal, which takes stand-ins. Source:

@@ -8,7 +8,7 @@ from typing import Any
 from ops.preflight.here import Here
 
 
-class Verdict(StrEnum):
+class CheckStatus(StrEnum):
     """PASS: a deployment will not fail for this reason. WARN: it may, or nobody could look. FAIL: it would fail."""
 
     PASS = auto()
@@ -17,16 +17,16 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Found:
+class CheckFinding:
     """What a check found: about which of its subjects, in words, and the command or the step that mends it."""
 
-    verdict: Verdict
+    verdict: CheckStatus
     text: str
     fix: str = ""
     about: str = ""
 
 
-Look = Callable[[Here[Any]], Iterator[Found]]
+Look = Callable[[Here[Any]], Iterator[CheckFinding]]
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Result:
+class CheckResult:
     """One row of the table. `about` names which of the check's subjects it is about, if there are several."""
 
     title: str
     about: str
-    verdict: Verdict
+    verdict: CheckStatus
     found: str
     fix: str
 
@@ -53,16 +53,16 @@ class Result:
         return f"{self.title}: {self.about}" if self.about else self.title
 
 
-def passed(text: str, about: str = "") -> Found:
+def passed(text: str, about: str = "") -> CheckFinding:
     """Return what is as it must be."""
-    return Found(Verdict.PASS, text, about=about)
+    return CheckFinding(CheckStatus.PASS, text, about=about)
 
 
-def warned(text: str, fix: str, about: str = "") -> Found:
+def warned(text: str, fix: str, about: str = "") -> CheckFinding:
     """Return what may keep a deployment from succeeding."""
-    return Found(Verdict.WARN, text, fix, about)
+    return CheckFinding(CheckStatus.WARN, text, fix, about)
 
 
-def failed(text: str, fix: str, about: str = "") -> Found:
+def failed(text: str, fix: str, about: str = "") -> CheckFinding:
     """Return what keeps a deployment from succeeding."""
-    return Found(Verdict.FAIL, text, fix, about)
+    return CheckFinding(CheckStatus.FAIL, text, fix, about)

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 from config import EksEnvironment, naming
 from ops.preflight import names
-from ops.preflight.check import Found
+from ops.preflight.check import CheckFinding
 from ops.preflight.here import Here
 
 
-def log_groups(here: Here[EksEnvironment]) -> Iterator[Found]:
+def log_groups(here: Here[EksEnvironment]) -> Iterator[CheckFinding]:
     """Require that the names of Container Insights' log groups are free, or its own.
 
     AWS: logs DescribeLogGroups. Source: CloudWatch user guide, "Container-Insights-EKS-logs": agents create these

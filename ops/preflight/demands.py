@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from config import EksEnvironment, Environment, naming
-from ops.preflight.check import Found
+from ops.preflight.check import CheckFinding
 from ops.preflight.here import Here
 from ops.preflight.quotas import Demand, compared
 
@@ -16,7 +16,7 @@ _STANDARD: Final = frozenset("acdhimrtz")
 _NOT_STANDARD: Final = frozenset({"dl", "hpc", "inf", "mac", "trn", "u"})
 
 
-def hyperpod(here: Here[Environment]) -> Iterator[Found]:
+def hyperpod(here: Here[Environment]) -> Iterator[CheckFinding]:
     """Compare SageMaker's quotas of HyperPod with the instance groups and with all other clusters.
 
     AWS: sagemaker ListClusters, DescribeCluster; service-quotas. Source: SageMaker AI developer guide, "Prerequisites
@@ -58,7 +58,7 @@ def _instances(here: Here[Environment], cluster: str) -> Counter[str]:
     return counted
 
 
-def network(here: Here[Environment]) -> Iterator[Found]:
+def network(here: Here[Environment]) -> Iterator[CheckFinding]:
     """Compare the quotas of a new VPC: VPCs, gateways, addresses, network interfaces.
 
     AWS: ec2 Describe calls; service-quotas. Source: VPC user guide, "Amazon VPC quotas"; SageMaker AI developer guide,
@@ -103,7 +103,7 @@ def _interfaces(here: Here[Environment]) -> Demand:
     return Demand("vpc", "Network interfaces per Region", asked, used, "L-DF5E4CA3", estimated=True)
 
 
-def file_system(here: Here[Environment]) -> Iterator[Found]:
+def file_system(here: Here[Environment]) -> Iterator[CheckFinding]:
     """Compare FSx's quotas with the capacity of a new file system and of all others.
 
     AWS: fsx DescribeFileSystems; service-quotas. Source: FSx for Lustre user guide, "Quotas". FSx has no call that
@@ -133,7 +133,7 @@ def _is_own(here: Here[Environment], file_system: dict[str, Any]) -> bool:
     return here.deployed.has(file_system["FileSystemId"]) or tag in file_system.get("Tags", [])
 
 
-def eks(here: Here[EksEnvironment]) -> Iterator[Found]:
+def eks(here: Here[EksEnvironment]) -> Iterator[CheckFinding]:
     """Compare EKS's quota of clusters.
 
     AWS: eks ListClusters; service-quotas. Source: EKS user guide, "Amazon EKS quotas".
@@ -144,7 +144,7 @@ def eks(here: Here[EksEnvironment]) -> Iterator[Found]:
         yield from compared(here, [Demand("eks", "Clusters", 1, used, "L-1194D53C")])
 
 
-def system_nodes(here: Here[EksEnvironment]) -> Iterator[Found]:
+def system_nodes(here: Here[EksEnvironment]) -> Iterator[CheckFinding]:
     """Compare EC2's quota of vCPUs with the system nodes: a new account may have as few as five.
 
     AWS: ec2 DescribeInstanceTypes, DescribeInstances; service-quotas. Source: EC2 user guide, "Amazon EC2 service

@@ -9,14 +9,14 @@ from config import EksEnvironment
 from config.model import ExistingEks
 from ops.clients import connect
 from ops.errors import UnreachableError
-from ops.preflight.check import Found, failed, passed, warned
+from ops.preflight.check import CheckFinding, failed, passed, warned
 from ops.preflight.here import Here
 from ops.readiness.kubeflow import findings
 
 _CORRECT = "correct eks of the environment: `aws eks describe-cluster --name {name}` shows it"
 
 
-def cluster(here: Here[EksEnvironment]) -> Iterator[Found]:
+def cluster(here: Here[EksEnvironment]) -> Iterator[CheckFinding]:
     """Require the cluster with its version, VPC, security group, identity provider, access and private endpoint.
 
     AWS: eks DescribeCluster. Source: SageMaker AI developer guide, "Orchestrating HyperPod with EKS", requirements:
@@ -39,7 +39,7 @@ def cluster(here: Here[EksEnvironment]) -> Iterator[Found]:
         yield passed(f"{found['status']}, Kubernetes {found['version']}, as the environment says", existing.name)
 
 
-def _differences(here: Here[EksEnvironment], existing: ExistingEks, found: dict[str, Any]) -> Iterator[Found]:
+def _differences(here: Here[EksEnvironment], existing: ExistingEks, found: dict[str, Any]) -> Iterator[CheckFinding]:
     """Yield where the environment's file is wrong about the cluster."""
     network, vpc = found["resourcesVpcConfig"], here.environment.network.existing
     issuer = found.get("identity", {}).get("oidc", {}).get("issuer", "")
@@ -58,7 +58,7 @@ def _differences(here: Here[EksEnvironment], existing: ExistingEks, found: dict[
             yield failed(text, _CORRECT.format(name=existing.name), existing.name)
 
 
-def _unfit(existing: ExistingEks, found: dict[str, Any], region: str) -> Iterator[Found]:
+def _unfit(existing: ExistingEks, found: dict[str, Any], region: str) -> Iterator[CheckFinding]:
     """Yield what the cluster's owner has to change."""
     update = f"aws eks update-cluster-config --name {existing.name} --region {region}"
     if found["status"] not in ("ACTIVE", "UPDATING"):
@@ -72,7 +72,7 @@ def _unfit(existing: ExistingEks, found: dict[str, Any], region: str) -> Iterato
         yield failed("its private endpoint is off; nodes and functions use it", fix, existing.name)
 
 
-def add_on(here: Here[EksEnvironment]) -> Iterator[Found]:
+def add_on(here: Here[EksEnvironment]) -> Iterator[CheckFinding]:
     """Require the VPC CNI in the version that the environment states: rules judge that version.
 
     AWS: eks DescribeAddon. Source: docs/operate/existing-eks.md.
@@ -96,7 +96,7 @@ def add_on(here: Here[EksEnvironment]) -> Iterator[Found]:
         yield failed(text, "correct eks.existing.vpc_cni, then run `ops check`", "vpc-cni")
 
 
-def installed_add_ons(here: Here[EksEnvironment]) -> Iterator[Found]:
+def installed_add_ons(here: Here[EksEnvironment]) -> Iterator[CheckFinding]:
     """Require that the cluster lacks the add-ons that the ray stack installs: EKS has each add-on once.
 
     AWS: eks ListAddons. Source: EKS API reference, CreateAddon (ResourceInUseException); docs/operate/observe-aws.md.
@@ -122,7 +122,7 @@ def installed_add_ons(here: Here[EksEnvironment]) -> Iterator[Found]:
             yield failed("the cluster has it, and no stack of this environment owns it", fix, name)
 
 
-def kubeflow(here: Here[EksEnvironment]) -> Iterator[Found]:
+def kubeflow(here: Here[EksEnvironment]) -> Iterator[CheckFinding]:
     """Require a Kubernetes API that answers, and warn of parts of Kubeflow that HyperPod's chart would install again.
 
     Kubernetes: namespaces and CRDs, as `ops check --live`. Source: docs/operate/existing-eks.md.

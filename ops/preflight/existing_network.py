@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 from config import Environment
 from config.estimates.addresses import subnet_uses
 from config.model import ExistingSubnet, ExistingVpc
-from ops.preflight.check import Found, Verdict, failed, passed, warned
+from ops.preflight.check import CheckFinding, CheckStatus, failed, passed, warned
 from ops.preflight.here import Here
 
 # EKS user guide, "View Amazon EKS networking requirements for VPC and subnets": at least six free addresses.
@@ -16,7 +16,7 @@ CONTROL_PLANE_ADDRESSES: Final = 6
 _ANYWHERE: Final = "0.0.0.0/0"
 
 
-def vpc(here: Here[Environment]) -> Iterator[Found]:
+def vpc(here: Here[Environment]) -> Iterator[CheckFinding]:
     """Require the VPC with its owner, block, DNS support and DNS host names.
 
     AWS: ec2 DescribeVpcs, DescribeVpcAttribute. Source: EKS user guide, "View Amazon EKS networking requirements for
@@ -36,7 +36,7 @@ def vpc(here: Here[Environment]) -> Iterator[Found]:
         return
     if owner := _owner(here, wanted, found["OwnerId"]):
         yield owner
-        if owner.verdict is Verdict.FAIL:
+        if owner.verdict is CheckStatus.FAIL:
             # The roles name the VPC by its owner, too: whoever looks is refused the rest.
             return
     blocks = {found["CidrBlock"], *(each["CidrBlock"] for each in found.get("CidrBlockAssociationSet", []))}
@@ -51,7 +51,7 @@ def vpc(here: Here[Environment]) -> Iterator[Found]:
             yield failed("off", fix, f"{wanted.id} DNS {option}")
 
 
-def _owner(here: Here[Environment], wanted: ExistingVpc, owner: str) -> Found | None:
+def _owner(here: Here[Environment], wanted: ExistingVpc, owner: str) -> CheckFinding | None:
     """Compare the VPC's owner with the environment's; return None if it is this account."""
     own, title = here.environment.account, f"{wanted.id} owner"
     if owner != (wanted.owner or own):
@@ -64,7 +64,7 @@ def _owner(here: Here[Environment], wanted: ExistingVpc, owner: str) -> Found | 
     return warned(text, fix, title)
 
 
-def subnets(here: Here[Environment]) -> Iterator[Found]:
+def subnets(here: Here[Environment]) -> Iterator[CheckFinding]:
     """Require the subnets, each in its VPC, zone and block, with enough free addresses.
 
     AWS: ec2 DescribeSubnets. Source: SageMaker AI developer guide, "Prerequisites for using SageMaker HyperPod" (81
@@ -92,7 +92,7 @@ def _subnet(
     subnet: ExistingSubnet,
     found: Mapping[str, Mapping[str, Any]],
     needed: int,
-) -> Found:
+) -> CheckFinding:
     there = found.get(subnet.id)
     if there is None:
         fix = f"aws ec2 describe-subnets --filters Name=vpc-id,Values={vpc.id}; correct network.existing"
@@ -111,7 +111,7 @@ def _subnet(
     return failed(text, "lower counts, move groups to another zone, or name a larger subnet", subnet.id)
 
 
-def routes(here: Here[Environment]) -> Iterator[Found]:
+def routes(here: Here[Environment]) -> Iterator[CheckFinding]:
     """Require a way out of each subnet that works without public addresses.
 
     AWS: ec2 DescribeRouteTables. Source: VPC user guide, "Route tables" and "Internet gateways": an internet gateway
@@ -142,7 +142,7 @@ def _table_of(subnet: str, tables: list[Mapping[str, Any]]) -> Mapping[str, Any]
     return by.get(subnet, by.get("main"))
 
 
-def _route(subnet: str, table: Mapping[str, Any]) -> Found:
+def _route(subnet: str, table: Mapping[str, Any]) -> CheckFinding:
     create = (
         f"aws ec2 create-route --route-table-id {table['RouteTableId']} --destination-cidr-block {_ANYWHERE} "
         "--nat-gateway-id NAT"

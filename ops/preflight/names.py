@@ -6,13 +6,13 @@ from typing import Final
 from botocore.exceptions import ClientError
 
 from config import EksEnvironment, Environment, naming
-from ops.preflight.check import Found, failed, passed, warned
+from ops.preflight.check import CheckFinding, failed, passed, warned
 from ops.preflight.here import Here
 
 _ABSENT: Final = frozenset({"404", "RepositoryNotFoundException", "ResourceNotFound", "ResourceNotFoundException"})
 
 
-def stacks(here: Here[Environment]) -> Iterator[Found]:
+def stacks(here: Here[Environment]) -> Iterator[CheckFinding]:
     """Require stacks in states from which `cdk deploy` can begin.
 
     AWS: cloudformation DescribeStacks. Source: CloudFormation user guide, "Stack status codes". The CDK CLI itself
@@ -29,7 +29,7 @@ def stacks(here: Here[Environment]) -> Iterator[Found]:
         )
 
 
-def _stack(here: Here[Environment], name: str, state: str) -> Found | None:
+def _stack(here: Here[Environment], name: str, state: str) -> CheckFinding | None:
     delete = f"aws cloudformation delete-stack --stack-name {name} --region {here.environment.region}"
     match state:
         case "ROLLBACK_COMPLETE":
@@ -46,7 +46,7 @@ def _stack(here: Here[Environment], name: str, state: str) -> Found | None:
     return None
 
 
-def cluster(here: Here[Environment]) -> Iterator[Found]:
+def cluster(here: Here[Environment]) -> Iterator[CheckFinding]:
     """Require that the name of the HyperPod cluster is free, or its own.
 
     AWS: sagemaker DescribeCluster. Source: SageMaker API reference, CreateCluster: names are unique in an account and
@@ -59,7 +59,7 @@ def cluster(here: Here[Environment]) -> Iterator[Found]:
     )
 
 
-def orchestrator(here: Here[EksEnvironment]) -> Iterator[Found]:
+def orchestrator(here: Here[EksEnvironment]) -> Iterator[CheckFinding]:
     """Require that no other HyperPod cluster uses an existing EKS cluster.
 
     AWS: sagemaker ListClusters, DescribeCluster. Source: SageMaker AI developer guide, "Orchestrating HyperPod with
@@ -79,7 +79,7 @@ def orchestrator(here: Here[EksEnvironment]) -> Iterator[Found]:
     yield passed("no other HyperPod cluster uses it", existing.name)
 
 
-def eks(here: Here[EksEnvironment]) -> Iterator[Found]:
+def eks(here: Here[EksEnvironment]) -> Iterator[CheckFinding]:
     """Require that the names of a new EKS cluster and of its log group are free, or its own.
 
     AWS: eks DescribeCluster, logs DescribeLogGroups. Source: EKS user guide, "Send control plane logs to CloudWatch
@@ -97,7 +97,7 @@ def eks(here: Here[EksEnvironment]) -> Iterator[Found]:
     yield is_free(here, "AWS::Logs::LogGroup", group, exists, fix)
 
 
-def buckets(here: Here[Environment]) -> Iterator[Found]:
+def buckets(here: Here[Environment]) -> Iterator[CheckFinding]:
     """Require that the names of the buckets are free in all accounts, or their own.
 
     AWS: s3 HeadBucket. Source: S3 user guide, "General purpose bucket naming rules": names are global; a refusal (403)
@@ -116,7 +116,7 @@ def buckets(here: Here[Environment]) -> Iterator[Found]:
         yield is_free(here, "AWS::S3::Bucket", name, exists, f"keep what you need of it, then: aws s3 rb s3://{name}")
 
 
-def repository(here: Here[EksEnvironment]) -> Iterator[Found]:
+def repository(here: Here[EksEnvironment]) -> Iterator[CheckFinding]:
     """Require that the name of the image's repository is free, or its own.
 
     AWS: ecr DescribeRepositories. Source: ECR API reference, CreateRepository.
@@ -138,7 +138,7 @@ def _exists(here: Here[Environment], service: str, operation: str, **arguments: 
     return True
 
 
-def is_free(here: Here[Environment], kind: str, name: str, exists: bool, fix: str) -> Found:
+def is_free(here: Here[Environment], kind: str, name: str, exists: bool, fix: str) -> CheckFinding:
     """Return the finding about a name that must be free, or the environment's own."""
     if not exists:
         return passed("is free", name)

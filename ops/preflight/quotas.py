@@ -7,7 +7,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from config import Environment
-from ops.preflight.check import Found, failed, passed, warned
+from ops.preflight.check import CheckFinding, failed, passed, warned
 from ops.preflight.here import Here
 
 
@@ -33,7 +33,7 @@ class _Quota:
     value: float
 
 
-def compared(here: Here[Environment], demands: Iterable[Demand]) -> Iterator[Found]:
+def compared(here: Here[Environment], demands: Iterable[Demand]) -> Iterator[CheckFinding]:
     """Yield a result for each demand.
 
     AWS: service-quotas GetServiceQuota by code, else ListServiceQuotas by name; for quotas that were never changed
@@ -46,7 +46,7 @@ def compared(here: Here[Environment], demands: Iterable[Demand]) -> Iterator[Fou
         yield _compared(here, demand, quota)
 
 
-def _compared(here: Here[Environment], demand: Demand, quota: _Quota | None) -> Found:
+def _compared(here: Here[Environment], demand: Demand, quota: _Quota | None) -> CheckFinding:
     region, about = here.environment.region, f"{demand.service}: {demand.name}"
     if quota is None:
         console = f"https://{region}.console.aws.amazon.com/servicequotas/home/services/{demand.service}/quotas"

@@ -11,7 +11,7 @@ from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColum
 
 from config import Environment
 from ops.errors import UnreachableError, in_plain_words
-from ops.preflight.check import Check, Found, Result, Verdict, failed, warned
+from ops.preflight.check import Check, CheckFinding, CheckResult, CheckStatus, failed, warned
 from ops.preflight.here import Here
 
 # Few enough that no service throttles an account that others use, too.
@@ -22,10 +22,10 @@ _REFUSED: Final = frozenset(
 _ACTION: Final = re.compile(r"perform:? `?([a-z0-9-]+:[A-Za-z0-9*]+)")
 
 
-def run(here: Here[Environment], checks: Sequence[Check], console: Console) -> list[Result]:
+def run(here: Here[Environment], checks: Sequence[Check], console: Console) -> list[CheckResult]:
     """Return the results in the order of the checks; a terminal shows the progress."""
     columns = (SpinnerColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    results: dict[Check, list[Result]] = {}
+    results: dict[Check, list[CheckResult]] = {}
     with (
         Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress,
         ThreadPoolExecutor(AT_ONCE) as pool,
@@ -43,11 +43,13 @@ def run(here: Here[Environment], checks: Sequence[Check], console: Console) -> l
     return [result for check in checks for result in results[check]]
 
 
-def _results(check: Check, here: Here[Environment]) -> list[Result]:
-    return [Result(check.title, found.about, found.verdict, found.text, found.fix) for found in _looked(check, here)]
+def _results(check: Check, here: Here[Environment]) -> list[CheckResult]:
+    return [
+        CheckResult(check.title, found.about, found.verdict, found.text, found.fix) for found in _looked(check, here)
+    ]
 
 
-def _looked(check: Check, here: Here[Environment]) -> Iterator[Found]:
+def _looked(check: Check, here: Here[Environment]) -> Iterator[CheckFinding]:
     """Yield what the check finds. If it cannot look, end with a warning (no right) or a failure (no answer)."""
     try:
         with in_plain_words():
@@ -68,7 +70,7 @@ def _action(refusal: ClientError) -> str:
     return named[1] if named else refusal.operation_name
 
 
-def worst(results: Sequence[Result]) -> Verdict:
+def worst(results: Sequence[CheckResult]) -> CheckStatus:
     """Return the worst verdict of the table."""
     verdicts = {result.verdict for result in results}
-    return next((each for each in (Verdict.FAIL, Verdict.WARN) if each in verdicts), Verdict.PASS)
+    return next((each for each in (CheckStatus.FAIL, CheckStatus.WARN) if each in verdicts), CheckStatus.PASS)

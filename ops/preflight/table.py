@@ -8,19 +8,19 @@ from rich.markup import escape
 from rich.table import Table
 
 from config import Environment
-from ops.preflight.check import Result, Verdict
+from ops.preflight.check import CheckResult, CheckStatus
 
 _SIGN: Final = {
-    Verdict.PASS: "[green]✔ pass[/]",
-    Verdict.WARN: "[yellow]! warn[/]",
-    Verdict.FAIL: "[bold red]✘ fail[/]",
+    CheckStatus.PASS: "[green]✔ pass[/]",
+    CheckStatus.WARN: "[yellow]! warn[/]",
+    CheckStatus.FAIL: "[bold red]✘ fail[/]",
 }
 
 _TITLE: Final = 18
 """Width of the titles: names of resources must fit beside them in 80 columns."""
 
 
-def table(results: Sequence[Result]) -> Table:
+def table(results: Sequence[CheckResult]) -> Table:
     """Return the table of all checks."""
     drawn = Table(box=None, pad_edge=False, header_style="bold")
     drawn.add_column("", no_wrap=True)
@@ -35,7 +35,7 @@ def table(results: Sequence[Result]) -> Table:
     return drawn
 
 
-def fixes(results: Sequence[Result]) -> Iterator[str]:
+def fixes(results: Sequence[CheckResult]) -> Iterator[str]:
     """Yield what mends each row, below the table: a command in a cell would be wrapped, and could not be copied."""
     mended = [result for result in results if result.fix]
     yield ""
@@ -47,13 +47,13 @@ def fixes(results: Sequence[Result]) -> Iterator[str]:
         yield ""
 
 
-def summary(results: Sequence[Result]) -> str:
+def summary(results: Sequence[CheckResult]) -> str:
     """Return the number of rows by verdict, such as `12 pass, 1 warn, 2 fail`."""
     counted = Counter(result.verdict for result in results)
-    return ", ".join(f"{counted[verdict]} {verdict}" for verdict in Verdict)
+    return ", ".join(f"{counted[verdict]} {verdict}" for verdict in CheckStatus)
 
 
-def data(environment: Environment, results: Sequence[Result]) -> dict[str, Any]:
+def data(environment: Environment, results: Sequence[CheckResult]) -> dict[str, Any]:
     """Return the results as plain data."""
     return {
         "environment": environment.name,

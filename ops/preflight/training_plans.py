@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from config import Environment
 from config.model import InstanceGroup
-from ops.preflight.check import Found, failed, passed
+from ops.preflight.check import CheckFinding, failed, passed
 from ops.preflight.here import Here
 
 _USABLE: Final = ("Active", "Scheduled")
@@ -17,7 +17,7 @@ _SEARCHED_HOURS: Final = 24
 _MOST_OFFERS: Final = 3
 
 
-def training_plans(here: Here[Environment]) -> Iterator[Found]:
+def training_plans(here: Here[Environment]) -> Iterator[CheckFinding]:
     """Require each plan: Active or Scheduled, with the groups' type, zone and number of instances.
 
     AWS: sagemaker DescribeTrainingPlan, SearchTrainingPlanOfferings. Source: SageMaker AI developer guide, "Reserve

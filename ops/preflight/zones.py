@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from config import Environment
-from ops.preflight.check import Found, failed, passed, warned
+from ops.preflight.check import CheckFinding, failed, passed, warned
 from ops.preflight.here import Here
 
 
-def zones(here: Here[Environment]) -> Iterator[Found]:
+def zones(here: Here[Environment]) -> Iterator[CheckFinding]:
     """Require the zones of the environment, available to this account.
 
     AWS: ec2 DescribeAvailabilityZones. Source: EC2 user guide, "Regions and Zones": zone ids mean the same zone in all
@@ -24,7 +24,7 @@ def zones(here: Here[Environment]) -> Iterator[Found]:
         yield passed(f"{', '.join(here.environment.network.node_zones)} are available")
 
 
-def instance_types(here: Here[Environment]) -> Iterator[Found]:
+def instance_types(here: Here[Environment]) -> Iterator[CheckFinding]:
     """Warn of instance types that EC2 does not offer in their zone; require the type of the system nodes.
 
     AWS: ec2 DescribeInstanceTypeOfferings. HyperPod has no such call: for its types EC2's answer is an indication.

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 
-class State(StrEnum):
+class ReadinessState(StrEnum):
     """The state of an item. Waiting helps neither FAILED nor PAUSED: only `ops resume` ends a pause."""
 
     READY = "ready"
@@ -29,12 +29,12 @@ class Require(StrEnum):
 
 
 @dataclass(frozen=True)
-class Item:
+class ReadinessItem:
     """One thing that must become ready; `detail` is a figure or a reason for people to read."""
 
     kind: str
     name: str
-    state: State
+    state: ReadinessState
     detail: str
 
 

@@ -13,7 +13,7 @@ from ops.clients import REQUEST_TIMEOUT
 from ops.hyperpod import find
 from ops.readiness.conditions import is_ready
 from ops.readiness.events import last_word
-from ops.readiness.item import Item, Require, State, clock, counts, spoken
+from ops.readiness.item import ReadinessItem, ReadinessState, Require, clock, counts, spoken
 
 Answer = Mapping[str, Any]
 
@@ -25,23 +25,29 @@ CHECKING: Final = "DeepHealthCheckInProgress"
 """InstanceStatus of a node in deep health checks."""
 
 
-def hyperpod(environment: Environment, sagemaker: Any, require: Require, *, paused: bool = False) -> Iterator[Item]:
+def hyperpod(
+    environment: Environment, sagemaker: Any, require: Require, *, paused: bool = False
+) -> Iterator[ReadinessItem]:
     """Yield the cluster, then each of its instance groups; `paused` says whether `ops pause` suspended Ray."""
     name = environment.hyperpod.cluster_name
     cluster = find(sagemaker, name)
     if cluster is None:
-        yield Item("HyperPod cluster", name, State.WAITING, "does not exist: deploy the hyperpod stack")
+        yield ReadinessItem(
+            "HyperPod cluster", name, ReadinessState.WAITING, "does not exist: deploy the hyperpod stack"
+        )
         return
     status = cluster["ClusterStatus"]
-    state = {"InService": State.READY, "Failed": State.FAILED}.get(status, State.WAITING)
+    state = {"InService": ReadinessState.READY, "Failed": ReadinessState.FAILED}.get(status, ReadinessState.WAITING)
     failure = cluster.get("FailureMessage")
-    yield Item("HyperPod cluster", name, state, f"{status}: {failure}" if failure else status)
+    yield ReadinessItem("HyperPod cluster", name, state, f"{status}: {failure}" if failure else status)
     nodes = list_nodes(sagemaker, name)
     groups = {group["InstanceGroupName"]: group for group in cluster["InstanceGroups"]}
     for wanted in environment.hyperpod.instance_groups:
         group = groups.get(wanted.name)
         if group is None:
-            yield Item("instance group", wanted.name, State.WAITING, "not in the cluster: deploy the hyperpod stack")
+            yield ReadinessItem(
+                "instance group", wanted.name, ReadinessState.WAITING, "not in the cluster: deploy the hyperpod stack"
+            )
         else:
             mine = [node for node in nodes if node["InstanceGroupName"] == wanted.name]
             resume = f"`ops resume --env {environment.name}`" if paused and group["TargetCount"] < wanted.count else ""
@@ -63,7 +69,7 @@ def _group(
     sagemaker: Any,
     require: Require,
     resume: str,
-) -> Item:
+) -> ReadinessItem:
     """Return the group's count and its nodes' states; while nodes are missing, also the reason from its events.
 
     `resume` is the command that ends the group's pause, or "". CurrentCount also counts nodes in deep health checks, so
@@ -87,8 +93,8 @@ def _group(
         told += filter(None, [last_word(sagemaker, cluster, wanted.name)])
     everything = current == target == wanted.count == statuses["Running"]
     done = statuses["Running"] >= least if require is Require.MIN else everything
-    state = State.READY if done else State.PAUSED if resume else State.WAITING
-    return Item("instance group", wanted.name, state, "; ".join(told))
+    state = ReadinessState.READY if done else ReadinessState.PAUSED if resume else ReadinessState.WAITING
+    return ReadinessItem("instance group", wanted.name, state, "; ".join(told))
 
 
 def least_nodes(group: InstanceGroup) -> int:
@@ -102,7 +108,9 @@ def _since(nodes: Sequence[Answer]) -> list[str]:
     return [f"launched from {clock(min(underway))}"] if underway else []
 
 
-def kubernetes_nodes(environment: Environment, api: kubernetes.client.ApiClient, require: Require) -> Iterator[Item]:
+def kubernetes_nodes(
+    environment: Environment, api: kubernetes.client.ApiClient, require: Require
+) -> Iterator[ReadinessItem]:
     """Yield how many nodes of each group can run pods."""
     core = kubernetes.client.CoreV1Api(api)
     for group in environment.hyperpod.instance_groups:
@@ -120,7 +128,9 @@ def kubernetes_nodes(environment: Environment, api: kubernetes.client.ApiClient,
         if lost := [name for name, reason in hindered.items() if reason == _LOST]:
             detail += f"; {_replacement(environment, group, lost)}"
         done = usable >= least if require is Require.MIN else usable == group.count
-        yield Item("Kubernetes nodes", group.name, State.READY if done else State.WAITING, detail)
+        yield ReadinessItem(
+            "Kubernetes nodes", group.name, ReadinessState.READY if done else ReadinessState.WAITING, detail
+        )
 
 
 def _replacement(environment: Environment, group: InstanceGroup, lost: Sequence[str]) -> str:

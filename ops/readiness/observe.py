@@ -8,35 +8,37 @@ from contextlib import contextmanager
 from functools import partial
 
 from config import EksEnvironment, Environment, SlurmEnvironment
-from ops.clients import Account, Clients, connect
+from ops.clients import CallerAccount, Clients, connect
 from ops.errors import as_viewer
-from ops.readiness.item import Item, Require, State
+from ops.readiness.item import ReadinessItem, ReadinessState, Require
 from ops.readiness.nodes import hyperpod, kubernetes_nodes
 from ops.readiness.one_off_jobs import directory, image
 from ops.readiness.workloads import claim, ray_clusters, reaper
 
 
 @contextmanager
-def observing(environment: Environment, require: Require) -> Iterator[Callable[[], list[Item]]]:
+def observing(environment: Environment, require: Require) -> Iterator[Callable[[], list[ReadinessItem]]]:
     """Yield a function that returns the items of an environment, with connections to what orchestrates its cluster.
 
     Raises UnreachableError.
     """
     match environment:
         case SlurmEnvironment():
-            yield partial(observe_slurm, environment, Account(environment), require)
+            yield partial(observe_slurm, environment, CallerAccount(environment), require)
         case EksEnvironment():
             with connect(environment) as clients:
                 yield partial(observe, environment, clients, require)
 
 
-def observe_slurm(environment: SlurmEnvironment, account: Account, require: Require = Require.ALL) -> list[Item]:
+def observe_slurm(
+    environment: SlurmEnvironment, account: CallerAccount, require: Require = Require.ALL
+) -> list[ReadinessItem]:
     """Return the state of the HyperPod cluster and its groups. Slurm itself answers on the nodes only."""
     with as_viewer():
         return list(hyperpod(environment, account.client("sagemaker"), require))
 
 
-def observe(environment: EksEnvironment, clients: Clients, require: Require = Require.ALL) -> list[Item]:
+def observe(environment: EksEnvironment, clients: Clients, require: Require = Require.ALL) -> list[ReadinessItem]:
     """Return the state of the HyperPod cluster, its groups, the image, the volume, the reaper and the RayClusters.
 
     `require` says what an item needs to be ready; NONE means the same as ALL here. Raises UnreachableError if an API
@@ -44,7 +46,7 @@ def observe(environment: EksEnvironment, clients: Clients, require: Require = Re
     """
     with as_viewer():
         rays = list(ray_clusters(environment, clients.kubernetes, require))
-        paused = any(item.state is State.PAUSED for item in rays)
+        paused = any(item.state is ReadinessState.PAUSED for item in rays)
         return [
             *hyperpod(environment, clients.sagemaker, require, paused=paused),
             *kubernetes_nodes(environment, clients.kubernetes, require),

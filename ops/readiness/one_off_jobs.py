@@ -10,44 +10,46 @@ from config import EksEnvironment, Environment
 from config.naming import STAND_IN_IMAGE, volume_namespace
 from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE, RAY_DIRECTORY, RAY_DIRECTORY_JOB
 from ops.clients import REQUEST_TIMEOUT, Clients
-from ops.readiness.item import Item, State, clock, spoken
+from ops.readiness.item import ReadinessItem, ReadinessState, clock, spoken
 from ops.readiness.workloads import hindrance
 
 LOG_LINES: Final = 20
 
 
-def image(environment: EksEnvironment, clients: Clients) -> Item:
+def image(environment: EksEnvironment, clients: Clients) -> ReadinessItem:
     """Return the state of the newest build of the Ray image (each image has its own Job); an image.uri is ready."""
     name = environment.image.repository
     if name is None:
-        return Item("Ray image", str(environment.image.uri), State.READY, "image.uri is set: there is nothing to build")
+        return ReadinessItem(
+            "Ray image", str(environment.image.uri), ReadinessState.READY, "image.uri is set: there is nothing to build"
+        )
     job = newest(clients.kubernetes, IMAGE_BUILD_NAMESPACE)
     if job is None:
-        return Item("Ray image", name, State.WAITING, "no build Job: deploy the ray stack")
+        return ReadinessItem("Ray image", name, ReadinessState.WAITING, "no build Job: deploy the ray stack")
     state, told = progress(clients.kubernetes, job, running="building")
-    if state is State.READY:
+    if state is ReadinessState.READY:
         tag = variables(job)["TAG"]
         if found := pushed(name, tag, clients.ecr):
-            return Item("Ray image", name, State.READY, found)
+            return ReadinessItem("Ray image", name, ReadinessState.READY, found)
         gone = f"built, but the registry has no tag {tag}"
-        return Item("Ray image", name, State.FAILED, f"{gone}; {_again(environment)}")
-    if state is State.FAILED:
+        return ReadinessItem("Ray image", name, ReadinessState.FAILED, f"{gone}; {_again(environment)}")
+    if state is ReadinessState.FAILED:
         told += [_again(environment), end_of_log(variables(job), clients.s3)]
-    return Item("Ray image", name, state, "; ".join(told))
+    return ReadinessItem("Ray image", name, state, "; ".join(told))
 
 
 def _again(environment: Environment) -> str:
     return f"`ops image build --env {environment.name}` builds it again"
 
 
-def directory(environment: EksEnvironment, api: kubernetes.client.ApiClient) -> Item:
+def directory(environment: EksEnvironment, api: kubernetes.client.ApiClient) -> ReadinessItem:
     """Return the state of Ray's directory on the file system, which must belong to Ray's user."""
     path = f"{environment.fsx.mount_path}/{RAY_DIRECTORY}"
     job = newest(api, volume_namespace(environment), RAY_DIRECTORY_JOB)
     if job is None:
-        return Item("directory", path, State.WAITING, "no Job: deploy the ray stack")
+        return ReadinessItem("directory", path, ReadinessState.WAITING, "no Job: deploy the ray stack")
     state, told = progress(api, job, running="its Job is running")
-    return Item("directory", path, state, "; ".join(told) if told else "belongs to Ray's user")
+    return ReadinessItem("directory", path, state, "; ".join(told) if told else "belongs to Ray's user")
 
 
 def newest(api: kubernetes.client.ApiClient, namespace: str, prefix: str = "") -> Any:
@@ -57,22 +59,22 @@ def newest(api: kubernetes.client.ApiClient, namespace: str, prefix: str = "") -
     return max(jobs, key=lambda job: job.metadata.creation_timestamp, default=None)
 
 
-def progress(api: kubernetes.client.ApiClient, job: Any, *, running: str) -> tuple[State, list[str]]:
+def progress(api: kubernetes.client.ApiClient, job: Any, *, running: str) -> tuple[ReadinessState, list[str]]:
     """Return a Job's state and the reasons for it; a complete Job has no reasons."""
     conditions = {c.type: c for c in job.status.conditions or [] if c.status == "True"}
     if "Complete" in conditions:
-        return State.READY, []
+        return ReadinessState.READY, []
     name, namespace = job.metadata.name, job.metadata.namespace
     logs = f"see `kubectl logs -n {namespace} job/{name} --all-containers`"
     if failed := conditions.get("Failed"):
-        return State.FAILED, [failed.message or failed.reason, logs]
+        return ReadinessState.FAILED, [failed.message or failed.reason, logs]
     told = [running if job.status.active else "not started"]
     if job.status.failed:
         told.append(f"failed attempts: {job.status.failed}, {logs}")
     core, selector = kubernetes.client.CoreV1Api(api), f"batch.kubernetes.io/job-name={name}"
     pods = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
     told += spoken({pod.metadata.name: hindrance(pod) for pod in pods if pod.status.phase == "Pending"})
-    return State.WAITING, told
+    return ReadinessState.WAITING, told
 
 
 def pushed(repository: str, tag: str, ecr: Any) -> str | None:

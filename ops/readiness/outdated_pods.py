@@ -15,7 +15,7 @@ Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Outdated:
+class OutdatedPods:
     """Pods that are not terminating: `old` differ from their group's template, `orphans` belong to a removed group."""
 
     old: tuple[Any, ...]
@@ -30,7 +30,7 @@ class Outdated:
             yield f"{counted(self.orphans)} of a removed group ({groups})"
 
 
-def outdated(cluster: Json, pods: Sequence[Any]) -> Outdated:
+def outdated(cluster: Json, pods: Sequence[Any]) -> OutdatedPods:
     """Return the RayCluster's outdated pods. In a group without a hash (applied by others) no pod counts as old."""
     spec = cluster.get("spec", {})
     workers = {group["groupName"]: template_of(group) for group in spec.get("workerGroupSpecs", [])}
@@ -45,7 +45,7 @@ def outdated(cluster: Json, pods: Sequence[Any]) -> Outdated:
         wanted = workers[group_of(pod)] if is_worker(pod) else head
         if wanted is not None and _labels(pod).get(TEMPLATE_LABEL) != wanted:
             old.append(pod)
-    return Outdated(tuple(old), tuple(orphans))
+    return OutdatedPods(tuple(old), tuple(orphans))
 
 
 def is_suspended(cluster: Json) -> bool:

@@ -11,18 +11,28 @@ from rich.markup import escape
 from rich.table import Table
 
 from ops.errors import NoAnswerError
-from ops.readiness.item import Item, State
+from ops.readiness.item import ReadinessItem, ReadinessState
 
-_STYLE: Final = {State.READY: "green", State.WAITING: "yellow", State.PAUSED: "bold yellow", State.FAILED: "bold red"}
-_SIGN: Final = {State.READY: "✔", State.WAITING: "…", State.PAUSED: "‖", State.FAILED: "✘"}
+_STYLE: Final = {
+    ReadinessState.READY: "green",
+    ReadinessState.WAITING: "yellow",
+    ReadinessState.PAUSED: "bold yellow",
+    ReadinessState.FAILED: "bold red",
+}
+_SIGN: Final = {
+    ReadinessState.READY: "✔",
+    ReadinessState.WAITING: "…",
+    ReadinessState.PAUSED: "‖",
+    ReadinessState.FAILED: "✘",
+}
 
 SILENCE_SECONDS: Final = 60
 """Print a line at least this often: a CI pipeline may stop a silent command."""
 
-Observe = Callable[[], list[Item]]
+Observe = Callable[[], list[ReadinessItem]]
 
 
-def table(items: list[Item], caption: str | None = None) -> Table:
+def table(items: list[ReadinessItem], caption: str | None = None) -> Table:
     """Return a table with one row per item."""
     drawn = Table(box=None, pad_edge=False, header_style="bold", caption=caption, caption_justify="left")
     # Folded: a narrow terminal cuts long lines of a table that is redrawn in place.
@@ -35,7 +45,7 @@ def table(items: list[Item], caption: str | None = None) -> Table:
     return drawn
 
 
-def wait(observe: Observe, console: Console, *, timeout: float, interval: float) -> list[Item]:
+def wait(observe: Observe, console: Console, *, timeout: float, interval: float) -> list[ReadinessItem]:
     """Poll every `interval` seconds until all items are ready, waiting cannot help or `timeout` seconds have passed.
 
     Return the last items. A terminal shows a table, redrawn in place. Elsewhere, print a line for each changed item,
@@ -43,7 +53,7 @@ def wait(observe: Observe, console: Console, *, timeout: float, interval: float)
     """
     started = time.monotonic()
     live = Live(console=console, auto_refresh=False) if console.is_terminal else None
-    items: list[Item] = []
+    items: list[ReadinessItem] = []
     trouble = ""
     silent_since = started
     with live or nullcontext():
@@ -63,17 +73,21 @@ def wait(observe: Observe, console: Console, *, timeout: float, interval: float)
                 silent_since = now if lines else silent_since
                 _print_lines(console, lines)
             states = {item.state for item in items}
-            if states <= {State.READY} or states & {State.FAILED, State.PAUSED} or waited >= timeout:
+            if (
+                states <= {ReadinessState.READY}
+                or states & {ReadinessState.FAILED, ReadinessState.PAUSED}
+                or waited >= timeout
+            ):
                 return items
             time.sleep(min(interval, timeout - waited))
 
 
-def progress(items: list[Item]) -> str:
+def progress(items: list[ReadinessItem]) -> str:
     """Return how many items are ready, such as `3 of 9 ready`."""
-    return f"{sum(item.state is State.READY for item in items)} of {len(items)} ready"
+    return f"{sum(item.state is ReadinessState.READY for item in items)} of {len(items)} ready"
 
 
-def _look(observe: Observe, before: list[Item]) -> tuple[list[Item], str]:
+def _look(observe: Observe, before: list[ReadinessItem]) -> tuple[list[ReadinessItem], str]:
     try:
         return observe(), ""
     except NoAnswerError as error:
@@ -82,7 +96,7 @@ def _look(observe: Observe, before: list[Item]) -> tuple[list[Item], str]:
         return before, f"no answer, retrying: {error.what}"
 
 
-def _line(item: Item) -> str:
+def _line(item: ReadinessItem) -> str:
     return f"{_SIGN[item.state]} {item.kind} {item.name}: {item.detail}"
 
 

@@ -12,11 +12,11 @@ from config.model import RayCluster
 from k8s_charts.shared.names import REAPER
 from ops.clients import REQUEST_TIMEOUT
 from ops.readiness.conditions import is_ready
-from ops.readiness.item import Item, Require, State, spoken
+from ops.readiness.item import ReadinessItem, ReadinessState, Require, spoken
 from ops.readiness.outdated_pods import is_paused, is_suspended, outdated
 
 
-def claim(environment: EksEnvironment, api: kubernetes.client.ApiClient) -> Item:
+def claim(environment: EksEnvironment, api: kubernetes.client.ApiClient) -> ReadinessItem:
     """Return the state of the claim that Ray's pods mount, with its newest event until it is bound."""
     name, namespace = environment.fsx.claim, environment.ray.namespace
     core = kubernetes.client.CoreV1Api(api)
@@ -24,11 +24,11 @@ def claim(environment: EksEnvironment, api: kubernetes.client.ApiClient) -> Item
     found = _or_none(partial(read, name, namespace, _request_timeout=REQUEST_TIMEOUT))
     title = f"{namespace}/{name}"
     if found is None:
-        return Item("volume claim", title, State.WAITING, "does not exist: deploy the ray stack")
+        return ReadinessItem("volume claim", title, ReadinessState.WAITING, "does not exist: deploy the ray stack")
     if found.status.phase == "Bound":
-        return Item("volume claim", title, State.READY, "Bound")
+        return ReadinessItem("volume claim", title, ReadinessState.READY, "Bound")
     told = _newest_event(core, namespace, name)
-    return Item("volume claim", title, State.WAITING, "; ".join([found.status.phase, *told]))
+    return ReadinessItem("volume claim", title, ReadinessState.WAITING, "; ".join([found.status.phase, *told]))
 
 
 def _newest_event(core: kubernetes.client.CoreV1Api, namespace: str, claim: str) -> list[str]:
@@ -38,26 +38,28 @@ def _newest_event(core: kubernetes.client.CoreV1Api, namespace: str, claim: str)
     return [str(event.message) for event in by_time[-1:] if event.message]
 
 
-def reaper(environment: EksEnvironment, api: kubernetes.client.ApiClient, require: Require) -> Item:
+def reaper(environment: EksEnvironment, api: kubernetes.client.ApiClient, require: Require) -> ReadinessItem:
     """Return the state of the reaper, which deletes Ray pods on lost nodes; `Require.MIN` needs one replica."""
     namespace = environment.kuberay.namespace
     title = f"{namespace}/{REAPER}"
     read = kubernetes.client.AppsV1Api(api).read_namespaced_deployment
     found = _or_none(partial(read, REAPER, namespace, _request_timeout=REQUEST_TIMEOUT))
     if found is None:
-        return Item("reaper", title, State.WAITING, "does not exist: deploy the ray stack")
+        return ReadinessItem("reaper", title, ReadinessState.WAITING, "does not exist: deploy the ray stack")
     wanted, available = found.spec.replicas, found.status.available_replicas or 0
     told = [f"{available} of {wanted} replicas"]
     if available >= (1 if require is Require.MIN else wanted):
-        return Item("reaper", title, State.READY, told[0])
+        return ReadinessItem("reaper", title, ReadinessState.READY, told[0])
     core, selector = kubernetes.client.CoreV1Api(api), f"app.kubernetes.io/name={REAPER}"
     pods = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
     told += spoken({pod.metadata.name: hindrance(pod) for pod in pods})
     told.append(f"see `kubectl logs -n {namespace} -l {selector}`")
-    return Item("reaper", title, State.WAITING, "; ".join(told))
+    return ReadinessItem("reaper", title, ReadinessState.WAITING, "; ".join(told))
 
 
-def ray_clusters(environment: EksEnvironment, api: kubernetes.client.ApiClient, require: Require) -> Iterator[Item]:
+def ray_clusters(
+    environment: EksEnvironment, api: kubernetes.client.ApiClient, require: Require
+) -> Iterator[ReadinessItem]:
     """Yield each RayCluster, with the reasons why its pods are pending."""
     custom = kubernetes.client.CustomObjectsApi(api)
     namespace = environment.ray.namespace
@@ -66,7 +68,7 @@ def ray_clusters(environment: EksEnvironment, api: kubernetes.client.ApiClient, 
         found = _or_none(partial(read, _request_timeout=REQUEST_TIMEOUT))
         if found is None:
             detail = "does not exist: deploy the ray stack"
-            yield Item("RayCluster", f"{namespace}/{wanted.name}", State.WAITING, detail)
+            yield ReadinessItem("RayCluster", f"{namespace}/{wanted.name}", ReadinessState.WAITING, detail)
         else:
             core, selector = kubernetes.client.CoreV1Api(api), f"ray.io/cluster={wanted.name}"
             pods = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
@@ -75,7 +77,7 @@ def ray_clusters(environment: EksEnvironment, api: kubernetes.client.ApiClient, 
 
 def _ray_cluster(
     environment: EksEnvironment, wanted: RayCluster, found: Mapping[str, Any], pods: Sequence[Any], require: Require
-) -> Item:
+) -> ReadinessItem:
     name = f"{environment.ray.namespace}/{wanted.name}"
     status = found.get("status", {})
     replicas = sum(group.replicas for group in wanted.workers)
@@ -91,12 +93,12 @@ def _ray_cluster(
         paused = is_paused(found)
         how, resumes = ("paused", f"`ops resume --env {environment.name}`") if paused else ("suspended", mend)
         detail = f"{how}, {available} of {replicas} workers; {resumes} resumes it"
-        return Item("RayCluster", name, State.PAUSED if paused else State.WAITING, detail)
+        return ReadinessItem("RayCluster", name, ReadinessState.PAUSED if paused else ReadinessState.WAITING, detail)
     state = status.get("state")
     # KubeRay keeps the state `suspended` until all pods are ready.
     told = [f"{'starting' if state in (None, '', 'suspended') else state}, {available} of {replicas} workers"]
     if state == "ready" and available == replicas:
-        return Item("RayCluster", name, State.READY, "; ".join([*told, *old]))
+        return ReadinessItem("RayCluster", name, ReadinessState.READY, "; ".join([*told, *old]))
     if reason := status.get("reason"):
         told.append(reason)
     told += [*spoken({pod.metadata.name: hindrance(pod) for pod in pods}), *old]
@@ -105,7 +107,9 @@ def _ray_cluster(
         least = sum(min(group.replicas, group.min_replicas) for group in wanted.workers)
         told[0] += f" ({least} required)"
         enough = available >= least and any(map(_is_ready_head, pods))
-    return Item("RayCluster", name, State.READY if enough else State.WAITING, "; ".join(told))
+    return ReadinessItem(
+        "RayCluster", name, ReadinessState.READY if enough else ReadinessState.WAITING, "; ".join(told)
+    )
 
 
 def _is_ready_head(pod: Any) -> bool:

@@ -30,7 +30,7 @@ def number(value: Any) -> int | None:
 
 
 @dataclass(frozen=True)
-class Stack:
+class AssemblyStack:
     """One stack of an assembly."""
 
     name: str
@@ -68,12 +68,12 @@ class Assembly:
     directory: Path
 
     @cached_property
-    def stacks(self) -> Mapping[str, Stack]:
+    def stacks(self) -> Mapping[str, AssemblyStack]:
         """Return the stacks by part.
 
         Raises ReviewError if manifest.json or a template cannot be read.
         """
-        found: dict[str, Stack] = {}
+        found: dict[str, AssemblyStack] = {}
         for stack in self._stacks():
             if (other := found.setdefault(stack.part, stack)) is not stack:
                 raise ReviewError(
@@ -93,7 +93,7 @@ class Assembly:
         """Return the folder or file of an asset by its hash; None if the assembly lacks it."""
         return next((path for path in sorted(self.directory.glob(f"asset.{digest}*"))), None)
 
-    def _stacks(self) -> Iterator[Stack]:
+    def _stacks(self) -> Iterator[AssemblyStack]:
         manifest = _document(self.directory / "manifest.json")
         artifacts = manifest.get("artifacts")
         if not isinstance(artifacts, Mapping):
@@ -109,7 +109,7 @@ class Assembly:
                 name = str(settings.get("stackName") or settings["templateFile"].removesuffix(_SUFFIX))
                 template = _document(self.directory / settings["templateFile"])
                 needs = frozenset(map(str, artifact.get("dependencies", ())))
-                yield Stack(name, name.rpartition("-")[2], template, settings, str(key), needs)
+                yield AssemblyStack(name, name.rpartition("-")[2], template, settings, str(key), needs)
 
 
 @dataclass(frozen=True)

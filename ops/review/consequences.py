@@ -9,7 +9,7 @@ NO_DANGER: Final[frozenset[Danger]] = frozenset()
 
 
 @dataclass(frozen=True)
-class Consequence:
+class ReviewFinding:
     """One consequence of a thing's change, as `Change` describes it."""
 
     what: str
@@ -30,7 +30,7 @@ class Thing:
     title: str
     addresses: tuple[Address, ...] = ()
 
-    def has(self, found: Consequence) -> Change:
+    def has(self, found: ReviewFinding) -> Change:
         """Return a consequence as a change of this thing."""
         return Change(self.stack, self.resource, self.title, **vars(found), addresses=self.addresses)
 
@@ -46,19 +46,19 @@ class Thing:
         fails_unless: str = "",
     ) -> Change:
         """Return a change of this thing."""
-        return self.has(Consequence(what, effect, reason, action, dangers, confirmed_by, fails_unless))
+        return self.has(ReviewFinding(what, effect, reason, action, dangers, confirmed_by, fails_unless))
 
 
-def endangers(danger: Danger, what: str, reason: str = "", effect: Effect = Effect.IN_PLACE) -> Consequence:
+def endangers(danger: Danger, what: str, reason: str = "", effect: Effect = Effect.IN_PLACE) -> ReviewFinding:
     """Return a consequence with one danger."""
-    return Consequence(what, effect, reason, dangers=frozenset({danger}))
+    return ReviewFinding(what, effect, reason, dangers=frozenset({danger}))
 
 
-def unknown(what: str, reason: str) -> Consequence:
+def unknown(what: str, reason: str) -> ReviewFinding:
     """Return the consequence on something that no rule knows."""
     return endangers(Danger.UNKNOWN, what, reason, Effect.UNKNOWN)
 
 
-def refused(what: str, reason: str, action: str = "") -> Consequence:
+def refused(what: str, reason: str, action: str = "") -> ReviewFinding:
     """Return the consequence on a change that AWS or the API server refuses."""
-    return Consequence(what, Effect.REFUSED, reason, action)
+    return ReviewFinding(what, Effect.REFUSED, reason, action)

@@ -16,7 +16,7 @@ from config.facts.instance_types import GPU_RESOURCE, instance_type
 from config.facts.versions import KUBERNETES_DEFAULT
 from ops.review.assembly import Assembly, Properties, number
 from ops.review.kubernetes.objects import MANIFEST, applied
-from ops.review.model import Bill
+from ops.review.model import StandingCosts
 
 BUDGET: Final = "AWS::Budgets::Budget"
 _CSI_DRIVER: Final = "fsx.csi.aws.com"
@@ -64,14 +64,14 @@ class _Line:
     gpus: int = 0
 
 
-def bill(assembly: Assembly) -> Bill:
+def bill(assembly: Assembly) -> StandingCosts:
     """Return the standing costs per hour of all stacks of the assembly, and the number of their GPUs.
 
     Raises ReviewError if a template or a manifest in it cannot be read.
     """
     lines = [*_resources(assembly), *_claimed_file_systems(assembly)]
     unpriced = Counter(line.what for line in lines if line.usd_per_hour is None)
-    return Bill(
+    return StandingCosts(
         usd_per_hour=sum(line.usd_per_hour or 0.0 for line in lines),
         gpus=sum(line.gpus for line in lines),
         unpriced=tuple(f"{what} ({count})" if count > 1 else what for what, count in unpriced.items()),

@@ -124,7 +124,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparedRow:
     """One row of a table before → after, of an instance group or a RayCluster; empty if it is not there."""
 
     name: str
@@ -134,7 +134,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Bill:
+class StandingCosts:
     """Standing costs of one side of an environment. `unpriced` lists what has no price in the table."""
 
     usd_per_hour: float
@@ -151,12 +151,12 @@ class EnvironmentVerdict:
     name: str
     changes: tuple[Change, ...] = ()
     """Worst first."""
-    before: Bill | None = None
+    before: StandingCosts | None = None
     """None: the environment is new."""
-    after: Bill | None = None
+    after: StandingCosts | None = None
     """None: the environment is removed."""
-    groups: tuple[Row, ...] = ()
-    ray_clusters: tuple[Row, ...] = ()
+    groups: tuple[ComparedRow, ...] = ()
+    ray_clusters: tuple[ComparedRow, ...] = ()
     permissions: tuple[str, ...] = ()
     """Sentences on IAM, security groups, NetworkPolicies and Kubernetes roles: `role X may now delete objects in Y`."""
     differences: tuple[Difference, ...] = ()

@@ -17,7 +17,7 @@ from ops.review.checkouts import manifests
 from ops.review.checkouts.cdk import ReviewError, cli
 from ops.review.checkouts.inputs import ENVIRONMENTS, changed, fingerprint, own
 from ops.review.checkouts.progress import ReviewProgress
-from ops.review.checkouts.syntheses import AT_ONCE, Checkouts, Sides, synthesised, worker_threads
+from ops.review.checkouts.syntheses import AT_ONCE, Checkouts, SynthesisFolders, synthesised, worker_threads
 from ops.review.consequences import Thing
 from ops.review.digests import digest
 from ops.review.kubernetes.differences import notes as chart_notes
@@ -82,7 +82,9 @@ def _wanted(environments: Collection[str] | None, known: set[str]) -> set[str]:
     return set(environments)
 
 
-def _judged(sides: Iterator[Sides], progress: ReviewProgress, notes: list[str]) -> Iterator[EnvironmentVerdict]:
+def _judged(
+    sides: Iterator[SynthesisFolders], progress: ReviewProgress, notes: list[str]
+) -> Iterator[EnvironmentVerdict]:
     for each in sides:
         with progress.step(f"{each.environment}: judging", f"{each.environment}: judged"):
             base = Assembly(each.base) if each.base else None

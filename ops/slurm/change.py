@@ -5,10 +5,10 @@ from enum import StrEnum
 from typing import Final
 
 from ops.errors import RefusedError
-from ops.slurm.nodes import SlurmNode
+from ops.slurm.nodes import SlurmInstance
 
 
-class Action(StrEnum):
+class SlurmNodeAction(StrEnum):
     """What HyperPod does with the node."""
 
     REPLACE = "replace"
@@ -17,14 +17,17 @@ class Action(StrEnum):
 
 NAMES: Final = "sinfo --noheader --Node --format=%N=%o"
 """The controller's command that prints each node's name and address, which HyperPod's API does not relate."""
-_API: Final = {Action.REPLACE: "batch-replace-cluster-nodes", Action.REBOOT: "batch-reboot-cluster-nodes"}
+_API: Final = {
+    SlurmNodeAction.REPLACE: "batch-replace-cluster-nodes",
+    SlurmNodeAction.REBOOT: "batch-reboot-cluster-nodes",
+}
 _LOST: Final = {
-    Action.REPLACE: "its disks are lost, another instance takes its name",
-    Action.REBOOT: "the instance stays",
+    SlurmNodeAction.REPLACE: "its disks are lost, another instance takes its name",
+    SlurmNodeAction.REBOOT: "the instance stays",
 }
 
 
-def require_compute(action: Action, node: SlurmNode, cluster: str) -> None:
+def require_compute(action: SlurmNodeAction, node: SlurmInstance, cluster: str) -> None:
     """Raise RefusedError unless Slurm runs jobs on the node and knows its name."""
     if node.role != "compute":
         instead = f"`aws sagemaker {_API[action]} --cluster-name {cluster} --node-ids {node.instance}`"
@@ -37,7 +40,7 @@ def require_compute(action: Action, node: SlurmNode, cluster: str) -> None:
         raise RefusedError(f"{node.instance} is {node.status} and has no name yet. Fix: `ops wait`, then try again")
 
 
-def name_in_slurm(node: SlurmNode, said: Iterable[str]) -> str:
+def name_in_slurm(node: SlurmInstance, said: Iterable[str]) -> str:
     """Return the node's name from the lines of NAMES. Raises RefusedError if Slurm has no node at its address.
 
     A name is `ip-ADDRESS` (observed), or GROUP-NUMBER, such as `gpu-compute-1` (AWS docs,
@@ -50,7 +53,7 @@ def name_in_slurm(node: SlurmNode, said: Iterable[str]) -> str:
     raise RefusedError(f"Slurm has no node at {where}. Fix: wait until `sinfo --Node` lists it, then try again")
 
 
-def words(action: Action, name: str, *, now: bool) -> str:
+def words(action: SlurmNodeAction, name: str, *, now: bool) -> str:
     """Return Slurm's command. `now` ends the node's jobs; otherwise they may end by themselves.
 
     Source: AWS docs, sagemaker-hyperpod-resiliency-slurm, "Manually replace a faulty node".
@@ -59,7 +62,7 @@ def words(action: Action, name: str, *, now: bool) -> str:
     return f"scontrol update nodename={name} state={state} reason=Action:{action.capitalize()}"
 
 
-def describe(action: Action, node: SlurmNode, *, now: bool) -> list[str]:
+def describe(action: SlurmNodeAction, node: SlurmInstance, *, now: bool) -> list[str]:
     """Return the plan, one line each."""
     jobs = "its jobs are killed at once" if now else "its running jobs end first, new ones start elsewhere"
     return [

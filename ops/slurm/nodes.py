@@ -14,7 +14,7 @@ _NAME: Final = re.compile(r"ip-(\d+)-(\d+)-(\d+)-(\d+)")
 
 
 @dataclass(frozen=True)
-class SlurmNode:
+class SlurmInstance:
     """One instance of the cluster.
 
     Attributes:
@@ -40,14 +40,14 @@ class SlurmNode:
         return asdict(self)
 
 
-def slurm_nodes(environment: SlurmEnvironment, sagemaker: Any) -> list[SlurmNode]:
+def slurm_nodes(environment: SlurmEnvironment, sagemaker: Any) -> list[SlurmInstance]:
     """Return every node of the cluster, by group and name."""
     listed = list_nodes(sagemaker, environment.hyperpod.cluster_name)
     found = [_node(environment, each) for each in listed]
     return sorted(found, key=lambda node: (node.group, node.name, node.instance))
 
 
-def find(environment: SlurmEnvironment, sagemaker: Any, wanted: str) -> SlurmNode:
+def find(environment: SlurmEnvironment, sagemaker: Any, wanted: str) -> SlurmInstance:
     """Return the node by instance id, name in Slurm or address. Raises RefusedError if the cluster has none."""
     listed = slurm_nodes(environment, sagemaker)
     found = next((node for node in listed if wanted and wanted in {node.instance, node.name, node.address}), None)
@@ -62,7 +62,7 @@ def find(environment: SlurmEnvironment, sagemaker: Any, wanted: str) -> SlurmNod
     return found
 
 
-def controller(environment: SlurmEnvironment, sagemaker: Any) -> SlurmNode:
+def controller(environment: SlurmEnvironment, sagemaker: Any) -> SlurmInstance:
     """Return the controller node. Raises RefusedError unless it runs."""
     found = next((node for node in slurm_nodes(environment, sagemaker) if node.role == "controller"), None)
     if found is None or found.status != "Running":
@@ -71,14 +71,14 @@ def controller(environment: SlurmEnvironment, sagemaker: Any) -> SlurmNode:
     return found
 
 
-def _node(environment: SlurmEnvironment, listed: Mapping[str, Any]) -> SlurmNode:
+def _node(environment: SlurmEnvironment, listed: Mapping[str, Any]) -> SlurmInstance:
     group = next(
         (each for each in environment.hyperpod.instance_groups if each.name == listed["InstanceGroupName"]), None
     )
     kind = group.slurm if group else None
     name = str(listed.get("PrivateDnsHostname", "")).partition(".")[0]
     octets = _NAME.fullmatch(name)
-    return SlurmNode(
+    return SlurmInstance(
         instance=listed["InstanceId"],
         name=name,
         address=".".join(octets.groups()) if octets else "",

@@ -5,11 +5,11 @@ from typing import Any
 
 from config import SlurmEnvironment
 from ops.nodes.shell import target_of
-from ops.slurm.nodes import SlurmNode
+from ops.slurm.nodes import SlurmInstance
 
 
 def ssh_config(
-    environment: SlurmEnvironment, cluster: Mapping[str, Any], nodes: Sequence[SlurmNode], user: str
+    environment: SlurmEnvironment, cluster: Mapping[str, Any], nodes: Sequence[SlurmInstance], user: str
 ) -> Iterator[str]:
     """Yield the lines: one Host for each node that runs. Its aliases are its name, its instance id and its role.
 

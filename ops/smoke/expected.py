@@ -14,7 +14,7 @@ _LABEL: Final = "ray.io/group"
 
 
 @dataclass(frozen=True)
-class Worker:
+class ExpectedWorker:
     """A worker pod: its address, the GPUs and EFA interfaces that its pod should have, and its node's bandwidth."""
 
     pod: str
@@ -31,7 +31,7 @@ class Expected:
     """The workers of a RayCluster: those that have a pod, and how many it wants."""
 
     wanted: int
-    workers: tuple[Worker, ...]
+    workers: tuple[ExpectedWorker, ...]
 
 
 def expected(environment: EksEnvironment, api: kubernetes.client.ApiClient, cluster: str) -> Expected:
@@ -50,7 +50,7 @@ def expected(environment: EksEnvironment, api: kubernetes.client.ApiClient, clus
     return Expected(
         wanted,
         tuple(
-            Worker(
+            ExpectedWorker(
                 pod.metadata.name,
                 pod.spec.node_name,
                 pod.status.pod_ip,

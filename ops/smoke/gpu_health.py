@@ -24,7 +24,7 @@ _FAULTS: Final = {alert.name: alert.expression for alert in ALERTS if alert.gpus
 
 
 @dataclass(frozen=True)
-class Health:
+class GpuHealth:
     """What is known of the nodes' GPUs: the nodes whose exporter answers, and the faults."""
 
     watched: frozenset[str]
@@ -33,17 +33,17 @@ class Health:
     """Why nothing is known; None if Prometheus answered."""
 
 
-def health(environment: EksEnvironment, api: kubernetes.client.ApiClient, nodes: Collection[str]) -> Health:
+def health(environment: EksEnvironment, api: kubernetes.client.ApiClient, nodes: Collection[str]) -> GpuHealth:
     """Return the health of the GPUs of nodes, as Prometheus scraped it last. What cannot be asked is unknown."""
     if not environment.observed_gpu_groups:
-        return Health(frozenset(), (), "nobody watches it: `observability.in_cluster` is off")
+        return GpuHealth(frozenset(), (), "nobody watches it: `observability.in_cluster` is off")
     core = kubernetes.client.CoreV1Api(api)
     try:
         pod = _prometheus(core)
         found = {name: _series(core, pod, asked) for name, asked in {"": _EXPORTERS, **_FAULTS}.items()}
     except (ApiException, OSError, HTTPException, ValueError, LookupError) as error:
         reason = error.reason if isinstance(error, ApiException) else error
-        return Health(frozenset(), (), f"Prometheus does not answer: {reason or type(error).__name__}")
+        return GpuHealth(frozenset(), (), f"Prometheus does not answer: {reason or type(error).__name__}")
     return judge(found.pop(""), found, nodes)
 
 
@@ -51,7 +51,7 @@ def judge(
     exporters: Collection[Mapping[str, str]],
     faults: Mapping[str, Collection[Mapping[str, str]]],
     nodes: Collection[str],
-) -> Health:
+) -> GpuHealth:
     """Return the health of the GPUs of nodes from the labels of series: exporters that answer, and faults by alert."""
     watched = frozenset(nodes) & {labels["node"] for labels in exporters}
     problems = sorted(
@@ -60,7 +60,7 @@ def judge(
         for labels in series
         if labels["node"] in nodes
     )
-    return Health(watched, tuple(problems))
+    return GpuHealth(watched, tuple(problems))
 
 
 def _xid(labels: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ from ops.errors import NoAnswerError
 from ops.jobs import direct
 from ops.jobs.operators.follow import lines_of
 from ops.jobs.package import entry
-from ops.jobs.run import Request
+from ops.jobs.run import RunRequest
 from ops.jobs.runs import Runs, as_submitter
 
 MARK: Final = "smoke: "
@@ -55,10 +55,10 @@ def run(runs: Runs, environment: EksEnvironment, cluster: str, say: Say, *, time
     return result
 
 
-def _request(environment: Environment, cluster: str, timeout: float) -> Request:
+def _request(environment: Environment, cluster: str, timeout: float) -> RunRequest:
     # A step of the script has half of the time: then the script still says what it waited for.
     started = entry("smoke", ["--patience", str(max(1, round(timeout / 2)))], None, [])
-    return Request(
+    return RunRequest(
         name=f"smoke-{cluster[:24].rstrip('-')}-{datetime.now(UTC):%Y%m%d-%H%M%S}",
         cluster=cluster,
         command=started.command,

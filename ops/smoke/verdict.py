@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ops.smoke.expected import Expected
-from ops.smoke.gpu_health import Health
+from ops.smoke.gpu_health import GpuHealth
 
 _OFI: Final = "OFI"
 """What NCCL's log names (NET/OFI) if it uses EFA; else NCCL falls back to TCP (awsome-distributed-training #386)."""
 
 
 @dataclass(frozen=True)
-class Row:
+class WorkerResult:
     """A worker's part in the all-reduce; `seconds` is None if it took no part."""
 
     node: str
@@ -28,21 +28,21 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class SmokeResult:
     """The workers of a RayCluster, and what is wrong."""
 
     cluster: str
-    rows: tuple[Row, ...]
+    rows: tuple[WorkerResult, ...]
     problems: tuple[str, ...]
-    gpus: Health | None = None
+    gpus: GpuHealth | None = None
     """The health of the GPUs of the workers' nodes; None without GPUs."""
 
-    def with_gpus(self, found: Health) -> "Verdict":
+    def with_gpus(self, found: GpuHealth) -> "SmokeResult":
         """Return the verdict with the health of the GPUs, whose faults are problems."""
         return replace(self, gpus=found, problems=(*self.problems, *found.problems))
 
 
-def judge(cluster: str, wanted: Expected, result: Mapping[str, Any]) -> Verdict:
+def judge(cluster: str, wanted: Expected, result: Mapping[str, Any]) -> SmokeResult:
     """Return the verdict on what `ray_jobs/smoke.py` printed."""
     by_address = {each["address"]: each for each in result["workers"]}
     rows, problems = [], list(result["problems"])
@@ -51,7 +51,7 @@ def judge(cluster: str, wanted: Expected, result: Mapping[str, Any]) -> Verdict:
         found = by_address.get(worker.address)
         if found is None:
             problems.append(f"worker {worker.pod} on {worker.node} took no part")
-            rows.append(Row(worker.node, worker.pod, "", 0, worker.gpus, None, 0.0, ()))
+            rows.append(WorkerResult(worker.node, worker.pod, "", 0, worker.gpus, None, 0.0, ()))
             continue
         if found["gpus"] != worker.gpus:
             problems.append(f"worker {worker.pod} on {worker.node} has {found['gpus']} of {worker.gpus} GPUs")
@@ -59,7 +59,7 @@ def judge(cluster: str, wanted: Expected, result: Mapping[str, Any]) -> Verdict:
             named = ", ".join(found["network"]) or "no network"
             problems.append(f"NCCL does not use EFA on {worker.node}: its log has no NET/OFI, but {named}")
         rows.append(
-            Row(
+            WorkerResult(
                 worker.node,
                 worker.pod,
                 found["device"],
@@ -73,4 +73,4 @@ def judge(cluster: str, wanted: Expected, result: Mapping[str, Any]) -> Verdict:
         )
     if len(wanted.workers) < wanted.wanted:
         problems.append(f"only {len(wanted.workers)} of {wanted.wanted} workers are running")
-    return Verdict(cluster, tuple(rows), tuple(problems))
+    return SmokeResult(cluster, tuple(rows), tuple(problems))

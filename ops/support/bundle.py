@@ -24,7 +24,7 @@ Content = str | dict[str, Any] | list[Any]
 
 
 @dataclass(frozen=True)
-class Found:
+class CollectedFile:
     """A file of a part: its content, and what could not be read of it."""
 
     file: str
@@ -33,11 +33,11 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Part:
+class BundlePart:
     """One source; an error in `read` costs the rest of this part only."""
 
     name: str
-    read: Callable[[], Iterator[Found]]
+    read: Callable[[], Iterator[CollectedFile]]
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Bundle:
         }
 
 
-def collect(environment: str, parts: Sequence[Part], redaction: Redaction, say: Callable[[str], None]) -> Bundle:
+def collect(environment: str, parts: Sequence[BundlePart], redaction: Redaction, say: Callable[[str], None]) -> Bundle:
     """Return the bundle of all parts; call `say` with the name of each part before it is read."""
     bundle = Bundle(environment, datetime.now(UTC))
     for part in parts:
@@ -97,7 +97,7 @@ def write(bundle: Bundle, target: Path) -> None:
             archive.addfile(entry, io.BytesIO(content))
 
 
-def _add(bundle: Bundle, found: Found, redaction: Redaction) -> None:
+def _add(bundle: Bundle, found: CollectedFile, redaction: Redaction) -> None:
     if isinstance(found.content, str):
         # Redacted first: a cut through a secret would hide its beginning, by which it is recognised.
         content = redaction.text(found.content).encode()

@@ -11,7 +11,7 @@ import kubernetes
 from config import EksEnvironment
 from k8s_charts.shared.names import HYPERPOD_NAMESPACE, IMAGE_BUILD_NAMESPACE
 from ops.clients import REQUEST_TIMEOUT
-from ops.support.bundle import Found
+from ops.support.bundle import CollectedFile
 from ops.support.sources import Sources
 
 _PATIENCE: Final[dict[str, Any]] = {"_request_timeout": REQUEST_TIMEOUT}
@@ -67,14 +67,14 @@ def namespaces(environment: EksEnvironment) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def read(sources: Sources, kind: str) -> Iterator[Found]:
+def read(sources: Sources, kind: str) -> Iterator[CollectedFile]:
     """Yield a file for each namespace with objects of the kind.
 
     Raises the errors of the Kubernetes client; a namespace that cannot be read hides no other one.
     """
     api = sources.clients.kubernetes
     if kind in _OF_THE_CLUSTER:
-        yield Found(f"kubernetes/{kind}.json", _objects(api, _OF_THE_CLUSTER[kind](api)))
+        yield CollectedFile(f"kubernetes/{kind}.json", _objects(api, _OF_THE_CLUSTER[kind](api)))
         return
     refusals = []
     for namespace in namespaces(sources.environment):
@@ -84,7 +84,7 @@ def read(sources: Sources, kind: str) -> Iterator[Found]:
             refusals.append(error)
             continue
         if found:
-            yield Found(f"kubernetes/{namespace}/{kind}.json", found)
+            yield CollectedFile(f"kubernetes/{namespace}/{kind}.json", found)
     if refusals:
         raise refusals[0]
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Self, TypeVar
 
 from config import EksEnvironment
-from ops.clients import Account, Clients, connect
+from ops.clients import CallerAccount, Clients, connect
 from ops.errors import UnreachableError
 
 _Connected = TypeVar("_Connected")
@@ -28,9 +28,9 @@ class Sources:
         self._stack.close()
 
     @cached_property
-    def account(self) -> Account:
+    def account(self) -> CallerAccount:
         """The account. Raises UnreachableError."""
-        return self._once(lambda: Account(self.environment))
+        return self._once(lambda: CallerAccount(self.environment))
 
     @cached_property
     def clients(self) -> Clients:

@@ -50,7 +50,7 @@ class Surface:
         return naming.eks_cluster(self.environment)
 
     @cached_property
-    def _stacks(self) -> list[stacks.Stack]:
+    def _stacks(self) -> list[stacks.DeployedStack]:
         return stacks.existing(self.client("cloudformation"), self.environment)
 
 

@@ -15,21 +15,21 @@ _REFUSED: Final = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperati
 
 
 @dataclass(frozen=True)
-class Found:
+class SweepResult:
     """What a sweep found, and the kinds that the caller may not look for."""
 
     leftovers: tuple[Leftover, ...]
     not_seen: tuple[str, ...]
 
 
-def find(surface: Surface) -> Found:
+def find(surface: Surface) -> SweepResult:
     """Return every leftover of the environment, in the order of the removal."""
     # Fills the cache that the finders share, before they run in parallel.
     surface.owned  # noqa: B018
     with ThreadPoolExecutor(_AT_ONCE) as workers:
         results = list(workers.map(lambda finder: _look(finder, surface), FINDERS))
     leftovers = [each for found in results if isinstance(found, list) for each in found]
-    return Found(tuple(leftovers), tuple(each for each in results if isinstance(each, str)))
+    return SweepResult(tuple(leftovers), tuple(each for each in results if isinstance(each, str)))
 
 
 def remove(leftovers: Sequence[Leftover], say: Callable[[str], None]) -> list[str]:

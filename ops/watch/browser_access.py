@@ -24,7 +24,7 @@ _SLASHES: Final = "/\\"
 _FIX: Final = "Fix: open the address that `ops dashboard` prints"
 
 
-class RefusedRequestError(Exception):
+class RejectedRequestError(Exception):
     """A request is not carried to the pod; `status` is the HTTP status, the message says why."""
 
     def __init__(self, status: str, reason: str) -> None:
@@ -41,7 +41,7 @@ class LetInError(Exception):
 
 
 @dataclass(frozen=True)
-class Request:
+class BrowserRequest:
     """A request that may reach the pod: its rewritten `head`, and the number of bytes that follow it.
 
     With `upgrade`, it asks for a WebSocket, which lasts until a side closes it.
@@ -63,7 +63,7 @@ class BrowserAccess:
         """Return the address that lets a browser in. Ray's dashboard shows Grafana of `localhost`: the same site."""
         return f"http://localhost:{port}/?token={self.token}"
 
-    def checked(self, head: bytes, port: int) -> Request:
+    def checked(self, head: bytes, port: int) -> BrowserRequest:
         """Return what the pod may get of a request whose head, with its last line, is `head`.
 
         Raises RefusedRequestError and LetInError.
@@ -71,9 +71,9 @@ class BrowserAccess:
         target, fields = _parsed(head)
         hosts = _values(fields, "host")
         if len(hosts) != 1 or hosts[0].lower() not in {f"localhost:{port}", f"127.0.0.1:{port}"}:
-            raise RefusedRequestError("403 Forbidden", f"the Host is not this machine's. {_FIX}")
+            raise RejectedRequestError("403 Forbidden", f"the Host is not this machine's. {_FIX}")
         if any(origin.lower() != f"http://{hosts[0].lower()}" for origin in _values(fields, "origin")):
-            raise RefusedRequestError("403 Forbidden", f"another site's page sent this. {_FIX}")
+            raise RejectedRequestError("403 Forbidden", f"another site's page sent this. {_FIX}")
         self._require_token(target, fields)
         return _request(head, fields, self.cookie)
 
@@ -87,7 +87,7 @@ class BrowserAccess:
         cookies = (cookie.strip().partition("=") for text in _values(fields, "cookie") for cookie in text.split(";"))
         if any(name == self.cookie and self._is_token(value) for name, _, value in cookies):
             return
-        raise RefusedRequestError("403 Forbidden", f"the token is missing or another's. {_FIX}")
+        raise RejectedRequestError("403 Forbidden", f"the token is missing or another's. {_FIX}")
 
     def _is_token(self, given: str) -> bool:
         return secrets.compare_digest(given.encode(), self.token.encode())
@@ -115,15 +115,15 @@ def _parsed(head: bytes) -> tuple[str, list[tuple[str, str]]]:
     first, *lines = head.removesuffix(END).decode("latin-1").split("\r\n")
     request, found = _REQUEST.fullmatch(first), [_FIELD.fullmatch(line) for line in lines]
     if request is None or not all(found):
-        raise RefusedRequestError("400 Bad Request", "this is no request of HTTP/1.1. Fix: use a browser")
+        raise RejectedRequestError("400 Bad Request", "this is no request of HTTP/1.1. Fix: use a browser")
     return request[1], [(each[1].lower(), each[2].strip(" \t")) for each in found if each]
 
 
-def _request(head: bytes, fields: list[tuple[str, str]], cookie: str) -> Request:
+def _request(head: bytes, fields: list[tuple[str, str]], cookie: str) -> BrowserRequest:
     """Return the request as the pod gets it: the only one of its connection, and without the token."""
     lengths = _values(fields, "content-length") or ["0"]
     if _values(fields, "transfer-encoding") or len(lengths) > 1 or not re.fullmatch("[0-9]{1,15}", lengths[0]):
-        raise RefusedRequestError("411 Length Required", "the length of the body is unknown. Fix: use a browser")
+        raise RejectedRequestError("411 Length Required", "the length of the body is unknown. Fix: use a browser")
     upgrade = any(value.lower() == "websocket" for value in _values(fields, "upgrade"))
     lines = [head.split(b"\r\n", 1)[0].decode("latin-1")]
     for name, value in fields:
@@ -131,7 +131,7 @@ def _request(head: bytes, fields: list[tuple[str, str]], cookie: str) -> Request
         if kept and name not in {"connection", "keep-alive"}:
             lines.append(f"{name}: {kept}")
     lines.append(f"connection: {'Upgrade' if upgrade else 'close'}")
-    return Request("\r\n".join(lines).encode("latin-1") + END, int(lengths[0]), upgrade)
+    return BrowserRequest("\r\n".join(lines).encode("latin-1") + END, int(lengths[0]), upgrade)
 
 
 def _values(fields: list[tuple[str, str]], name: str) -> list[str]:

@@ -18,7 +18,7 @@ from ops.errors import UnreachableError, in_plain_words
 from ops.jobs.head_api import heads
 from ops.port_forward import open_port_forward
 from ops.readiness.simulated import said_of
-from ops.watch.browser_access import END, BrowserAccess, LetInError, RefusedRequestError, Request, is_too_long
+from ops.watch.browser_access import END, BrowserAccess, BrowserRequest, LetInError, RejectedRequestError, is_too_long
 from ops.watch.logs import Say
 
 LOOPBACK: Final = "127.0.0.1"
@@ -32,7 +32,7 @@ _SWITCHED: Final = b"HTTP/1.1 101 "
 
 
 @dataclass(frozen=True)
-class Source:
+class DashboardSource:
     """Pods that serve pages at `port`: `find` returns those that run, and `missing` says that there is none."""
 
     title: str
@@ -42,28 +42,28 @@ class Source:
     missing: str
 
 
-def of_head(core: kubernetes.client.CoreV1Api, namespace: str, cluster: str, port: int) -> Source:
+def of_head(core: kubernetes.client.CoreV1Api, namespace: str, cluster: str, port: int) -> DashboardSource:
     """Return what a RayCluster's head serves at this port."""
     missing = f"RayCluster {cluster} has no running head. Fix: see `ops status` for the reason"
-    return Source("head", namespace, lambda: heads(core, namespace, cluster), port, missing)
+    return DashboardSource("head", namespace, lambda: heads(core, namespace, cluster), port, missing)
 
 
-def prometheus(core: kubernetes.client.CoreV1Api) -> Source:
+def prometheus(core: kubernetes.client.CoreV1Api) -> DashboardSource:
     """Return the Prometheus of `observability.in_cluster`."""
     return _observing(core, "Prometheus", PROMETHEUS_PODS, PROMETHEUS_PORT)
 
 
-def alertmanager(core: kubernetes.client.CoreV1Api) -> Source:
+def alertmanager(core: kubernetes.client.CoreV1Api) -> DashboardSource:
     """Return the Alertmanager of `observability.alerts`."""
     return _observing(core, "Alertmanager", ALERTMANAGER_PODS, ALERTMANAGER_PORT)
 
 
-def grafana(core: kubernetes.client.CoreV1Api) -> Source:
+def grafana(core: kubernetes.client.CoreV1Api) -> DashboardSource:
     """Return the Grafana of `observability.in_cluster`."""
     return _observing(core, "Grafana", GRAFANA_PODS, GRAFANA_PORT)
 
 
-def _observing(core: kubernetes.client.CoreV1Api, title: str, labels: Mapping[str, str], port: int) -> Source:
+def _observing(core: kubernetes.client.CoreV1Api, title: str, labels: Mapping[str, str], port: int) -> DashboardSource:
     selector = ",".join(f"{key}={value}" for key, value in labels.items())
 
     def find() -> list[str]:
@@ -73,10 +73,10 @@ def _observing(core: kubernetes.client.CoreV1Api, title: str, labels: Mapping[st
         return [str(pod.metadata.name) for pod in pods if pod.status.phase == "Running"]
 
     missing = f"{title} does not run. Fix: kubectl get pods -n {PROMETHEUS_NAMESPACE}"
-    return Source(title, PROMETHEUS_NAMESPACE, find, port, missing)
+    return DashboardSource(title, PROMETHEUS_NAMESPACE, find, port, missing)
 
 
-class Dashboard:
+class DashboardServer:
     """The pages of a source on a port of the loopback address, as long as the `with` block lasts.
 
     Only the browser that opened `address` reaches the pod (`ops.watch.browser_access`). A pod that is replaced needs no
@@ -84,7 +84,7 @@ class Dashboard:
     """
 
     def __init__(
-        self, core: kubernetes.client.CoreV1Api, source: Source, say: Say, port: int, access: BrowserAccess
+        self, core: kubernetes.client.CoreV1Api, source: DashboardSource, say: Say, port: int, access: BrowserAccess
     ) -> None:
         """Raise OSError if the port is in use; port 0 means any free one."""
         self._core = core
@@ -144,7 +144,7 @@ class Dashboard:
                     _refuse(browser, _UNAVAILABLE, said_of(reason) or reason)
         except LetInError as redirect:
             _send(browser, redirect.answer)
-        except RefusedRequestError as error:
+        except RejectedRequestError as error:
             _refuse(browser, error.status, str(error))
         except (UnreachableError, LookupError) as error:
             _refuse(browser, _UNAVAILABLE, str(error))
@@ -179,7 +179,7 @@ def with_grafana(
     Another program at the port is no error: it may be a port-forward to Grafana, and the dashboard works without.
     """
     try:
-        served = Dashboard(core, grafana(core), say, port, access)
+        served = DashboardServer(core, grafana(core), say, port, access)
     except OSError as error:
         say(f"port {port} is not free ({error.strerror}): the dashboard shows the charts of what serves there")
         yield
@@ -207,7 +207,7 @@ def _head(browser: socket.socket) -> tuple[bytes, bytes]:
     return head + END, rest
 
 
-def _exchange(browser: socket.socket, pod: Any, request: Request, rest: bytes) -> bool:
+def _exchange(browser: socket.socket, pod: Any, request: BrowserRequest, rest: bytes) -> bool:
     """Copy the request's body and the answer until one side ends; return whether the pod has sent any.
 
     What follows the body would be another request, which nobody has checked, and ends the exchange.

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, NoReturn, Self
 
 from config import EksEnvironment
-from ops.clients import Account, Clients, connect
-from ops.watch.events import Found, look
+from ops.clients import CallerAccount, Clients, connect
+from ops.watch.events import EventList, look
 from ops.watch.logs import Say
 
 _INTERVAL: Final = 10.0
@@ -19,7 +19,7 @@ class Feed:
     """The events of an environment since a number of seconds ago. Kubernetes is connected to when it first answers."""
 
     def __init__(
-        self, environment: EksEnvironment, account: Account, seconds: float, interval: float = _INTERVAL
+        self, environment: EksEnvironment, account: CallerAccount, seconds: float, interval: float = _INTERVAL
     ) -> None:
         self._environment = environment
         self._account = account
@@ -34,7 +34,7 @@ class Feed:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def look(self) -> Found:
+    def look(self) -> EventList:
         """Return the events, and what cannot be read."""
         return look(self._environment, self._account, self._connected, self._since)
 

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from config import Environment, naming
 from ops import hyperpod
-from ops.clients import REQUEST_TIMEOUT, Account, Clients
+from ops.clients import REQUEST_TIMEOUT, CallerAccount, Clients
 from ops.errors import UnreachableError, as_viewer
 from ops.readiness.events import failure
 
@@ -18,7 +18,7 @@ _PAGE: Final = 100
 
 
 @dataclass(frozen=True)
-class Event:
+class WatchedEvent:
     """One event; `key` is the same each time that the event is read.
 
     Attributes:
@@ -52,25 +52,27 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Found:
+class EventList:
     """The events in order of time, and why a source could not be read, by its name.
 
     `is_of_any_source` says whether one source could be read.
     """
 
-    events: list[Event]
+    events: list[WatchedEvent]
     unseen: dict[str, str]
     is_of_any_source: bool
 
 
-def look(environment: Environment, account: Account, clients: Callable[[], Clients], since: datetime) -> Found:
+def look(
+    environment: Environment, account: CallerAccount, clients: Callable[[], Clients], since: datetime
+) -> EventList:
     """Return the events after `since` of all sources that can be read; `clients` may raise UnreachableError."""
-    sources: dict[str, Callable[[], Iterator[Event]]] = {
+    sources: dict[str, Callable[[], Iterator[WatchedEvent]]] = {
         "HyperPod": lambda: _hyperpod(environment, account.client("sagemaker"), since),
         "CloudFormation": lambda: _cloudformation(environment, account.client("cloudformation"), since),
         "Kubernetes": lambda: _kubernetes(clients(), since),
     }
-    events: list[Event] = []
+    events: list[WatchedEvent] = []
     unseen: dict[str, str] = {}
     for name, read in sources.items():
         try:
@@ -78,10 +80,10 @@ def look(environment: Environment, account: Account, clients: Callable[[], Clien
                 events += read()
         except UnreachableError as error:
             unseen[name] = str(error)
-    return Found(sorted(events, key=lambda event: event.time), unseen, len(unseen) < len(sources))
+    return EventList(sorted(events, key=lambda event: event.time), unseen, len(unseen) < len(sources))
 
 
-def _hyperpod(environment: Environment, sagemaker: Any, since: datetime) -> Iterator[Event]:
+def _hyperpod(environment: Environment, sagemaker: Any, since: datetime) -> Iterator[WatchedEvent]:
     """Yield the cluster's events; only clusters with Continuous provisioning have them."""
     name = environment.hyperpod.cluster_name
     cluster = hyperpod.find(sagemaker, name)
@@ -92,7 +94,7 @@ def _hyperpod(environment: Environment, sagemaker: Any, since: datetime) -> Iter
         level = event.get("EventLevel", "Info")
         # Only DescribeClusterEvent says why; errors are few.
         reason = failure(sagemaker, name, event["EventId"]) if level == "Error" else ""
-        yield Event(
+        yield WatchedEvent(
             key=event["EventId"],
             time=event["EventTime"],
             source="HyperPod",
@@ -102,7 +104,7 @@ def _hyperpod(environment: Environment, sagemaker: Any, since: datetime) -> Iter
         )
 
 
-def _cloudformation(environment: Environment, cloudformation: Any, since: datetime) -> Iterator[Event]:
+def _cloudformation(environment: Environment, cloudformation: Any, since: datetime) -> Iterator[WatchedEvent]:
     """Yield the failures of the environment's stacks; their events come newest first."""
     for part in naming.PARTS:
         stack = naming.stack(environment, part)
@@ -112,7 +114,7 @@ def _cloudformation(environment: Environment, cloudformation: Any, since: dateti
                 if event["Timestamp"] <= since:
                     break
                 if "FAILED" in event.get("ResourceStatus", ""):
-                    yield Event(
+                    yield WatchedEvent(
                         key=event["EventId"],
                         time=event["Timestamp"],
                         source="CloudFormation",
@@ -126,7 +128,7 @@ def _cloudformation(environment: Environment, cloudformation: Any, since: dateti
                 raise
 
 
-def _kubernetes(clients: Clients, since: datetime) -> Iterator[Event]:
+def _kubernetes(clients: Clients, since: datetime) -> Iterator[WatchedEvent]:
     """Yield the warnings of all namespaces; the API server keeps them for an hour."""
     core = kubernetes.client.CoreV1Api(clients.kubernetes)
     token = None
@@ -142,7 +144,7 @@ def _kubernetes(clients: Clients, since: datetime) -> Iterator[Event]:
             if moment <= since:
                 continue
             times = (series and series.count) or event.count or 1
-            yield Event(
+            yield WatchedEvent(
                 key=f"{event.metadata.uid} {moment}",
                 time=moment,
                 source="Kubernetes",

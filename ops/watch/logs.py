@@ -11,7 +11,7 @@ from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE, JOB_SUPERVISOR, REAPE
 Say = Callable[[str], None]
 
 
-class Source(StrEnum):
+class LogSource(StrEnum):
     """Whose logs."""
 
     HEAD = "head"
@@ -37,23 +37,23 @@ class Pods:
 
 
 STREAMS: Final = {
-    Source.LIFECYCLE: ("LifecycleConfig/",),
-    Source.HEALTH: ("SagemakerHealthMonitoringAgent/", "DeepHealthCheckResults/"),
+    LogSource.LIFECYCLE: ("LifecycleConfig/",),
+    LogSource.HEALTH: ("SagemakerHealthMonitoringAgent/", "DeepHealthCheckResults/"),
 }
 """Prefixes of HyperPod's log streams (AWS docs: sagemaker-hyperpod-eks-cluster-observability)."""
 
-_RAY_CONTAINERS: Final = {Source.HEAD: "ray-head", Source.WORKER: "ray-worker"}
+_RAY_CONTAINERS: Final = {LogSource.HEAD: "ray-head", LogSource.WORKER: "ray-worker"}
 
 
-def pods_of(environment: EksEnvironment, source: Source, cluster: str | None) -> Pods:
+def pods_of(environment: EksEnvironment, source: LogSource, cluster: str | None) -> Pods:
     """Return the pods of a source that is no part of HyperPod; `cluster` None means every RayCluster."""
     ray = environment.ray.namespace
     if source in _RAY_CONTAINERS:
         of_cluster = f"ray.io/cluster={cluster}" if cluster else "ray.io/cluster"
         return Pods(ray, f"{of_cluster},ray.io/node-type={source}", _RAY_CONTAINERS[source])
-    if source is Source.REAPER:
+    if source is LogSource.REAPER:
         return Pods(environment.kuberay.namespace, f"app.kubernetes.io/name={REAPER}")
-    if source is Source.SUPERVISOR:
+    if source is LogSource.SUPERVISOR:
         return Pods(ray, f"app.kubernetes.io/name={JOB_SUPERVISOR}")
     return Pods(IMAGE_BUILD_NAMESPACE, "batch.kubernetes.io/job-name")
 

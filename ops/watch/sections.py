@@ -10,10 +10,10 @@ from config import EksEnvironment, Environment, naming
 from config.facts import support as support_of
 from config.facts import versions
 from ops import hyperpod
-from ops.clients import REQUEST_TIMEOUT, Account, Clients
+from ops.clients import REQUEST_TIMEOUT, CallerAccount, Clients
 from ops.jobs.head_api import HeadUnreachableError, heads
-from ops.jobs.kind import Kind
-from ops.jobs.run import Run
+from ops.jobs.kind import JobKind
+from ops.jobs.run import ExistingRun
 from ops.jobs.running import unsupervised
 from ops.jobs.runs import Runs
 from ops.readiness.outdated_pods import is_suspended, outdated
@@ -26,7 +26,7 @@ _METRIC_MINUTES: Final = 15
 _PATIENCE: Final[dict[str, Any]] = {"_request_timeout": REQUEST_TIMEOUT}
 
 
-def stacks(environment: Environment, account: Account) -> list[dict[str, str]]:
+def stacks(environment: Environment, account: CallerAccount) -> list[dict[str, str]]:
     """Return the environment's stacks with their states; a stack without a deployment is `not deployed`."""
     found = {stack.name: stack for stack in existing(account.client("cloudformation"), environment)}
     names = [naming.stack(environment, part) for part in naming.PARTS]
@@ -60,7 +60,7 @@ def support(environment: EksEnvironment) -> list[dict[str, Any]]:
     ]
 
 
-def instance_groups(environment: Environment, account: Account) -> list[dict[str, Any]]:
+def instance_groups(environment: Environment, account: CallerAccount) -> list[dict[str, Any]]:
     """Return the instance groups with counts, capacity and the age of the platform software."""
     cluster = hyperpod.find(account.client("sagemaker"), environment.hyperpod.cluster_name)
     return [
@@ -141,8 +141,8 @@ def jobs(environment: EksEnvironment, clients: Clients) -> list[dict[str, Any]]:
     return found
 
 
-def _others(clients: Clients, namespace: str, cluster: str, runs: list[Run]) -> Iterator[dict[str, Any]]:
-    supervised = [run for run in runs if run.cluster == cluster and run.kind is Kind.SUPERVISED]
+def _others(clients: Clients, namespace: str, cluster: str, runs: list[ExistingRun]) -> Iterator[dict[str, Any]]:
+    supervised = [run for run in runs if run.cluster == cluster and run.kind is JobKind.SUPERVISED]
     listed = {f"PyTorchJob {run.name}" for run in runs}
     try:
         names = unsupervised(clients.kubernetes, namespace, cluster, supervised)
@@ -156,7 +156,7 @@ def _others(clients: Clients, namespace: str, cluster: str, runs: list[Run]) -> 
             yield {"name": name, "ray_cluster": cluster, "state": "running"}
 
 
-def file_system(environment: EksEnvironment, account: Account, clients: Clients) -> dict[str, Any]:
+def file_system(environment: EksEnvironment, account: CallerAccount, clients: Clients) -> dict[str, Any]:
     """Return the file system behind Ray's claim: its state, capacity and, if CloudWatch knows it, use."""
     core = kubernetes.client.CoreV1Api(clients.kubernetes)
     claim = core.read_namespaced_persistent_volume_claim(environment.fsx.claim, environment.ray.namespace, **_PATIENCE)
@@ -171,7 +171,7 @@ def file_system(environment: EksEnvironment, account: Account, clients: Clients)
     return {"id": file_system_id, "state": found["Lifecycle"], "capacity_gib": capacity, "used_gib": used}
 
 
-def _free_bytes(account: Account, file_system_id: str) -> float | None:
+def _free_bytes(account: CallerAccount, file_system_id: str) -> float | None:
     """Return the newest FreeDataStorageCapacity; its Sum is that of the whole file system."""
     now = datetime.now(UTC)
     points = account.client("cloudwatch").get_metric_statistics(

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from config import EksEnvironment, Environment, SlurmEnvironment
 from config.estimates.costs import estimate
-from ops.clients import Account, Clients, connect
+from ops.clients import CallerAccount, Clients, connect
 from ops.errors import UnreachableError, as_viewer
 from ops.nodes.listing import nodes
-from ops.readiness.item import Item, State
+from ops.readiness.item import ReadinessItem, ReadinessState
 from ops.readiness.observe import observe, observe_slurm
 from ops.slurm.health import slurm_health
 from ops.slurm.nodes import slurm_nodes
@@ -36,14 +36,14 @@ class Status:
 
     environment: str
     time: datetime
-    items: list[Item]
+    items: list[ReadinessItem]
     obstacle: str
     sections: Mapping[str, Section]
 
     @property
     def is_ready(self) -> bool:
         """Whether everything that `ops wait` waits for is ready."""
-        return not self.obstacle and all(item.state is State.READY for item in self.items)
+        return not self.obstacle and all(item.state is ReadinessState.READY for item in self.items)
 
     def as_data(self) -> dict[str, Any]:
         """Return the status for JSON and YAML."""
@@ -57,11 +57,11 @@ class Status:
         }
 
 
-def look(environment: Environment, account: Account) -> Status:
+def look(environment: Environment, account: CallerAccount) -> Status:
     """Return the status of the environment. What a refusal or a missing cluster hides is named, and raises nothing."""
     if isinstance(environment, SlurmEnvironment):
         return _look_at_slurm(environment, account)
-    items: list[Item] = []
+    items: list[ReadinessItem] = []
     obstacle = ""
     found: dict[str, Section] = {"stacks": _see(partial(sections.stacks, environment, account))}
     with ExitStack() as stack:
@@ -80,9 +80,9 @@ def look(environment: Environment, account: Account) -> Status:
     return Status(environment.name, datetime.now(UTC), items, obstacle, found)
 
 
-def _look_at_slurm(environment: SlurmEnvironment, account: Account) -> Status:
+def _look_at_slurm(environment: SlurmEnvironment, account: CallerAccount) -> Status:
     sagemaker = account.client("sagemaker")
-    items: list[Item] = []
+    items: list[ReadinessItem] = []
     obstacle = ""
     try:
         items = observe_slurm(environment, account)
@@ -99,7 +99,7 @@ def _look_at_slurm(environment: SlurmEnvironment, account: Account) -> Status:
 
 
 def _in_cluster(
-    environment: EksEnvironment, account: Account, clients: Clients | None, obstacle: str
+    environment: EksEnvironment, account: CallerAccount, clients: Clients | None, obstacle: str
 ) -> dict[str, Section]:
     """Return the sections that need the Kubernetes API."""
     readers: dict[str, Callable[[Clients], Section]] = {

@@ -11,12 +11,12 @@ from rich.markup import escape
 
 import config
 from config import EksEnvironment, naming
-from embedded_account.kubernetes.api import Api
+from embedded_account.kubernetes.api import KubernetesClient
 from embedded_account.kubernetes.audit import POD_DELETIONS
 from ops import stacks
-from ops.policy.role import Role
+from ops.policy.role import PersonRole
 from rehearsal.drills.cluster.auditor import SETTLED_SECONDS, Auditor
-from rehearsal.drills.cluster.world import World
+from rehearsal.drills.cluster.world import ClusterHistory
 from rehearsal.drills.timeline import DrillTimeline
 from rehearsal.paths import DRILLS_IN_AN_ACCOUNT
 from rehearsal.report.progress import Step
@@ -101,7 +101,7 @@ class DrillContext:
         self._runs += 1
         argv = [sys.executable, "-m", "ops", *arguments, "--env", self.environment.name]
         log = self.rehearsal.supervisor.logs / f"ops-{self._runs:02}-{arguments[0]}.log"
-        env = self.rehearsal.environment_of(Role.OPERATOR)
+        env = self.rehearsal.environment_of(PersonRole.OPERATOR)
         title = f"ops {' '.join(arguments)}"
         with self.step(title):
             printed = run(
@@ -137,7 +137,7 @@ class DrillContext:
     def audited(self) -> Iterator[Auditor]:
         """Watch with an auditor. Raises RehearsalError if someone deleted a pod on a healthy node without a permit."""
         plane = self.rehearsal.account.admin_kubeconfig(naming.eks_cluster(self.environment))
-        world = World(Api.from_kubeconfig(plane))
+        world = ClusterHistory(KubernetesClient.from_kubeconfig(plane))
         world.start()
         auditor = Auditor(world, plane.parent / "logs" / POD_DELETIONS)
         auditor.begin(time.time())

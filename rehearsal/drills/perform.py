@@ -9,14 +9,14 @@ from rich.markup import escape
 from rich.table import Table
 
 import config
-from embedded_account.kubernetes.api import ApiError
+from embedded_account.kubernetes.api import KubernetesClientError
 from embedded_account.machine.processes import ProcessError
 from rehearsal.drills.drill import Drill, S
 from rehearsal.run.cdk import CommandError
 from rehearsal.run.cluster import TimedOutError
 from rehearsal.run.steps import RehearsalError
 
-_FAILURES: Final = (RehearsalError, CommandError, TimedOutError, ApiError, ProcessError)
+_FAILURES: Final = (RehearsalError, CommandError, TimedOutError, KubernetesClientError, ProcessError)
 
 
 def listing(drills: Sequence[Drill[Any]]) -> Table:

@@ -26,7 +26,7 @@ from werkzeug.wrappers import Request
 
 from config.naming import STAND_IN_IMAGE
 from embedded_account.context import Account
-from embedded_account.kubernetes.api import STRATEGIC_PATCH, Api, ApiError, Object
+from embedded_account.kubernetes.api import STRATEGIC_PATCH, KubernetesClient, KubernetesClientError, Object
 from embedded_account.services.iam.pod_role import PodRole, PodRoleError, take_role
 from embedded_account.services.s3.keys import default_key, key_context
 from embedded_account.services.shared.api_model import client
@@ -57,7 +57,7 @@ def _run(account: Account, builder: "ImageBuilder", ended: threading.Event) -> N
         for cluster in account.clusters.all():
             try:
                 builder.step(cluster.control_plane.api)
-            except (ApiError, HTTPError, OSError, KeyError) as error:
+            except (KubernetesClientError, HTTPError, OSError, KeyError) as error:
                 # The control plane is starting, stopping or busy: retry at the next step.
                 _log.debug("image build stand-in: %s", error)
 
@@ -80,7 +80,7 @@ class ImageBuilder:
         self._fault = body.get("log")
         return {}
 
-    def step(self, api: Api) -> None:
+    def step(self, api: KubernetesClient) -> None:
         """Advance the cluster's build pods: run pending ones, remove deleted ones. Raise ApiError."""
         for pod in api.get(_PODS, fieldSelector="spec.nodeName!=")["items"]:
             if not _is_build(pod["spec"]):
@@ -92,7 +92,7 @@ class ImageBuilder:
                 failed = self._build(api, pod)
                 api.patch(f"{path}/status", {"status": _status(pod, failed=failed)}, STRATEGIC_PATCH)
 
-    def _build(self, api: Api, pod: Object) -> bool:
+    def _build(self, api: KubernetesClient, pod: Object) -> bool:
         """Perform the build of a pod; return whether it failed."""
         values = _variables(pod)
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from embedded_account.context import Account
 from embedded_account.hyperpod import simulator_of
-from embedded_account.hyperpod.slurm.scripts import NodeScripts, Outcome
+from embedded_account.hyperpod.slurm.scripts import NodeScripts, ScriptsOutcome
 from embedded_account.services.fsx.service import FsxService
 from rehearsal.slurm.scripts import Inputs, NodeFolder, folder_of
 
@@ -27,7 +27,7 @@ class Runner:
         self._file_systems = directory / "file-systems"
         self._fsx = fsx
 
-    def run(self, given: NodeScripts) -> Outcome | None:
+    def run(self, given: NodeScripts) -> ScriptsOutcome | None:
         """Run the scripts of a node, and return their outcome; None if they are not this project's."""
         inputs = Inputs(
             group=given.group["InstanceGroupName"],
@@ -43,7 +43,7 @@ class Runner:
             folder_of(self._file_systems, source).mkdir(parents=True, exist_ok=True)
         node = NodeFolder(self._nodes / given.instance_id, inputs, self._file_systems)
         node.write()
-        return Outcome(*node.run(os.environ["PATH"]))
+        return ScriptsOutcome(*node.run(os.environ["PATH"]))
 
 
 def _mounted(given: NodeScripts) -> dict[str, str]:

@@ -10,7 +10,7 @@ import boto3
 from config import EksEnvironment, naming
 from config.facts import support
 from embedded_account.context import Account
-from embedded_account.kubernetes.api import Api
+from embedded_account.kubernetes.api import KubernetesClient
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.machine.isolation import child_environment, enter
 from embedded_account.machine.processes import free_port
@@ -24,7 +24,7 @@ from rehearsal.paths import NODE_MODULES
 _CLOCK_SCALE = 300
 
 
-class Running:
+class RunningControlPlane:
     """A control plane that runs before its EKS cluster is created; the code that started it also stops it."""
 
     def __init__(self, plane: ControlPlane) -> None:
@@ -40,7 +40,7 @@ class Running:
         return self._plane.ca_pem
 
     @property
-    def api(self) -> Api:
+    def api(self) -> KubernetesClient:
         return self._plane.api
 
     def start(self) -> None:
@@ -85,7 +85,7 @@ class JobAccount:
 
     def adopt(self, plane: ControlPlane) -> None:
         """Create the EKS cluster of a running control plane, and grant the environment's submitters access."""
-        self._account.clusters = ClusterHost(self._account, make=lambda *_: Running(plane))
+        self._account.clusters = ClusterHost(self._account, make=lambda *_: RunningControlPlane(plane))
         ec2, iam, eks = (self._client(service) for service in ("ec2", "iam", "eks"))
         vpc = ec2.create_vpc(CidrBlock=str(self._environment.network.vpc_cidr))["Vpc"]["VpcId"]
         blocks = list(self._environment.network.vpc_cidr.subnets(new_prefix=20))[:2]

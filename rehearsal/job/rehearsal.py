@@ -22,7 +22,7 @@ from embedded_account.kubernetes.api import Object
 from embedded_account.kubernetes.building import binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.pods.programs import RealRay
-from embedded_account.machine.processes import Child, Supervisor
+from embedded_account.machine.processes import Child, ProcessSupervisor
 from k8s_charts.shared.names import RAY_DIRECTORY
 from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.cluster import DETECTION_SECONDS, DrillCluster
@@ -106,7 +106,7 @@ class JobRehearsal:
             node_monitor_grace_period=DETECTION_SECONDS,
             real_ray=RealRay(_image(self._environment), RAY_ENVIRONMENT),
         )
-        self._supervisor = Supervisor(directory)
+        self._supervisor = ProcessSupervisor(directory)
         self._cluster = DrillCluster(self._environment, plane.directory, console, plane)
         self.watch = self._cluster.watch
         self._progress = self._cluster.progress

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from config.labels import NODE_HEALTH_LABEL
-from embedded_account.kubernetes.api import Api, Object
+from embedded_account.kubernetes.api import KubernetesClient, Object
 from embedded_account.kubernetes.nodes import Nodes
 
 # Written from AWS's documentation, not taken from the product: a wrong name there must not be wrong here, too.
@@ -24,7 +24,7 @@ _AT_ONCE: Final[Mapping[str, Any]] = {"gracePeriodSeconds": 0}
 class AutoResume:
     """Replaces lost nodes and resumes the PyTorchJobs on them."""
 
-    def __init__(self, api: Api, replace: Callable[[str], str]) -> None:
+    def __init__(self, api: KubernetesClient, replace: Callable[[str], str]) -> None:
         """Take a connection as administrator; `replace` replaces the machine of a node and returns the new name."""
         self._api = api
         self._nodes = Nodes(api)

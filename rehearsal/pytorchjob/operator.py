@@ -11,7 +11,7 @@ from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.kubeconfig import write_kubeconfig
 from embedded_account.machine.isolation import search_path
-from embedded_account.machine.processes import Supervisor, free_port
+from embedded_account.machine.processes import ProcessSupervisor, free_port
 
 NAMESPACE: Final = "kubeflow"
 _ACCOUNT: Final = "training-operator"
@@ -35,7 +35,7 @@ def objects(built: Binaries) -> list[Object]:
     return found
 
 
-def start(plane: ControlPlane, built: Binaries, supervisor: Supervisor, directory: Path) -> None:
+def start(plane: ControlPlane, built: Binaries, supervisor: ProcessSupervisor, directory: Path) -> None:
     """Start the operator as its service account; `supervisor` ends it."""
     path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{_ACCOUNT}/token"
     token = plane.api.create(path, {"spec": {"expirationSeconds": _TOKEN_SECONDS}})["status"]["token"]

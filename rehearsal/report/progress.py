@@ -49,7 +49,7 @@ def elapsed(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
-class Progress:
+class StepProgress:
     """Prints steps as they begin and end. A terminal also shows a step's time and its command's last line, live."""
 
     def __init__(self, console: Console) -> None:

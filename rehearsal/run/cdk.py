@@ -13,7 +13,7 @@ from typing import Final
 
 from embedded_account.machine import cache_folders
 from embedded_account.machine.isolation import search_path
-from embedded_account.machine.processes import Child, ProcessError, Supervisor, end_with_parent
+from embedded_account.machine.processes import Child, ProcessError, ProcessSupervisor, end_with_parent
 from embedded_account.paths import CDK_PRELOAD
 from rehearsal.paths import CACHE, NODE_MODULES, REPOSITORY
 from rehearsal.report.breakdown import Spans
@@ -100,7 +100,7 @@ class Cdk:
         empty.mkdir(exist_ok=True)
         return self._run(empty, "bootstrap", f"aws://{account_id}/{region}", *own, env={**self._env, **credentials})
 
-    def begin_synthesis(self, supervisor: Supervisor) -> "Synthesis":
+    def begin_synthesis(self, supervisor: ProcessSupervisor) -> "Synthesis":
         """Start `cdk synth`, beside runs with `again`, which use the last synthesis until this one is finished."""
         argv = _argv("synth", "--quiet", "--output", _NEXT, *self._context)
         child = supervisor.start("cdk-synth", argv, self._env, ends_by_itself=True, cwd=self._project)
@@ -130,7 +130,7 @@ class Cdk:
 class Synthesis:
     """A `cdk synth` that runs in parallel to other work."""
 
-    def __init__(self, child: Child, supervisor: Supervisor, spans: Spans, directory: Path) -> None:
+    def __init__(self, child: Child, supervisor: ProcessSupervisor, spans: Spans, directory: Path) -> None:
         self._child = child
         self._supervisor = supervisor
         self._spans = spans

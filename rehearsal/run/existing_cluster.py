@@ -7,7 +7,7 @@ from typing import Any, Final
 from tenacity import retry, retry_if_exception, stop_after_delay, wait_fixed
 
 from config.model import ExistingEks
-from embedded_account.kubernetes.api import Api, ApiError, Object
+from embedded_account.kubernetes.api import KubernetesClient, KubernetesClientError, Object
 from embedded_account.running import EmbeddedAccount
 
 _GROUPS_OF_EKS: Final = "rbac.authorization.k8s.io"
@@ -20,7 +20,7 @@ _VERSION_OF_WRITE: Final = ("managedFields", "resourceVersion")
 
 def describe(account: EmbeddedAccount, existing: ExistingEks) -> dict[str, Any]:
     """Return what AWS's APIs and the cluster's own API return about the cluster, except what changes on its own."""
-    api = Api.from_kubeconfig(account.admin_kubeconfig(existing.name))
+    api = KubernetesClient.from_kubeconfig(account.admin_kubeconfig(existing.name))
     return {
         "eks": _eks(account.client("eks"), existing.name),
         "oidc_provider": _oidc_provider(account.client("iam"), existing.oidc_provider_arn),
@@ -34,7 +34,7 @@ def collect_pods_of_gone_nodes(account: EmbeddedAccount, existing: ExistingEks) 
     Kubernetes' pod garbage collector does the same, but looks every 20 s, and only after another 40 s.
     Source: https://github.com/kubernetes/kubernetes/blob/v1.35.4/pkg/controller/podgc/gc_controller.go
     """
-    api = Api.from_kubeconfig(account.admin_kubeconfig(existing.name))
+    api = KubernetesClient.from_kubeconfig(account.admin_kubeconfig(existing.name))
     nodes = {node["metadata"]["name"] for node in api.get("/api/v1/nodes")["items"]}
     pods = api.get("/api/v1/pods")["items"]
     stray = [pod["metadata"] for pod in pods if pod["spec"].get("nodeName", "") not in {"", *nodes}]
@@ -71,7 +71,7 @@ def _oidc_provider(iam: Any, arn: str) -> dict[str, Any]:
     return {key: value for key, value in provider.items() if key != "ResponseMetadata"}
 
 
-def _objects(api: Api) -> Iterator[tuple[str, Any]]:
+def _objects(api: KubernetesClient) -> Iterator[tuple[str, Any]]:
     """Yield every object of every kind that can be listed: its path, and the object without its status."""
     groups = [group["preferredVersion"]["groupVersion"] for group in api.get("/apis")["groups"]]
     for root in ("/api/v1", *(f"/apis/{group}" for group in groups)):
@@ -90,12 +90,12 @@ def _objects(api: Api) -> Iterator[tuple[str, Any]]:
 # The API server answers with this status while it prepares to serve a new kind.
 @retry(
     retry=retry_if_exception(
-        lambda error: isinstance(error, ApiError) and error.status == HTTPStatus.TOO_MANY_REQUESTS
+        lambda error: isinstance(error, KubernetesClientError) and error.status == HTTPStatus.TOO_MANY_REQUESTS
     ),
     wait=wait_fixed(0.5),
     stop=stop_after_delay(20),
     reraise=True,
 )
-def _items(api: Api, path: str) -> list[Object]:
+def _items(api: KubernetesClient, path: str) -> list[Object]:
     items: list[Object] = api.get(path)["items"]
     return items

@@ -6,7 +6,15 @@ from typing import Final
 from config import Environment
 from config.key_policy import key_policy
 from config.model import ExistingEks, ExistingSubnet, ExistingVpc
-from embedded_account.existing_description import AddOn, Cluster, ExistingResources, FileSystem, Key, Subnet, Vpc
+from embedded_account.existing_description import (
+    Cluster,
+    DescribedAddOn,
+    DescribedFileSystem,
+    DescribedKey,
+    DescribedSubnet,
+    DescribedVpc,
+    ExistingResources,
+)
 
 # The cluster's owner has enabled network policies, which the isolation of Ray requires.
 _NETWORK_POLICIES: Final = '{"enableNetworkPolicy": "true"}'
@@ -19,26 +27,28 @@ def existing_resources(environment: Environment) -> ExistingResources:
     return ExistingResources(
         vpc=_vpc(network) if network else None,
         cluster=_cluster(eks, version, network) if eks and version and network else None,
-        file_system=FileSystem(id=file_system.id, mount_name=file_system.mount_name, subnet=network.node_subnets[0].id)
+        file_system=DescribedFileSystem(
+            id=file_system.id, mount_name=file_system.mount_name, subnet=network.node_subnets[0].id
+        )
         if file_system and network
         else None,
         key=_key(environment) if environment.company.kms_key else None,
     )
 
 
-def _key(environment: Environment) -> Key:
+def _key(environment: Environment) -> DescribedKey:
     """Return the company's key, with the policy that docs/operate/company-rules.md asks for."""
     arn = environment.company.kms_key or ""
-    return Key(id=arn.rpartition("/")[2], policy=json.dumps(key_policy(environment)))
+    return DescribedKey(id=arn.rpartition("/")[2], policy=json.dumps(key_policy(environment)))
 
 
-def _vpc(network: ExistingVpc) -> Vpc:
+def _vpc(network: ExistingVpc) -> DescribedVpc:
     subnets = (*network.node_subnets, *network.control_plane_subnets)
-    return Vpc(id=network.id, cidr=network.cidr, subnets=tuple(map(_subnet, subnets)))
+    return DescribedVpc(id=network.id, cidr=network.cidr, subnets=tuple(map(_subnet, subnets)))
 
 
-def _subnet(subnet: ExistingSubnet) -> Subnet:
-    return Subnet(id=subnet.id, zone_id=subnet.zone, cidr=subnet.cidr)
+def _subnet(subnet: ExistingSubnet) -> DescribedSubnet:
+    return DescribedSubnet(id=subnet.id, zone_id=subnet.zone, cidr=subnet.cidr)
 
 
 def _cluster(eks: ExistingEks, version: str, network: ExistingVpc) -> Cluster:
@@ -50,9 +60,9 @@ def _cluster(eks: ExistingEks, version: str, network: ExistingVpc) -> Cluster:
         control_plane_subnets=tuple(subnet.id for subnet in network.control_plane_subnets),
         node_subnets=tuple(subnet.id for subnet in network.node_subnets),
         add_ons=(
-            AddOn(name="vpc-cni", version=eks.vpc_cni, configuration=_NETWORK_POLICIES),
-            AddOn(name="kube-proxy"),
-            AddOn(name="coredns"),
-            AddOn(name="eks-pod-identity-agent"),
+            DescribedAddOn(name="vpc-cni", version=eks.vpc_cni, configuration=_NETWORK_POLICIES),
+            DescribedAddOn(name="kube-proxy"),
+            DescribedAddOn(name="coredns"),
+            DescribedAddOn(name="eks-pod-identity-agent"),
         ),
     )

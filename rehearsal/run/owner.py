@@ -10,12 +10,12 @@ from typing import Any, Final
 from config import Environment
 from embedded_account.running import EmbeddedAccount
 from ops.policy.documents import documents
-from ops.policy.role import Role
+from ops.policy.role import PersonRole
 from ops.policy.roles import ACCESS
 
 _CLUSTER_ADMIN: Final = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 _ADMINISTRATOR: Final = "arn:aws:iam::aws:policy/AdministratorAccess"
-_NAMES: Final = {Role.DEPLOYER: "Deployer", Role.ADMIN: "Administrator"}
+_NAMES: Final = {PersonRole.DEPLOYER: "Deployer", PersonRole.ADMIN: "Administrator"}
 """The roles that do not need the Kubernetes API here; the others are those of the environment's `access`."""
 _OPERATOR: Final = "Operator"
 """The role that operates an environment whose `access` names no admin: an existing cluster has its own, Slurm none."""
@@ -52,13 +52,13 @@ def admit_operator(account: EmbeddedAccount, environment: Environment) -> None:
         )
 
 
-def attach(iam: Any, environment: Environment, role: Role, *, to: Role) -> None:
+def attach(iam: Any, environment: Environment, role: PersonRole, *, to: PersonRole) -> None:
     """Attach the existing policies of `role` to the role of a person."""
     for each in documents(role, environment):
         iam.attach_role_policy(RoleName=name_of(environment, to), PolicyArn=_policy(environment, each.name))
 
 
-def credentials(account: EmbeddedAccount, environment: Environment, role: Role) -> Mapping[str, str]:
+def credentials(account: EmbeddedAccount, environment: Environment, role: PersonRole) -> Mapping[str, str]:
     """Return credentials of a person's role, as environment variables; they are valid for an hour."""
     arn = _arns(environment)[name_of(environment, role)]
     keys = account.client("sts").assume_role(RoleArn=arn, RoleSessionName="rehearsal")["Credentials"]
@@ -84,7 +84,7 @@ def role_names(environment: Environment) -> set[str]:
     return set(_arns(environment))
 
 
-def name_of(environment: Environment, role: Role) -> str:
+def name_of(environment: Environment, role: PersonRole) -> str:
     """Return the name of a person's role: the environment's first admin operates it, and acts for who is not listed."""
     listed = [arn.rsplit("/", 1)[1] for arn in (*_listed(environment, role), *environment.access.admins)]
     return _NAMES.get(role) or next(iter(listed), _OPERATOR)
@@ -108,11 +108,11 @@ def _policy(environment: Environment, name: str) -> str:
     return f"arn:aws:iam::{environment.account}:policy/{name}"
 
 
-def _people(environment: Environment) -> list[Role]:
-    return [role for role in Role if role in _NAMES or role is Role.OPERATOR or _listed(environment, role)]
+def _people(environment: Environment) -> list[PersonRole]:
+    return [role for role in PersonRole if role in _NAMES or role is PersonRole.OPERATOR or _listed(environment, role)]
 
 
-def _listed(environment: Environment, role: Role) -> tuple[str, ...]:
+def _listed(environment: Environment, role: PersonRole) -> tuple[str, ...]:
     """Return the ARNs under the key of `access` for a person's role."""
     listed: tuple[str, ...] = getattr(environment.access, ACCESS[role])
     return listed

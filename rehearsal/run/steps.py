@@ -18,14 +18,14 @@ from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 from embedded_account.kubernetes.building import binaries
 from embedded_account.machine import isolation
 from embedded_account.machine.isolation import child_environment
-from embedded_account.machine.processes import LOG_LINES, Supervisor
+from embedded_account.machine.processes import LOG_LINES, ProcessSupervisor
 from embedded_account.running import CLOCK_SCALE, EmbeddedAccount
-from ops.policy.role import Role
+from ops.policy.role import PersonRole
 from rehearsal import runs
 from rehearsal.paths import BINARIES, run_directory
 from rehearsal.report import breakdown, timeline, verdict
 from rehearsal.report import figures as report
-from rehearsal.report.progress import Progress
+from rehearsal.report.progress import StepProgress
 from rehearsal.run import access, existing, file_system, image_sources, ops_destroy, owner
 from rehearsal.run.account import rehearsal_account
 from rehearsal.run.cdk import Cdk, Synthesis, changed_stacks, require_node, run
@@ -60,11 +60,11 @@ class RehearsalSteps(Generic[E]):
         self.environment = environment
         self.directory = directory or run_directory(environment.name)
         runs.discard(self.directory)
-        self.supervisor = Supervisor(self.directory)
+        self.supervisor = ProcessSupervisor(self.directory)
         self.watch = Watch()
         # The account's last lines may include the last lines of one of its own programs.
         self.supervisor.watch(self.watch.failed, lines=2 * LOG_LINES)
-        self.progress = Progress(console)
+        self.progress = StepProgress(console)
         self.spans = breakdown.Spans()
         self.console = console
         self.built: binaries.Binaries
@@ -120,7 +120,7 @@ class RehearsalSteps(Generic[E]):
         with self.progress.step("embedded AWS account") as step:
             self.account.start(self.supervisor, clock_scale=clock_scale, survives_parent=keep)
             owner.make_roles(self.account, self.environment)
-            self.cdk.use(owner.credentials(self.account, self.environment, Role.DEPLOYER))
+            self.cdk.use(owner.credentials(self.account, self.environment, PersonRole.DEPLOYER))
             step.see(f"account {self.environment.account} at {self.account.endpoint}")
 
     def _charts(self, see: Callable[[str], None]) -> Mapping[str, str]:
@@ -149,7 +149,7 @@ class RehearsalSteps(Generic[E]):
             },
         )
 
-    def environment_of(self, role: Role) -> dict[str, str]:
+    def environment_of(self, role: PersonRole) -> dict[str, str]:
         """Return the environment variables of a command that a person with this role types."""
         return self.child_environment() | dict(owner.credentials(self.account, self.environment, role))
 
@@ -189,7 +189,7 @@ class RehearsalSteps(Generic[E]):
                 environment.account,
                 environment.region,
                 environment.company.bootstrap_qualifier,
-                credentials=owner.credentials(self.account, environment, Role.ADMIN),
+                credentials=owner.credentials(self.account, environment, PersonRole.ADMIN),
             )
 
     def preflight(self) -> None:
@@ -197,7 +197,7 @@ class RehearsalSteps(Generic[E]):
         with self.progress.step("ops preflight") as step:
             argv = [sys.executable, "-m", "ops", "preflight", "--env", self.environment.name]
             log = self.supervisor.logs / "ops-preflight.log"
-            environment = self.environment_of(Role.DEPLOYER)
+            environment = self.environment_of(PersonRole.DEPLOYER)
             printed = run(argv, cwd=self.project.directory, env=environment, log=log, echo=self.progress.echo)
             step.see(printed.splitlines()[-1])
 
@@ -223,7 +223,7 @@ class RehearsalSteps(Generic[E]):
             argv = [sys.executable, "-m", "ops", "wait", "--env", self.environment.name]
             argv += ["--timeout", "5m", "--interval", "0.2s"]
             log = self.supervisor.logs / "ops-wait.log"
-            environment = self.environment_of(Role.OPERATOR)
+            environment = self.environment_of(PersonRole.OPERATOR)
             printed = run(argv, cwd=self.project.directory, env=environment, log=log, echo=self.progress.echo)
             step.see(printed.splitlines()[-1])
 
@@ -232,7 +232,7 @@ class RehearsalSteps(Generic[E]):
         with self.progress.step("ops drift") as step:
             argv = [sys.executable, "-m", "ops", "drift", "--env", self.environment.name]
             log = self.supervisor.logs / "ops-drift.log"
-            environment = self.environment_of(Role.OPERATOR)
+            environment = self.environment_of(PersonRole.OPERATOR)
             printed = run(argv, cwd=self.project.directory, env=environment, log=log, echo=self.progress.echo)
             if printed.splitlines() != [f"{self.environment.name}: no drift"]:
                 raise RehearsalError(f"every part must be compared after a deployment:\n{printed}")
@@ -263,7 +263,7 @@ class RehearsalSteps(Generic[E]):
                 left = ops_destroy.destroy(
                     self.environment.name,
                     self.project.directory,
-                    self.environment_of(Role.DEPLOYER),
+                    self.environment_of(PersonRole.DEPLOYER),
                     self.supervisor.logs,
                     kills=kills,
                     echo=self.progress.echo,
@@ -445,8 +445,8 @@ class Rehearsal(RehearsalSteps[EksEnvironment]):
         """Print how to inspect a kept rehearsal."""
         kubeconfig = self.account.admin_kubeconfig(naming.eks_cluster(self.environment))
         # Whoever looks may want to try every command.
-        owner.attach(self.account.client("iam"), self.environment, Role.ADMIN, to=Role.OPERATOR)
-        variables = self.environment_of(Role.OPERATOR) | {"KUBECONFIG": str(kubeconfig)}
+        owner.attach(self.account.client("iam"), self.environment, PersonRole.ADMIN, to=PersonRole.OPERATOR)
+        variables = self.environment_of(PersonRole.OPERATOR) | {"KUBECONFIG": str(kubeconfig)}
         file = access.write(self.directory, variables, self.built.directory)
         self.console.print("\n[bold]It stays until[/] make rehearse-down[bold]. To inspect it, paste into a shell:[/]")
         for line in access.commands(self.environment, file):

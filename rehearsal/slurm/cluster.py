@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from embedded_account.machine.processes import ProcessError
 from rehearsal.slurm import scripted
-from rehearsal.slurm.configuration import Folders, Group, Node, nodes, slurm_conf
+from rehearsal.slurm.configuration import ConfiguredGroup, ConfiguredNode, Folders, nodes, slurm_conf
 from rehearsal.slurm.namespaces import Machine, NodeNamespaces
 from rehearsal.slurm.programs import Programs
 from rehearsal.slurm.scripts import NodeFolder
@@ -32,7 +32,7 @@ class SlurmCluster:
     def __init__(
         self,
         directory: Path,
-        groups: Sequence[Group],
+        groups: Sequence[ConfiguredGroup],
         programs: Programs,
         *,
         state: Path | None = None,
@@ -86,7 +86,7 @@ class SlurmCluster:
         self._stack.close()
 
     @property
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[ConfiguredNode]:
         """Return all nodes of the configuration, running or lost."""
         return nodes(self.groups)
 
@@ -204,7 +204,7 @@ class SlurmCluster:
 
         self._wait(heard, "all nodes respond to the controller")
 
-    def _run_scripts(self, node: Node, scripts: scripted.DeployedScripts) -> None:
+    def _run_scripts(self, node: ConfiguredNode, scripts: scripted.DeployedScripts) -> None:
         """Run the deployed scripts on a new node. Raises ProcessError with what the failed step said."""
         made = scripted.folder(scripts, self.directory, node, self.nodes, self._munge_words())
         environment: dict[str, str] = {
@@ -242,13 +242,13 @@ class SlurmCluster:
         self._start_daemon(name, "munged", "--foreground", *self._munge_words())
         self._wait(lambda: self.attempt("munge", "--no-input", on=name).returncode == 0, f"munge of {name}")
 
-    def _start_slurm(self, node: Node) -> None:
+    def _start_slurm(self, node: ConfiguredNode) -> None:
         if node.group.node == "controller":
             self._start_daemon(node.name, "slurmctld", "-D")
         elif node.group.node == "compute":
             self._start_daemon(node.name, "slurmd", "-D", "-N", node.name, "-d", str(self._programs["slurmstepd"]))
 
-    def _restart_slurm(self, node: Node) -> None:
+    def _restart_slurm(self, node: ConfiguredNode) -> None:
         by_scripts = self._scripts is not None and self._scripts.start_slurm
         daemons = {"controller": "slurmctld", "compute": "slurmd", "login": "slurmd" if by_scripts else ""}
         if not (daemon := daemons[node.group.node]):

@@ -14,7 +14,7 @@ CPUS: Final = 2
 
 
 @dataclass(frozen=True)
-class Group:
+class ConfiguredGroup:
     """An instance group: its count, its kind of node, and a compute group's partition."""
 
     name: str
@@ -24,12 +24,12 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Node:
+class ConfiguredNode:
     """A node, named after its address as HyperPod does."""
 
     name: str
     address: str
-    group: Group
+    group: ConfiguredGroup
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Folders:
     """The controller's state: what it knows of jobs and nodes after it was replaced."""
 
 
-def nodes(groups: Sequence[Group]) -> list[Node]:
+def nodes(groups: Sequence[ConfiguredGroup]) -> list[ConfiguredNode]:
     """Return the nodes of all groups. A group that grows gives no node of another group a new address.
 
     Raises:
@@ -49,13 +49,13 @@ def nodes(groups: Sequence[Group]) -> list[Node]:
     """
     _check(groups)
     return [
-        Node(f"ip-10-1-{number}-{index}", f"10.1.{number}.{index}", group)
+        ConfiguredNode(f"ip-10-1-{number}-{index}", f"10.1.{number}.{index}", group)
         for number, group in enumerate(groups, start=1)
         for index in range(10, 10 + group.count)
     ]
 
 
-def slurm_conf(groups: Sequence[Group], folders: Folders, *, login_nodes: bool = False) -> str:
+def slurm_conf(groups: Sequence[ConfiguredGroup], folders: Folders, *, login_nodes: bool = False) -> str:
     """Return slurm.conf. The first group's partition is the default one.
 
     With `login_nodes`, login nodes are nodes without a partition: the lifecycle scripts start slurmd there, and slurmd
@@ -75,7 +75,7 @@ def slurm_conf(groups: Sequence[Group], folders: Folders, *, login_nodes: bool =
     return "\n".join(lines) + "\n"
 
 
-def _check(groups: Sequence[Group]) -> None:
+def _check(groups: Sequence[ConfiguredGroup]) -> None:
     controllers = [group for group in groups if group.node == "controller"]
     if len(controllers) != 1 or controllers[0].count != 1:
         raise ValueError(f"{len(controllers)} controller groups are invalid. Allowed: one group with one node")
@@ -86,7 +86,7 @@ def _check(groups: Sequence[Group]) -> None:
             raise ValueError(f"group {group.name}: partition {group.partition!r} is invalid. Allowed: on compute only")
 
 
-def _partitions(compute: Iterable[Node]) -> Iterator[str]:
+def _partitions(compute: Iterable[ConfiguredNode]) -> Iterator[str]:
     members: dict[str, list[str]] = {}
     for node in compute:
         if node.group.partition:

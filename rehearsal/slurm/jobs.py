@@ -8,7 +8,7 @@ from embedded_account.machine.processes import ProcessError
 from rehearsal.paths import REPOSITORY
 from rehearsal.slurm import stand_ins
 from rehearsal.slurm.cluster import SlurmCluster
-from rehearsal.slurm.configuration import Group
+from rehearsal.slurm.configuration import ConfiguredGroup
 from rehearsal.slurm.programs import Programs
 
 SCRIPTS: Final = REPOSITORY / "ray_jobs" / "slurm"
@@ -69,7 +69,7 @@ class Jobs:
 
 def prove(cluster: SlurmCluster, programs: Programs, see: Callable[[str], None]) -> None:
     """Run a training that fails once, and tell what became of it. Raises ProcessError unless it ends well."""
-    group: Group | None = next((each for each in cluster.groups if each.partition and each.count), None)
+    group: ConfiguredGroup | None = next((each for each in cluster.groups if each.partition and each.count), None)
     if group is None:
         return
     jobs = Jobs(cluster, programs, _FAILS_FIRST)

@@ -6,7 +6,7 @@ from typing import Final
 from config import Environment
 from embedded_account.machine.processes import ProcessError
 from rehearsal.slurm.cluster import SlurmCluster
-from rehearsal.slurm.configuration import Group
+from rehearsal.slurm.configuration import ConfiguredGroup
 
 MOST_NODES: Final = 4
 """Of each group: every node is several processes on this machine."""
@@ -22,13 +22,13 @@ srun hostname
 """
 
 
-def groups_of(environment: Environment) -> list[Group]:
+def groups_of(environment: Environment) -> list[ConfiguredGroup]:
     """Return the instance groups of an environment with Slurm, each with few nodes."""
     found = []
     for group in environment.hyperpod.instance_groups:
         if group.slurm:
             partition = (group.slurm.partition or _UNNAMED) if group.slurm.node == "compute" else None
-            found.append(Group(group.name, min(group.count, MOST_NODES), group.slurm.node, partition))
+            found.append(ConfiguredGroup(group.name, min(group.count, MOST_NODES), group.slurm.node, partition))
     return found
 
 
@@ -65,7 +65,7 @@ def _partitions(cluster: SlurmCluster) -> str:
     return ", ".join(f"{name} with {count} nodes" for name, count in found.items())
 
 
-def _survives(cluster: SlurmCluster, group: Group) -> str:
+def _survives(cluster: SlurmCluster, group: ConfiguredGroup) -> str:
     """Lose a node under a job on all nodes of a group; return what became of the job."""
     (cluster.directory / "job.sh").write_text(_JOB)
     names = ",".join(node.name for node in cluster.nodes if node.group == group)

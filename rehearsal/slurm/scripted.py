@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rehearsal.slurm import stand_ins
-from rehearsal.slurm.configuration import Node
+from rehearsal.slurm.configuration import ConfiguredNode
 from rehearsal.slurm.programs import Programs
 from rehearsal.slurm.scripts import PARAMETERS, Inputs, NodeFolder, folder_of
 
@@ -39,7 +39,11 @@ class DeployedScripts:
 
 
 def folder(
-    scripts: DeployedScripts, directory: Path, node: Node, nodes: Sequence[Node], munge: Sequence[str]
+    scripts: DeployedScripts,
+    directory: Path,
+    node: ConfiguredNode,
+    nodes: Sequence[ConfiguredNode],
+    munge: Sequence[str],
 ) -> NodeFolder:
     """Return a new node's folder below `directory`, written; `munge` are munged's words.
 
@@ -71,7 +75,7 @@ def variables(made: NodeFolder, programs: Programs, logs: Path) -> dict[str, str
     return {**daemons, **units, **made.environment(programs.environment["PATH"])}
 
 
-def _resource_config(nodes: Sequence[Node]) -> dict[str, Any]:
+def _resource_config(nodes: Sequence[ConfiguredNode]) -> dict[str, Any]:
     groups: dict[str, list[dict[str, str]]] = {}
     for node in nodes:
         groups.setdefault(node.group.name, []).append({"CustomerIpAddress": node.address})

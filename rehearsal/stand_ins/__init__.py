@@ -12,7 +12,7 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 
 from config.facts import charts_lock
-from config.facts.daemonsets import Nodes, daemonsets_on
+from config.facts.daemonsets import NodeScope, daemonsets_on
 from config.facts.instance_types import catalogue
 from embedded_account.kubernetes.building.binaries import Binaries, kuberay_module_directory
 
@@ -53,7 +53,7 @@ def _add_agents(values: Path) -> None:
     agents: dict[str, Any] = {}
     for name, kind in catalogue().items():
         for daemonset in daemonsets_on(kind):
-            if daemonset.nodes is not Nodes.ALL:
+            if daemonset.nodes is not NodeScope.ALL:
                 requests = {"cpu": f"{daemonset.cpu_millis}m", "memory": f"{daemonset.memory_mib}Mi"}
                 agents.setdefault(daemonset.name, {"requests": requests, "types": []})["types"].append(name)
     document["standIn"] = {"agents": agents}

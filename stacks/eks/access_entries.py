@@ -17,7 +17,7 @@ _SUBMITTER_POLICY: Final = _POLICY.format("AmazonSagemakerHyperpodTrainingPolicy
 EVERYWHERE: Final = eks.CfnAccessEntry.AccessScopeProperty(type="cluster")
 
 
-class AccessEntries(Construct):
+class ClusterAccessEntries(Construct):
     """Access entries: admins administer the cluster, submitters run Ray in `ray_namespace`, viewers change nothing."""
 
     def __init__(self, scope: Construct, id: str, *, cluster: eks.ICluster, access: Access, ray_namespace: str) -> None:

@@ -9,12 +9,12 @@ from constructs import Construct
 from config import naming
 from config.model import Eks
 from stacks.eks.kubectl_access import acknowledge_kubectl_provider, kubectl_layer, kubectl_role
-from stacks.network.vpc import Vpc
+from stacks.network.vpc import EnvironmentVpc
 from stacks.shared.log_group import declared_log_group
 from stacks.shared.nag_suppressions import acknowledge, managed_policy
 
 
-class EksCluster(Construct):
+class EksControlPlane(Construct):
     """A control plane in two zones. Its API is reachable inside the VPC, and outside from the configured CIDRs only.
 
     Access needs an access entry (authentication mode `API`), even for the principal that created the cluster.
@@ -29,7 +29,7 @@ class EksCluster(Construct):
         *,
         name: str,
         settings: Eks,
-        vpc: Vpc,
+        vpc: EnvironmentVpc,
         security_group: ec2.ISecurityGroup,
         key: kms.IKey | None = None,
     ) -> None:

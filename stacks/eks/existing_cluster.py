@@ -10,7 +10,7 @@ from constructs import Construct, IDependable
 from config.model import ExistingEks
 from stacks.eks.access_entries import ADMIN_POLICY, EVERYWHERE
 from stacks.eks.kubectl_access import acknowledge_kubectl_provider, kubectl_layer, kubectl_role
-from stacks.network.vpc import Vpc
+from stacks.network.vpc import EnvironmentVpc
 
 _ALL: Final = "-1"
 
@@ -32,7 +32,7 @@ class ExistingEksCluster(Construct):
         *,
         existing: ExistingEks,
         version: str,
-        vpc: Vpc,
+        vpc: EnvironmentVpc,
         security_group: ec2.ISecurityGroup,
     ) -> None:
         super().__init__(scope, id)

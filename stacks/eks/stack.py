@@ -6,11 +6,11 @@ from constructs import Construct, IDependable
 from config import EksEnvironment, naming
 from k8s_charts.helm.hyperpod_dependencies import hyperpod_dependencies_release
 from k8s_charts.helm.images import with_copies
-from stacks.eks.access_entries import AccessEntries
+from stacks.eks.access_entries import ClusterAccessEntries
 from stacks.eks.add_ons import eks_add_ons
-from stacks.eks.cluster import EksCluster
+from stacks.eks.cluster import EksControlPlane
 from stacks.eks.existing_cluster import ExistingEksCluster
-from stacks.eks.system_nodes import SystemNodes
+from stacks.eks.system_nodes import SystemNodeGroup
 from stacks.network.stack import NetworkStack
 from stacks.shared.environment_stack import EnvironmentStack
 from stacks.shared.helm_release import helm_release
@@ -43,7 +43,7 @@ class EksStack(EnvironmentStack):
             )
             self.cluster, reachable = used.cluster, used.access
         else:
-            self.cluster = EksCluster(
+            self.cluster = EksControlPlane(
                 self,
                 "Cluster",
                 name=naming.eks_cluster(environment),
@@ -52,14 +52,14 @@ class EksStack(EnvironmentStack):
                 security_group=network.security_group,
                 key=self.company_key,
             ).cluster
-        AccessEntries(
+        ClusterAccessEntries(
             self,
             "Access",
             cluster=self.cluster,
             access=environment.access,
             ray_namespace=environment.ray.namespace,
         )
-        node_group = SystemNodes(
+        node_group = SystemNodeGroup(
             self,
             "SystemNodes",
             cluster=self.cluster,

@@ -17,7 +17,7 @@ from stacks.shared.nag_suppressions import acknowledge, managed_policy
 _NODE_POLICIES: Final = ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly")
 
 
-class SystemNodes(Construct):
+class SystemNodeGroup(Construct):
     """EC2 nodes with a label and no taint: pods without a node selector may run here too.
 
     The nodes are in the shared security group (to reach Ray's pods, the file system and the API) and in the

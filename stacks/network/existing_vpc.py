@@ -8,12 +8,12 @@ from constructs import Construct
 
 from config.model import ExistingSubnet
 from config.model import ExistingVpc as Settings
-from stacks.network.vpc import Vpc
+from stacks.network.vpc import EnvironmentVpc
 
 _NO_ROUTE_TABLE: Final = "Annotation::@aws-cdk/aws-ec2:noSubnetRouteTableId"
 
 
-class ExistingVpc(Vpc):
+class ImportedVpc(EnvironmentVpc):
     """References to the VPC and its subnets by their ids in the environment file; nothing is looked up."""
 
     def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:

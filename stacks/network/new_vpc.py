@@ -14,7 +14,7 @@ from constructs import Construct
 
 from config.model import Network
 from stacks.network.endpoints import VpcEndpoints
-from stacks.network.vpc import Vpc
+from stacks.network.vpc import EnvironmentVpc
 
 ANYWHERE: Final = "0.0.0.0/0"
 
@@ -27,7 +27,7 @@ class _Subnet(NamedTuple):
     resource: ec2.CfnSubnet
 
 
-class NewVpc(Vpc):
+class NewVpc(EnvironmentVpc):
     """A VPC that has in each zone: a public /24 for a NAT gateway, a private /18 for nodes, a private /28 for EKS.
 
     EKS's network interfaces are in the /28. The subnets are in the order of the environment's zones. A closed network

@@ -5,11 +5,11 @@ from constructs import Construct, IDependable
 
 from config import Environment
 from stacks.network.endpoints import ALERTS_ENDPOINT, PROMETHEUS_ENDPOINT, TRACKING_SERVICE
-from stacks.network.existing_vpc import ExistingVpc
+from stacks.network.existing_vpc import ImportedVpc
 from stacks.network.flow_logs import FlowLogs
 from stacks.network.new_vpc import NewVpc
 from stacks.network.security_group import SharedSecurityGroup
-from stacks.network.vpc import Vpc
+from stacks.network.vpc import EnvironmentVpc
 from stacks.shared.environment_stack import EnvironmentStack
 
 
@@ -19,7 +19,7 @@ class NetworkStack(EnvironmentStack):
     A resource that must not start before the group's rules exist depends on `security_group_rules`.
     """
 
-    vpc: Vpc
+    vpc: EnvironmentVpc
     security_group: ec2.ISecurityGroup
     security_group_rules: list[IDependable]
 
@@ -29,7 +29,7 @@ class NetworkStack(EnvironmentStack):
         )
         network, for_eks = environment.network, environment.has_kubernetes
         if network.existing:
-            self.vpc = ExistingVpc(self, "Vpc", settings=network.existing)
+            self.vpc = ImportedVpc(self, "Vpc", settings=network.existing)
         else:
             self.vpc = NewVpc(
                 self,

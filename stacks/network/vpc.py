@@ -4,7 +4,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 
-class Vpc(Construct):
+class EnvironmentVpc(Construct):
     """A VPC, its `node_subnets` (one per zone, the file system's first) and `control_plane_subnets` (EKS's interfaces).
 
     `vpc` itself lists no subnets: each construct names the subnets that it uses. No code reads the *name* of a zone,

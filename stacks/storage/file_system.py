@@ -15,7 +15,7 @@ from stacks.storage.removal import data_removal_policy
 EVENTS = ["NEW", "CHANGED", "DELETED"]
 
 
-class FileSystem(Construct):
+class LustreFileSystem(Construct):
     """A PERSISTENT_2 file system on SSD.
 
     CloudFormation replaces it when the subnet, security group, KMS key, deployment type, Lustre version or throughput

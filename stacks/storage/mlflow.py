@@ -13,7 +13,7 @@ from stacks.shared.nag_suppressions import acknowledge, attribute_arn, wildcard
 from stacks.storage.removal import data_removal_policy
 
 
-class TrackingServer(Construct):
+class MlflowTrackingServer(Construct):
     """An MLflow tracking server of the smallest size; its artifacts are below one prefix of `bucket`.
 
     Its role reads and writes that prefix and nothing else. SageMaker developer guide, "Set up IAM permissions for

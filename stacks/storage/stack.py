@@ -10,9 +10,9 @@ from k8s_charts.storage.volumes import FileSystemAddress
 from stacks.network.stack import NetworkStack
 from stacks.shared.environment_stack import EnvironmentStack
 from stacks.storage.bucket import PrivateBucket
-from stacks.storage.file_system import FileSystem
+from stacks.storage.file_system import LustreFileSystem
 from stacks.storage.image_repository import ImageRepository
-from stacks.storage.mlflow import TrackingServer
+from stacks.storage.mlflow import MlflowTrackingServer
 
 
 class StorageStack(EnvironmentStack):
@@ -53,7 +53,7 @@ class StorageStack(EnvironmentStack):
         ).bucket
         self.file_system = self._file_system(environment, network) if environment.fsx.owned else None
         if environment.managed_mlflow:
-            TrackingServer(
+            MlflowTrackingServer(
                 self,
                 "TrackingServer",
                 name=naming.tracking_server(environment),
@@ -68,7 +68,7 @@ class StorageStack(EnvironmentStack):
             ).repository
 
     def _file_system(self, environment: Environment, network: NetworkStack) -> FileSystemAddress:
-        return FileSystem(
+        return LustreFileSystem(
             self,
             "FileSystem",
             settings=environment.fsx,

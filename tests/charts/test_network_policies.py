@@ -5,7 +5,14 @@ import pytest
 from config import EksEnvironment, available, load
 from config.model import AwsRay, TieredStorage
 from k8s_charts.shared.names import CHECKPOINTS_HOST
-from ops.isolation.plan import ALERTMANAGER_HOST, EFA_EXPORTER_HOST, GPU_EXPORTER_HOST, PROMETHEUS_HOST, Head, plan
+from ops.isolation.plan import (
+    ALERTMANAGER_HOST,
+    EFA_EXPORTER_HOST,
+    GPU_EXPORTER_HOST,
+    PROMETHEUS_HOST,
+    HeadAddresses,
+    plan,
+)
 from tests.charts.support.connection_table import (
     RAY_PORTS,
     Connection,
@@ -142,7 +149,7 @@ def test_the_check_of_a_live_cluster_expects_what_the_policies_say(dev: EksEnvir
         "kubernetes.default.svc.cluster.local": matrix.pods["api-server"],
         "169.254.169.254": Pod(None, address="169.254.169.254"),
     }
-    planned = plan(dev, {"rayml": Head("head", "node")})
+    planned = plan(dev, {"rayml": HeadAddresses("head", "node")})
     for origin in planned:
         source = Pod(origin.namespace, origin.labels)
         for tried in origin.connections:

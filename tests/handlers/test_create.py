@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from embedded_account.hyperpod.bench import HyperPodBench
-from embedded_account.hyperpod.model import Outdated
+from embedded_account.hyperpod.model import DelayedView
 from embedded_account.hyperpod.views import cluster_view
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG
 from handlers.hyperpod_cluster.precedence import REQUESTS_TAG
@@ -241,7 +241,7 @@ def test_create_whose_answer_is_lost_takes_over_its_cluster_when_its_tags_become
             [cluster] = bench.hyperpod.world.clusters.values() or [None]
             if cluster and not cluster.outdated:
                 soon = bench.clock.present + timedelta(minutes=1)
-                cluster.outdated.append(Outdated(soon, cluster_view(cluster)))
+                cluster.outdated.append(DelayedView(soon, cluster_view(cluster)))
 
     cloudformation.framework.interruptions.append(lag)
     response = cloudformation.create(properties)

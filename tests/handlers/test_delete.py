@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from embedded_account.hyperpod.bench import HyperPodBench
-from embedded_account.hyperpod.model import Outdated
+from embedded_account.hyperpod.model import DelayedView
 from embedded_account.hyperpod.views import cluster_view
 from handlers.hyperpod_cluster import index
 from handlers.hyperpod_cluster.ownership import Owner
@@ -67,7 +67,7 @@ def test_young_cluster_is_deleted_once_its_tags_are_known_and_not_later(
     cloudformation.create(properties)
     known = bench.clock.present + timedelta(minutes=minutes)
     [cluster] = bench.hyperpod.world.clusters.values()
-    cluster.outdated.append(Outdated(known, cluster_view(cluster)))
+    cluster.outdated.append(DelayedView(known, cluster_view(cluster)))
     deleted: list[datetime] = []
 
     def note(called: str, carried_out: bool) -> None:

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from embedded_account.hyperpod import views
 from embedded_account.hyperpod.bench import HyperPodBench
-from embedded_account.hyperpod.model import HyperPodCluster
+from embedded_account.hyperpod.model import SimulatedCluster
 from handlers.hyperpod_cluster.changes import update_request
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG, added_groups
 from handlers.hyperpod_cluster.precedence import REQUESTS_TAG
@@ -521,7 +521,7 @@ def test_rollback_keeps_a_count_that_was_raised_by_hand_whatever_else_it_changes
 
 
 @pytest.fixture
-def autoscaled(created: Properties, bench: HyperPodBench, monkeypatch: pytest.MonkeyPatch) -> HyperPodCluster:
+def autoscaled(created: Properties, bench: HyperPodBench, monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
     """Return the cluster with Karpenter enabled outside the stack; the simulator has no Karpenter of its own."""
     monkeypatch.setattr(views, "ECHOED", (*views.ECHOED, "AutoScaling"))
     [cluster] = bench.hyperpod.world.clusters.values()
@@ -534,7 +534,7 @@ def autoscaled(created: Properties, bench: HyperPodBench, monkeypatch: pytest.Mo
 def test_counts_of_an_autoscaled_cluster_are_karpenters(
     cloudformation: CloudFormation,
     created: Properties,
-    autoscaled: HyperPodCluster,
+    autoscaled: SimulatedCluster,
     live: int,
     count: int,
 ) -> None:
@@ -552,7 +552,7 @@ def test_counts_of_an_autoscaled_cluster_are_karpenters(
 
 
 def test_update_that_switches_autoscaling_off_needs_the_counts_that_it_leaves(
-    cloudformation: CloudFormation, created: Properties, autoscaled: HyperPodCluster
+    cloudformation: CloudFormation, created: Properties, autoscaled: SimulatedCluster
 ) -> None:
     autoscaled.groups["worker-group-1"].target = 4
     old = created | {"AutoScaling": {"Mode": "Enable", "AutoScalerType": "Karpenter"}}

@@ -14,7 +14,7 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_
 from transformers import AutoModelForCausalLM
 
 from llm_data import read_sequences
-from llm_finetune import Worker
+from llm_finetune import ShardedWorker
 from llm_model import INDEX, InvalidModelError, Memory, Weights, clip, sharded, skeleton
 from ray_resume.data_order import DataOrder
 from tests.jobs.support import fsdp2_on_cpu
@@ -67,7 +67,7 @@ def measure(rank: int, folder: Path, fsdp: int) -> None:
         sequences = read_sequences(str(folder / "train.txt"), str(folder / "model"), LENGTH)
         order = DataOrder(len(sequences), BATCH, 0)
         with mock.patch.object(dist, "reduce_scatter_tensor", wraps=dist.reduce_scatter_tensor) as exchanged:
-            Worker(model, micro_batch, CPU).train(sequences, order, 0)
+            ShardedWorker(model, micro_batch, CPU).train(sequences, order, 0)
         result["exchanges"][micro_batch] = exchanged.call_count
         optimizer.step()
         result["steps"][micro_batch] = whole(model)

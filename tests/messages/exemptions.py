@@ -6,16 +6,16 @@ _ACCOUNT: Final = "packages/embedded-account/embedded_account"
 _ANSWERS: Final = "exceptions here become answers of the embedded account, in the words of AWS"
 UNSEEN_FOLDERS: Final = {
     f"{_ACCOUNT}/{part}": _ANSWERS
-    for part in ("admission/", "cloudformation/", "errors.py", "hyperpod/", "lambdas/", "services/")
+    for part in ("admission/", "cloudformation/", "errors.py", "hyperpod/", "lambdas/", "permissions/", "services/")
 }
 """Folders whose exception classes never reach a person of this project's own accord."""
 
 UNSEEN_CLASSES: Final = {
-    "ApiError": "repeats the answer of the Kubernetes API server",
     "ApprovalsError": "holds findings, which are checked themselves",
     "CommandError": "part of a rehearsal's verdict: the log of a command that failed",
     "ContainerConfigError": "becomes the status of a simulated pod, in the words of a kubelet",
     "InvalidEnvironmentError": "holds findings, which are checked themselves",
+    "KubernetesClientError": "repeats the answer of the Kubernetes API server",
     "NodeTooSmallError": "rules catch it, and write findings of their own",
     "ProgramEndedError": "part of a rehearsal's verdict: the log of a program that ended",
     "RayApiError": "repeats the answer of Ray",

@@ -10,12 +10,12 @@ from config import Environment
 from embedded_account.context import Account
 from embedded_account.server import AccountServer
 from embedded_account.testing.clients import Clients
-from ops.policy.role import Role
+from ops.policy.role import PersonRole
 from rehearsal import paths
 from rehearsal.extensions import image_builder
 from tests.support import people
 
-AsPerson = Callable[[Environment, Role], Clients]
+AsPerson = Callable[[Environment, PersonRole], Clients]
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +38,7 @@ def as_person(account: Account, clients: Clients, aws_session: Any) -> Iterator[
     """
     since = len(account.journal.entries())
 
-    def of(environment: Environment, role: Role) -> Clients:
+    def of(environment: Environment, role: PersonRole) -> Clients:
         keys = people.credentials(clients, people.make_role(clients, environment, role))
         return people.client_of(aws_session, account.endpoint, keys)
 

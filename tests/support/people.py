@@ -10,7 +10,7 @@ from config import Environment
 from embedded_account.context import Account
 from embedded_account.testing.clients import REGION
 from ops.policy.documents import documents
-from ops.policy.role import Role
+from ops.policy.role import PersonRole
 from ops.policy.roles import COMMANDS
 
 Client = Callable[[str], Any]
@@ -18,11 +18,11 @@ PERSON = "Rehearsal"
 """With this begin the names of people's roles; other roles are those of services."""
 
 
-def role_name(role: Role) -> str:
+def role_name(role: PersonRole) -> str:
     return f"{PERSON}{role.title()}"
 
 
-def make_role(client: Client, environment: Environment, role: Role, name: str = "") -> str:
+def make_role(client: Client, environment: Environment, role: PersonRole, name: str = "") -> str:
     """Create the role with its policies, as the account's owner, in place of an earlier one; return its ARN."""
     iam, name = client("iam"), name or role_name(role)
     with suppress(iam.exceptions.NoSuchEntityException):
@@ -55,7 +55,7 @@ def client_of(session: Any, endpoint: str, keys: Mapping[str, str]) -> Client:
     return lambda service: session.client(service, endpoint_url=endpoint, region_name=REGION, **own)
 
 
-def roles_of(words: tuple[str, ...]) -> tuple[Role, ...]:
+def roles_of(words: tuple[str, ...]) -> tuple[PersonRole, ...]:
     """Return the roles that a command line of `ops` is for."""
     return COMMANDS.get(" ".join(words[:2])) or COMMANDS[words[0]]
 

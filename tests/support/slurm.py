@@ -12,22 +12,22 @@ from embedded_account.machine.processes import ProcessError
 from rehearsal.paths import REPOSITORY
 from rehearsal.slurm import programs
 from rehearsal.slurm.cluster import SlurmCluster
-from rehearsal.slurm.configuration import Group
+from rehearsal.slurm.configuration import ConfiguredGroup
 from rehearsal.slurm.scripted import DeployedScripts
 from tests.support.waiting import wait_until
 
 PAGE: Final = REPOSITORY / "docs" / "operate" / "slurm-jobs.md"
 ALL_LOST: Final = "When all nodes of a job are lost at once"
 GROUPS: Final = (
-    Group("controller-machine", 1, "controller"),
-    Group("login-nodes", 1, "login"),
-    Group("compute-nodes", 2, "compute", "dev"),
+    ConfiguredGroup("controller-machine", 1, "controller"),
+    ConfiguredGroup("login-nodes", 1, "login"),
+    ConfiguredGroup("compute-nodes", 2, "compute", "dev"),
 )
 
 
 def slurm_cluster(
     directory: Path,
-    groups: Sequence[Group] = GROUPS,
+    groups: Sequence[ConfiguredGroup] = GROUPS,
     *,
     state: Path | None = None,
     scripts: DeployedScripts | None = None,

@@ -16,7 +16,7 @@ import pytest
 from config import allowed_names, available, naming
 from config.facts import charts_lock
 from ops.destroy.run import write_assembly
-from ops.stacks import Stack
+from ops.stacks import DeployedStack
 from tests.support.waiting import PATIENCE
 from tests.synth.support.synthesis import PARTS, REPOSITORY, Assemblies, Assembly, Resource, context
 
@@ -61,7 +61,7 @@ def test_ops_destroys_stacks_as_the_synthesis_would(assembly: Assemblies, tmp_pa
     synthesised = assembly(name)
     environment = synthesised.environment
     going = [
-        Stack(part, naming.stack(environment, part), "id", "CREATE_COMPLETE", "", protected=False)
+        DeployedStack(part, naming.stack(environment, part), "id", "CREATE_COMPLETE", "", protected=False)
         for part in environment.parts
     ]
     write_assembly(tmp_path, environment, going)

@@ -16,7 +16,7 @@ from config import Environment, load, naming
 from config.model import Company, Notifications
 from embedded_account.cloudformation.templates.resource_types import resource_types
 from rehearsal.paths import NODE_MODULES
-from stacks.storage.file_system import FileSystem
+from stacks.storage.file_system import LustreFileSystem
 from tests.synth.support.kubernetes_objects import MANIFEST, text
 from tests.synth.support.synthesis import Assembly, synthesise
 
@@ -150,7 +150,7 @@ def test_file_systems_are_encrypted_with_the_companys_key(assembly: Assembly) ->
     [storage_class] = [json.loads(each)[0] for each in texts if '"StorageClass"' in each]
     assert storage_class["parameters"]["kmsKeyId"] == KEY
     stack = cdk.Stack(cdk.App(analytics_reporting=False))
-    FileSystem(
+    LustreFileSystem(
         stack,
         "FileSystem",
         settings=load("dev").fsx,

@@ -52,10 +52,10 @@ def build(
     ```
     """
     from ops.change import image_build  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
-    from ops.change.image_build_log import Follower  # noqa: PLC0415
+    from ops.change.image_build_log import BuildFollower  # noqa: PLC0415
     from ops.clients import connect  # noqa: PLC0415
     from ops.errors import UnreachableError  # noqa: PLC0415
-    from ops.readiness.item import State  # noqa: PLC0415
+    from ops.readiness.item import ReadinessState  # noqa: PLC0415
 
     environment = load(env)
     if not environment.image.built:
@@ -68,15 +68,15 @@ def build(
             plan = image_build.plan(environment, clients)
             tell(plan.said)
             if plan.job is None:
-                emit(_data(plan.tag, "", State.READY.value, plan.said), None, output)
+                emit(_data(plan.tag, "", ReadinessState.READY.value, plan.said), None, output)
                 return
             image_build.create(clients, plan.job, dry_run=dry_run)
             job = plan.job["metadata"]["name"]
             if dry_run:
                 tell("dry run: the API server accepts the Job; none was created")
-                emit(_data(plan.tag, job, State.WAITING.value, "dry run"), None, output)
+                emit(_data(plan.tag, job, ReadinessState.WAITING.value, "dry run"), None, output)
                 return
-            ended = Follower(environment, clients, tell, timeout.seconds).follow(job)
+            ended = BuildFollower(environment, clients, tell, timeout.seconds).follow(job)
     except image_build.BuildError as error:
         fail(str(error), code=1)
     except UnreachableError as error:
@@ -84,7 +84,7 @@ def build(
     except KeyboardInterrupt:
         fail(f"detached; a started build continues: `ops wait --env {env}` shows its progress", code=130)
     emit(_data(plan.tag, job, ended.state.value, ended.detail, ended.seconds), None, output)
-    if ended.state is State.FAILED:
+    if ended.state is ReadinessState.FAILED:
         fail(f"the build of tag {plan.tag} failed: {ended.detail}. Fix: see the log above", code=3)
     tell(f"{ended.detail}, after {elapsed(ended.seconds)}")
 

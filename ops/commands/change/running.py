@@ -14,7 +14,7 @@ from ops.max_unavailable import MaxUnavailable
 from ops.max_unavailable import max_unavailable as parsed
 from ops.options import Checkpoint, DryRun, Force, Yes
 from ops.output import Format, Output, emit, teller
-from ops.readiness.item import Item, Require, State
+from ops.readiness.item import ReadinessItem, ReadinessState, Require
 
 
 @app.command()
@@ -75,22 +75,22 @@ def wait(
         fail(f"interrupted; {again}", code=130)
     emit(_data(env, items), None, output)
     for item in items:
-        if item.state is State.FAILED:
+        if item.state is ReadinessState.FAILED:
             cause = f"{item.kind} {item.name}: {item.detail}"
             fail(f"{env} failed, waiting will not help: {cause}. Fix: remove the cause", code=3)
-    if any(item.state is State.PAUSED for item in items):
+    if any(item.state is ReadinessState.PAUSED for item in items):
         fail(f"{env} is paused, waiting will not help. Fix: `ops resume --env {env}`", code=3)
-    if missing := [f"{item.kind} {item.name}" for item in items if item.state is not State.READY]:
+    if missing := [f"{item.kind} {item.name}" for item in items if item.state is not ReadinessState.READY]:
         fail(f"{env} is not ready after {timeout}: {', '.join(missing)}. Fix: {again}", code=1)
     enough = "has what `--require min` asks for" if require is Require.MIN else "is ready"
     (console if output is Format.TABLE else errors).print(f"[bold green]{env} {enough}[/]", highlight=False)
 
 
-def _data(env: str, items: list[Item]) -> dict[str, Any]:
+def _data(env: str, items: list[ReadinessItem]) -> dict[str, Any]:
     """Return the items as data for programs."""
     return {
         "environment": env,
-        "ready": all(item.state is State.READY for item in items),
+        "ready": all(item.state is ReadinessState.READY for item in items),
         "items": [{**asdict(item), "state": item.state.value} for item in items],
     }
 

@@ -46,13 +46,13 @@ def plan(
         {"change": "add", "type": "AWS::EKS::Addon", "logical_id": "Dns"}]}]}
     ```
     """
-    from ops.clients import Account  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
+    from ops.clients import CallerAccount  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
     from ops.delivery import plan as plans  # noqa: PLC0415
     from ops.errors import UnreachableError  # noqa: PLC0415
 
     environment = load(env)
     try:
-        made = plans.plan(environment, Account(environment).client("cloudformation"), app_)
+        made = plans.plan(environment, CallerAccount(environment).client("cloudformation"), app_)
     except (plans.AssemblyError, UnreachableError) as error:
         fail(str(error))
     found = plans.digest(made)
@@ -103,14 +103,14 @@ def drift(env: EnvName, output: Output = Format.TABLE) -> None:
      "not_compared": ["stack rayhp-dev-ray does not exist"]}
     ```
     """
-    from ops.clients import Account  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
+    from ops.clients import CallerAccount  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
     from ops.drift import show  # noqa: PLC0415
     from ops.drift.search import search  # noqa: PLC0415
     from ops.errors import UnreachableError  # noqa: PLC0415
 
     environment = load_any(env)
     try:
-        drifts = search(environment, Account(environment).client)
+        drifts = search(environment, CallerAccount(environment).client)
     except UnreachableError as error:
         fail(str(error))
     except KeyboardInterrupt:

@@ -97,7 +97,7 @@ def sweep(
      "not_seen": ["…"]}
     ```
     """
-    from ops.clients import Account  # noqa: PLC0415
+    from ops.clients import CallerAccount  # noqa: PLC0415
     from ops.errors import in_plain_words  # noqa: PLC0415
     from ops.sweep import show  # noqa: PLC0415
     from ops.sweep.leftover import Surface  # noqa: PLC0415
@@ -105,7 +105,7 @@ def sweep(
 
     environment = load(env)
     with _reported(f"rerun `ops sweep --env {env}` to resume"), in_plain_words():
-        found = find(Surface(environment, Account(environment).client))
+        found = find(Surface(environment, CallerAccount(environment).client))
         if found.leftovers or output is not Format.TABLE:
             emit(show.document(found.leftovers, found.not_seen), lambda: show.table(found.leftovers), output)
         else:

@@ -10,12 +10,12 @@ from rich.table import Table
 from ops import files
 from ops.cli import EnvName, app, load_any, say
 from ops.output import Format, Output, emit
-from ops.policy.role import Role
+from ops.policy.role import PersonRole
 
 
 @app.command()
 def policy(
-    role: Annotated[Role, typer.Argument(metavar="ROLE", help="deployer, operator, scientist, viewer or admin.")],
+    role: Annotated[PersonRole, typer.Argument(metavar="ROLE", help="deployer, operator, scientist, viewer or admin.")],
     env: EnvName,
     *,
     out: Annotated[

@@ -31,23 +31,23 @@ def preflight(env: EnvName, output: Output = Format.TABLE) -> None:
        "found": "version 28", "fix": ""}]}
     ```
     """
-    from ops.clients import Account  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
+    from ops.clients import CallerAccount  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
     from ops.errors import UnreachableError  # noqa: PLC0415
     from ops.preflight import table  # noqa: PLC0415
-    from ops.preflight.check import Verdict  # noqa: PLC0415
+    from ops.preflight.check import CheckStatus  # noqa: PLC0415
     from ops.preflight.checks import checks_of  # noqa: PLC0415
     from ops.preflight.here import Here  # noqa: PLC0415
     from ops.preflight.run import run, worst  # noqa: PLC0415
 
     environment = load_any(env)
     try:
-        results = run(Here(environment, Account(environment).client), checks_of(environment), errors)
+        results = run(Here(environment, CallerAccount(environment).client), checks_of(environment), errors)
     except UnreachableError as error:
         fail(str(error))
     except KeyboardInterrupt:
         fail(f"interrupted. Fix: rerun `ops preflight --env {env}`", code=130)
     emit(table.data(environment, results), lambda: table.table(results), output)
-    ready = worst(results) is not Verdict.FAIL
+    ready = worst(results) is not CheckStatus.FAIL
     if output is Format.TABLE:
         for line in table.fixes(results):
             say(line)

@@ -32,12 +32,12 @@ def kubeconfig(
 
     from config import naming  # noqa: PLC0415
     from ops import kubeconfig as kubeconfigs  # noqa: PLC0415
-    from ops.clients import Account, described_cluster  # noqa: PLC0415 - the AWS SDK would double the start-up time
+    from ops.clients import CallerAccount, described_cluster  # noqa: PLC0415 - the AWS SDK would double the start-up time
     from ops.errors import UnreachableError  # noqa: PLC0415
 
     environment = load(env)
     try:
-        entry = kubeconfigs.entry(environment, described_cluster(environment, Account(environment)))
+        entry = kubeconfigs.entry(environment, described_cluster(environment, CallerAccount(environment)))
         if file is None:
             typer.echo(yaml.safe_dump(entry, sort_keys=False), nl=False)
             return

@@ -18,8 +18,8 @@ from ops.options import DryRun
 from ops.output import Format, Output, emit
 
 if TYPE_CHECKING:
-    from ops.data.links import Link, Place
-    from ops.data.plan import Item
+    from ops.data.links import DataLink, LinkedPath
+    from ops.data.plan import TransferItem
 
 data_app = Application(help="Files of the data bucket and the file system.")
 app.add_typer(data_app, name="data")
@@ -34,7 +34,7 @@ RemotePath = Annotated[
 class _Apis:
     s3: Any
     fsx: Any
-    links: "list[Link]"
+    links: "list[DataLink]"
 
 
 @data_app.command("ls")
@@ -187,14 +187,16 @@ def get(
     say(f"done: {_files(chosen)} downloaded to {folder}, {len(items) - len(chosen)} equal")
 
 
-def _agreed(items: "list[Item]", place: "Place", what: str, *, dry_run: bool, force: bool) -> "Sequence[Item] | None":
+def _agreed(
+    items: "list[TransferItem]", place: "LinkedPath", what: str, *, dry_run: bool, force: bool
+) -> "Sequence[TransferItem] | None":
     """Show the plan; return the files to transfer, or None for a dry run. Raises RefusedError unless agreed."""
-    from ops.data.plan import State  # noqa: PLC0415
+    from ops.data.plan import TransferState  # noqa: PLC0415
     from ops.data.transfer import size  # noqa: PLC0415
     from ops.errors import RefusedError  # noqa: PLC0415
 
-    chosen = [item for item in items if item.state is not State.EQUAL]
-    replaced = [item for item in chosen if item.state is State.REPLACED]
+    chosen = [item for item in items if item.state is not TransferState.EQUAL]
+    replaced = [item for item in chosen if item.state is TransferState.REPLACED]
     amount = size(sum(item.size for item in chosen))
     say(f"{what}: {_files(chosen)}, {amount}; {len(replaced)} replace others; {len(items) - len(chosen)} are equal")
     if dry_run:
@@ -212,20 +214,20 @@ def _agreed(items: "list[Item]", place: "Place", what: str, *, dry_run: bool, fo
     return chosen
 
 
-def _files(items: "Sequence[Item]") -> str:
+def _files(items: "Sequence[TransferItem]") -> str:
     return "1 file" if len(items) == 1 else f"{len(items)} files"
 
 
 @contextmanager
 def _connected(environment: Environment) -> Iterator[_Apis]:
     """Yield the environment's S3 and FSx, with its links; report refusals, failures and errors of AWS."""
-    from ops.clients import Account  # noqa: PLC0415
+    from ops.clients import CallerAccount  # noqa: PLC0415
     from ops.data.errors import BadPathError, TaskFailedError  # noqa: PLC0415
     from ops.data.links import find  # noqa: PLC0415
     from ops.errors import RefusedError, UnreachableError, in_plain_words  # noqa: PLC0415
 
     try:
-        account = Account(environment)
+        account = CallerAccount(environment)
         with in_plain_words():
             fsx = account.client("fsx")
             yield _Apis(account.client("s3"), fsx, find(environment, account.client("cloudformation"), fsx))
@@ -239,7 +241,7 @@ def _connected(environment: Environment) -> Iterator[_Apis]:
         fail("interrupted; a task that FSx has begun continues. Fix: rerun the command to resume", code=130)
 
 
-def _link(link: "Link") -> dict[str, Any]:
+def _link(link: "DataLink") -> dict[str, Any]:
     automatic = [name for name, on in (("import", link.imports), ("export", link.exports)) if on]
     return {"path": str(link.seen_at), "objects": link.objects, "state": link.state, "automatic": automatic}
 

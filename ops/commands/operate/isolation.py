@@ -12,7 +12,7 @@ from ops.durations import Duration, at_least
 from ops.output import Format, Output, emit, teller
 
 if TYPE_CHECKING:
-    from ops.isolation.check import Outcome
+    from ops.isolation.check import ProbeOutcome
     from ops.isolation.plan import Connection, Origin
 
 
@@ -95,7 +95,7 @@ def isolation_check(
         console.print(f"[bold green]{env} is isolated[/]: {len(outcomes)} connections are as expected", highlight=False)
 
 
-def _data(origins: "list[Origin]", came: "Mapping[Connection, Outcome]") -> list[dict[str, Any]]:
+def _data(origins: "list[Origin]", came: "Mapping[Connection, ProbeOutcome]") -> list[dict[str, Any]]:
     """Return the connections as data for programs; `open` is None for a connection that was not tried."""
     return [
         {

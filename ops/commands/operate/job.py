@@ -16,12 +16,12 @@ from k8s_charts.shared.names import RAY_DIRECTORY
 from ops import completion
 from ops.cli import Application, Command, EnvName, app, console, fail, load, say
 from ops.durations import Duration, duration
-from ops.jobs.kind import Kind
+from ops.jobs.kind import JobKind
 from ops.options import Cluster, Watch
 from ops.output import Format, Output, emit, require_terminal
 
 if TYPE_CHECKING:
-    from ops.jobs.run import OwnCluster, OwnPods, Request, Run
+    from ops.jobs.run import ExistingRun, OwnCluster, OwnPods, RunRequest
     from ops.jobs.runs import Runs
 
 job_app = Application(help="Jobs on a RayCluster.")
@@ -84,14 +84,14 @@ def submit(
         str | None, typer.Option(metavar="PLACE", help="Folder or s3:// address for checkpoints (RUN_STORAGE).")
     ] = None,
     as_: Annotated[
-        Kind,
+        JobKind,
         typer.Option(
             "--as",
             metavar="ROUTE",
             rich_help_panel=_OTHER,
             help="What carries the run out: supervised, rayjob or pytorchjob.",
         ),
-    ] = Kind.SUPERVISED,
+    ] = JobKind.SUPERVISED,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -204,7 +204,7 @@ def submit(
     """
     from ops.jobs.operators.rayjob import LONGEST_NAME  # noqa: PLC0415
     from ops.jobs.package import EntryError, entry  # noqa: PLC0415
-    from ops.jobs.run import Request  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
+    from ops.jobs.run import RunRequest  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
     from ops.jobs.workers import with_range  # noqa: PLC0415
 
     environment = load(env)
@@ -218,7 +218,7 @@ def submit(
         command = with_range(wanted.command, min_workers, max_workers, patience)
     except EntryError as error:
         fail(str(error))
-    longest = _LONGEST if as_ is Kind.SUPERVISED else LONGEST_NAME
+    longest = _LONGEST if as_ is JobKind.SUPERVISED else LONGEST_NAME
     run = name or _named(wanted.title, longest)
     if not _NAME.fullmatch(run) or len(run) > longest:
         fail(
@@ -226,13 +226,13 @@ def submit(
             f"at most {longest} in all"
         )
     with _talking(environment, f"`ops job logs {run} --env {env}`, `ops job stop {run} --env {env}`", direct) as runs:
-        request = Request(
+        request = RunRequest(
             name=run,
             cluster=runs.cluster(cluster),
             command=command,
             storage=storage or _storage(environment),
             package=wanted.package,
-            max_attempts=max_attempts or (_ATTEMPTS if as_ is Kind.SUPERVISED else _ATTEMPTS_OF_OPERATOR),
+            max_attempts=max_attempts or (_ATTEMPTS if as_ is JobKind.SUPERVISED else _ATTEMPTS_OF_OPERATOR),
             max_stalled=max_stalled,
             give_up_after=give_up_after.seconds,
             own_cluster=own,
@@ -275,7 +275,7 @@ def list_jobs(env: EnvName, cluster: Cluster = None, direct: Direct = False, out
             emit(jobs, lambda: _rays_table(jobs), output)
         else:
             listed = [run for run in runs.all() if cluster in (None, run.cluster)]
-            supervised = any(run.kind is Kind.SUPERVISED and not run.finished for run in listed)
+            supervised = any(run.kind is JobKind.SUPERVISED and not run.finished for run in listed)
             pending = runs.pending() if supervised else {}
             emit([_data(run, pending) for run in listed], lambda: _table(listed, pending), output)
 
@@ -471,7 +471,7 @@ def _storage(environment: Environment) -> str:
 
 def _submit_as(
     runs: "Runs",
-    request: "Request",
+    request: "RunRequest",
     environment: EksEnvironment,
     *,
     again: bool,
@@ -501,10 +501,10 @@ def _submit_as(
 
 def _head(runs: "Runs", environment: EksEnvironment, cluster: str | None) -> Any:
     from ops.jobs import direct as job_direct  # noqa: PLC0415
-    from ops.jobs.head_api import Head  # noqa: PLC0415
+    from ops.jobs.head_api import HeadApi  # noqa: PLC0415
 
     pod = job_direct.head_of(runs.core, environment.ray.namespace, runs.cluster(cluster))
-    return Head(runs.core, environment.ray.namespace, pod)
+    return HeadApi(runs.core, environment.ray.namespace, pod)
 
 
 @contextmanager
@@ -532,7 +532,7 @@ def _talking(environment: EksEnvironment, again: str = "", direct: bool = False)
 
 
 def _of_operator(
-    context: typer.Context, kind: Kind, workers: int | None, queue: str | None
+    context: typer.Context, kind: JobKind, workers: int | None, queue: str | None
 ) -> "tuple[OwnCluster | None, OwnPods | None]":
     """Return what a RayJob or a PyTorchJob has of its own. End the command if the options do not fit."""
     from ops.jobs.run import OwnCluster, OwnPods  # noqa: PLC0415
@@ -546,7 +546,7 @@ def _of_operator(
 
     if "dry_run" in given and (wrong := first("again", "direct", "in_head")):
         fail(f"--dry-run excludes {wrong}. Fix: give one of them")
-    if kind is Kind.SUPERVISED:
+    if kind is JobKind.SUPERVISED:
         if wrong := first("workers", "queue"):
             fail(f"{wrong} is invalid without --as {_OPERATED}. Fix: leave it out, or add --as {_OPERATED}")
         return None, None
@@ -555,7 +555,7 @@ def _of_operator(
     if wrong := first("max_stalled", "give_up_after"):
         why = "its operator does not know why a job failed"
         fail(f"{wrong} is invalid with --as {kind}: {why}. Allowed: --max-attempts")
-    if kind is Kind.RAYJOB:
+    if kind is JobKind.RAYJOB:
         return OwnCluster(workers, queue), None
     if wrong := first("min_workers", "max_workers", "wait_for_workers"):
         fail(f"{wrong} is invalid with --as {kind}: torchrun starts all workers or none. Allowed: --workers")
@@ -570,7 +570,7 @@ def _named(title: str, longest: int) -> str:
     return stem[: min(32, longest - len(time))].rstrip("-") + time
 
 
-def _data(run: "Run", pending: dict[str, str]) -> dict[str, Any]:
+def _data(run: "ExistingRun", pending: dict[str, str]) -> dict[str, Any]:
     """Return a run as data for programs."""
     progress = run.state.get("progress", -1)
     return {
@@ -586,12 +586,12 @@ def _data(run: "Run", pending: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _why(run: "Run", pending: dict[str, str]) -> str:
+def _why(run: "ExistingRun", pending: dict[str, str]) -> str:
     """Return the reason for a run's state: what its supervisor waits for, or why the supervisor has no place."""
     return pending.get(run.name) or str(run.state.get("reason", ""))
 
 
-def _table(runs: list["Run"], pending: dict[str, str]) -> Table:
+def _table(runs: list["ExistingRun"], pending: dict[str, str]) -> Table:
     drawn = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("run", "kind", "RayCluster", "state", "attempt", "progress", "since (UTC)"):
         drawn.add_column(column, no_wrap=True)

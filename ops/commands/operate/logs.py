@@ -9,7 +9,7 @@ from rich.table import Table
 from ops.cli import EnvName, app, errors, fail, load, say
 from ops.durations import Duration, duration
 from ops.output import Format, Output, emit
-from ops.watch.logs import Source
+from ops.watch.logs import LogSource
 
 Since = Annotated[
     Duration | None,
@@ -21,7 +21,7 @@ Follow = Annotated[bool, typer.Option("-f", "--follow", help="Continue until Ctr
 
 @app.command()
 def logs(
-    source: Annotated[Source, typer.Argument(metavar="SOURCE", help="Whose logs.")],
+    source: Annotated[LogSource, typer.Argument(metavar="SOURCE", help="Whose logs.")],
     env: EnvName,
     cluster: Cluster = None,
     follow: Follow = False,
@@ -49,7 +49,7 @@ def logs(
     - `ops logs head --env dev --follow`
     - `ops logs lifecycle --env dev --since 2h`
     """
-    from ops.clients import Account, connect  # noqa: PLC0415 - the AWS SDK would double the time of `ops check`
+    from ops.clients import CallerAccount, connect  # noqa: PLC0415 - the AWS SDK would double the time of `ops check`
     from ops.errors import UnreachableError, as_viewer  # noqa: PLC0415
     from ops.watch import logs as places  # noqa: PLC0415
     from ops.watch.node_logs import NodeLogs  # noqa: PLC0415
@@ -61,7 +61,7 @@ def logs(
         fail(f"--cluster: {cluster} is invalid: {env} has no such RayCluster. Allowed: {', '.join(names)}")
     seconds = since.seconds if since else None
     try:
-        account = Account(environment)
+        account = CallerAccount(environment)
         with as_viewer():
             if source in places.STREAMS:
                 found = account.client("sagemaker").describe_cluster(ClusterName=environment.hyperpod.cluster_name)
@@ -114,7 +114,7 @@ def events(
       "message": "Instance failed."}]
     ```
     """
-    from ops.clients import Account  # noqa: PLC0415
+    from ops.clients import CallerAccount  # noqa: PLC0415
     from ops.errors import UnreachableError  # noqa: PLC0415
     from ops.watch.event_feed import Feed  # noqa: PLC0415
 
@@ -122,7 +122,7 @@ def events(
     if follow and output is not Format.TABLE:
         fail("--follow is refused: it prints lines. Allowed: -o table, or no --follow")
     try:
-        with Feed(environment, Account(environment), since.seconds) as feed:
+        with Feed(environment, CallerAccount(environment), since.seconds) as feed:
             if follow:
                 feed.follow(say, _warn)
             found = feed.look()

@@ -20,7 +20,7 @@ from ops.output import Format, Output, emit
 
 if TYPE_CHECKING:
     from ops.clients import Clients
-    from ops.nodes.listing import Node
+    from ops.nodes.listing import ClusterNode
 
 node_app = Application(help="HyperPod's nodes.")
 app.add_typer(node_app, name="node")
@@ -331,7 +331,7 @@ def _change_of_eks(environment: EksEnvironment, asked: _Asked) -> None:
     from ops.errors import RefusedError  # noqa: PLC0415
     from ops.nodes import change  # noqa: PLC0415
 
-    action = change.Action(asked.name)
+    action = change.NodeAction(asked.name)
     try:
         with _connected(environment) as clients:
             before = change.look(environment, clients, action, asked.node)
@@ -378,7 +378,7 @@ def _connected(environment: EksEnvironment) -> Iterator["Clients"]:
         fail(str(error))
 
 
-def _table(nodes: list["Node"]) -> Table:
+def _table(nodes: list["ClusterNode"]) -> Table:
     drawn = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("instance", "group", "type", "status", "health", "deep check", "Ray pods"):
         drawn.add_column(column, overflow="fold")

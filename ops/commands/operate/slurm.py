@@ -12,7 +12,7 @@ from ops.cli import EnvName, app, fail, load_any, say
 from ops.output import Format, emit
 
 if TYPE_CHECKING:
-    from ops.slurm.nodes import SlurmNode
+    from ops.slurm.nodes import SlurmInstance
 
 
 @app.command("ssh-config")
@@ -81,12 +81,13 @@ def change(name: str, node: str, environment: SlurmEnvironment, *, yes: bool, dr
     from ops.slurm.nodes import controller, find  # noqa: PLC0415
     from ops.slurm.session import remote, run  # noqa: PLC0415
 
-    if name not in set(changes.Action):
+    if name not in set(changes.SlurmNodeAction):
         fail(
             f"`ops node {name}` is invalid here: it works on nodes of Kubernetes. "
-            f"Allowed: {', '.join(changes.Action)}. Fix: `scontrol update` on the controller (docs/operate/slurm.md)"
+            f"Allowed: {', '.join(changes.SlurmNodeAction)}. "
+            "Fix: `scontrol update` on the controller (docs/operate/slurm.md)"
         )
-    action = changes.Action(name)
+    action = changes.SlurmNodeAction(name)
     with connected(environment) as sagemaker:
         cluster_name = environment.hyperpod.cluster_name
         found = find(environment, sagemaker, node)
@@ -111,19 +112,19 @@ def change(name: str, node: str, environment: SlurmEnvironment, *, yes: bool, dr
 @contextmanager
 def connected(environment: SlurmEnvironment) -> Iterator[Any]:
     """Yield a client of SageMaker; report refusals and errors of AWS."""
-    from ops.clients import Account  # noqa: PLC0415
+    from ops.clients import CallerAccount  # noqa: PLC0415
     from ops.errors import RefusedError, UnreachableError, in_plain_words  # noqa: PLC0415
 
     try:
         with in_plain_words():
-            yield Account(environment).client("sagemaker")
+            yield CallerAccount(environment).client("sagemaker")
     except RefusedError as error:
         fail(str(error), code=1)
     except UnreachableError as error:
         fail(str(error))
 
 
-def _table(nodes: "list[SlurmNode]") -> Table:
+def _table(nodes: "list[SlurmInstance]") -> Table:
     drawn = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("Slurm name", "instance", "address", "group", "role", "partition", "type", "status"):
         drawn.add_column(column, overflow="fold")

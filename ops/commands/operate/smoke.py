@@ -13,7 +13,7 @@ from ops.durations import Timeout
 from ops.output import Format, Output, emit, teller
 
 if TYPE_CHECKING:
-    from ops.smoke.verdict import Row, Verdict
+    from ops.smoke.verdict import SmokeResult, WorkerResult
 
 
 @app.command()
@@ -95,7 +95,7 @@ def smoke(
         console.print(f"[bold green]{env} passed[/]: {sum(len(each.rows) for each in verdicts)} workers took part")
 
 
-def _verdicts(environment: EksEnvironment, clusters: list[str], timeout: float, say: Any) -> "list[Verdict]":
+def _verdicts(environment: EksEnvironment, clusters: list[str], timeout: float, say: Any) -> "list[SmokeResult]":
     from ops.clients import connect  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
     from ops.errors import UnreachableError  # noqa: PLC0415
     from ops.jobs.run import RunError  # noqa: PLC0415
@@ -125,7 +125,7 @@ def _verdicts(environment: EksEnvironment, clusters: list[str], timeout: float, 
     return verdicts
 
 
-def _data(verdict: "Verdict") -> dict[str, Any]:
+def _data(verdict: "SmokeResult") -> dict[str, Any]:
     return {
         "cluster": verdict.cluster,
         "problems": list(verdict.problems),
@@ -136,7 +136,7 @@ def _data(verdict: "Verdict") -> dict[str, Any]:
     }
 
 
-def _said_of_gpus(verdicts: "list[Verdict]") -> Iterator[str]:
+def _said_of_gpus(verdicts: "list[SmokeResult]") -> Iterator[str]:
     for verdict in verdicts:
         if not (found := verdict.gpus):
             continue
@@ -150,7 +150,7 @@ def _said_of_gpus(verdicts: "list[Verdict]") -> Iterator[str]:
             yield f"{verdict.cluster}: the exporter on {node} does not answer"
 
 
-def _row(row: "Row") -> dict[str, Any]:
+def _row(row: "WorkerResult") -> dict[str, Any]:
     return {
         "node": row.node,
         "pod": row.pod,
@@ -164,7 +164,7 @@ def _row(row: "Row") -> dict[str, Any]:
     }
 
 
-def _table(verdicts: "list[Verdict]") -> Table:
+def _table(verdicts: "list[SmokeResult]") -> Table:
     drawn = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("RayCluster", "node", "device", "GPUs", "time", "bandwidth", "of nominal", "network"):
         drawn.add_column(column, overflow="fold")

@@ -67,7 +67,7 @@ def status(
      "cost": {"usd_per_hour": 255.1, "without_price": ["…"]}}
     ```
     """
-    from ops.clients import Account  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
+    from ops.clients import CallerAccount  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
     from ops.errors import UnreachableError  # noqa: PLC0415
     from ops.watch.live import watch as keep_watching  # noqa: PLC0415
     from ops.watch.screen import screen  # noqa: PLC0415
@@ -77,7 +77,7 @@ def status(
     if watch:
         require_terminal(output, "`ops wait`")
     try:
-        account = Account(environment)
+        account = CallerAccount(environment)
         if watch:
             keep_watching(lambda since: screen(look(environment, account), since), console)
         found = look(environment, account)
@@ -148,7 +148,7 @@ def dashboard(
                 raise RunError(source.missing)
             access = BrowserAccess()
             charts = pages.with_grafana(core, say, access) if observed and page is Page.RAY else nullcontext()
-            with charts, pages.Dashboard(core, source, say, port, access) as served:
+            with charts, pages.DashboardServer(core, source, say, port, access) as served:
                 say(f"{served.address}  (Ctrl-C closes it)")
                 served.serve()
     except RunError as error:
@@ -208,5 +208,5 @@ def cost(
             found = costs.priced(count_live(environment))
         except UnreachableError as error:
             fail(str(error))
-    bill = show.Bill(environment, costs.estimate(environment), found)
+    bill = show.EnvironmentCosts(environment, costs.estimate(environment), found)
     emit(show.document(bill), lambda: show.table(bill), output)

@@ -10,20 +10,20 @@ from rich.console import Console
 from rich.markup import escape
 
 from ops.errors import in_plain_words
-from ops.jobs.run import Run
+from ops.jobs.run import ExistingRun
 
 _LOOK: Final = 1.0
 
 
-class Runs(Protocol):
+class RunQueries(Protocol):
     """What is asked about runs: `ops.jobs.runs.Runs`."""
 
-    def get(self, name: str, /) -> Run: ...
+    def get(self, name: str, /) -> ExistingRun: ...
     def first_worker(self, name: str, /) -> Any | None: ...
     def log(self, pod: str, /) -> Iterable[bytes]: ...
 
 
-def follow_first_worker(runs: Runs, name: str, console: Console) -> int:
+def follow_first_worker(runs: RunQueries, name: str, console: Console) -> int:
     """Show the output of a PyTorchJob until it ends; return its exit code. Raises RunError and UnreachableError."""
     shown: dict[tuple[str, int], int] = {}
     told = ""
@@ -61,7 +61,7 @@ def _start(pod: Any) -> tuple[str, int] | None:
     return pod.metadata.uid, int(status.restart_count)
 
 
-def _show(runs: Runs, pod: str, console: Console, *, skip: int) -> int:
+def _show(runs: RunQueries, pod: str, console: Console, *, skip: int) -> int:
     """Show a log from line `skip` on, until it or the connection ends; return how many lines are known."""
     number = 0
     try:

@@ -129,7 +129,7 @@ def _reason(made: Mapping[str, Any], phase: str) -> str:
     return lines[-1] if lines else ""
 
 
-class RayJobs(Objects):
+class SubmittedRayJobs(Objects):
     """The RayJobs of a namespace that `ops job submit` created; every method raises ApiException."""
 
     def __init__(self, api: kubernetes.client.ApiClient, namespace: str) -> None:

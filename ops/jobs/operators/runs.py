@@ -10,13 +10,13 @@ from kubernetes.client import ApiException
 
 from k8s_charts.shared.names import RUN_CLUSTER_LABEL, RUN_LABEL
 from ops.clients import REQUEST_TIMEOUT
-from ops.jobs.kind import Kind
+from ops.jobs.kind import JobKind
 from ops.jobs.operators import pytorchjob, rayjob
 from ops.jobs.operators.pytorchjob import NotResumedError, PyTorchJobs, Script
-from ops.jobs.operators.rayjob import NoWorkersError, RayJobs
-from ops.jobs.run import OwnCluster, Request, Run, RunError
+from ops.jobs.operators.rayjob import NoWorkersError, SubmittedRayJobs
+from ops.jobs.run import ExistingRun, OwnCluster, RunError, RunRequest
 
-_MODULES: Final = {Kind.RAYJOB: rayjob, Kind.PYTORCHJOB: pytorchjob}
+_MODULES: Final = {JobKind.RAYJOB: rayjob, JobKind.PYTORCHJOB: pytorchjob}
 OPERATED: Final = frozenset(_MODULES)
 """The kinds of runs that an operator carries out."""
 _GONE_SECONDS: Final = 30
@@ -29,13 +29,13 @@ class Operators:
         self._api = api
         self._namespace = namespace
         self._pytorch_jobs = PyTorchJobs(api, namespace)
-        self._of: Mapping[Kind, RayJobs | PyTorchJobs] = {
-            Kind.RAYJOB: RayJobs(api, namespace),
-            Kind.PYTORCHJOB: self._pytorch_jobs,
+        self._of: Mapping[JobKind, SubmittedRayJobs | PyTorchJobs] = {
+            JobKind.RAYJOB: SubmittedRayJobs(api, namespace),
+            JobKind.PYTORCHJOB: self._pytorch_jobs,
         }
 
     def body(
-        self, request: Request, package: tuple[str, str] | None, submitter: Callable[[Request], Mapping[str, Any]]
+        self, request: RunRequest, package: tuple[str, str] | None, submitter: Callable[[RunRequest], Mapping[str, Any]]
     ) -> dict[str, Any]:
         """Return the object of a run.
 
@@ -62,7 +62,7 @@ class Operators:
         except NotResumedError as error:
             raise RunError(str(error)) from error
 
-    def create(self, kind: Kind, body: Mapping[str, Any], *, dry_run: bool) -> dict[str, Any]:
+    def create(self, kind: JobKind, body: Mapping[str, Any], *, dry_run: bool) -> dict[str, Any]:
         """Create an object; return it. With `dry_run`, the API server only checks it. Raises RunError."""
         try:
             return {**body, **self._of[kind].create(body, dry_run=dry_run)}
@@ -71,7 +71,7 @@ class Operators:
                 raise RunError(f"the cluster has no {body['kind']}s. Fix: deploy the platform stack") from error
             raise
 
-    def find(self, name: str) -> Run | None:
+    def find(self, name: str) -> ExistingRun | None:
         """Return a run; None if no run has this name."""
         for kind, objects in self._of.items():
             found = objects.get(name)
@@ -79,15 +79,15 @@ class Operators:
                 return self._run(kind, found)
         return None
 
-    def all(self) -> list[Run]:
+    def all(self) -> list[ExistingRun]:
         """Return the runs."""
         return [self._run(kind, made) for kind, objects in self._of.items() for made in objects.all()]
 
-    def delete(self, kind: Kind, name: str) -> None:
+    def delete(self, kind: JobKind, name: str) -> None:
         """Delete a run's object and the objects that it owns."""
         self._of[kind].delete(name)
 
-    def wait_until_gone(self, run: Run) -> None:
+    def wait_until_gone(self, run: ExistingRun) -> None:
         """Wait for the operator, which may have a finalizer, and for the garbage collector. Raises RunError."""
         deadline = time.monotonic() + _GONE_SECONDS
         while self._of[run.kind].get(run.name):
@@ -106,9 +106,9 @@ class Operators:
         )
         return found
 
-    def _run(self, kind: Kind, made: Mapping[str, Any]) -> Run:
+    def _run(self, kind: JobKind, made: Mapping[str, Any]) -> ExistingRun:
         metadata, module = made["metadata"], _MODULES[kind]
-        return Run(
+        return ExistingRun(
             name=metadata["name"],
             cluster=metadata["labels"].get(RUN_CLUSTER_LABEL, ""),
             command=module.command_of(made),

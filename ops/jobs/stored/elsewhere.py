@@ -10,9 +10,9 @@ from kubernetes.client import ApiException
 from rich.console import Console
 
 from ops.jobs.direct import head_of
-from ops.jobs.head_api import ENDED, Head, HeadUnreachableError, RayApiError, heads
-from ops.jobs.kind import Kind
-from ops.jobs.run import Run, RunError
+from ops.jobs.head_api import ENDED, HeadApi, HeadUnreachableError, RayApiError, heads
+from ops.jobs.kind import JobKind
+from ops.jobs.run import ExistingRun, RunError
 from ops.jobs.runs import Runs
 from ops.jobs.shown import Shown
 from ops.jobs.stored import kept
@@ -22,17 +22,17 @@ _NOT_FOUND: Final = 404
 
 
 class Elsewhere:
-    """The output of a run in Ray and in the run's storage; see `ops.jobs.shown.Source`."""
+    """The output of a run in Ray and in the run's storage; see `ops.jobs.shown.OutputSource`."""
 
-    def __init__(self, runs: Runs, run: Run) -> None:
+    def __init__(self, runs: Runs, run: ExistingRun) -> None:
         self._runs = runs
         self._run = run
         self._reason = ""
 
-    def attempts(self, run: Run) -> list[str]:
+    def attempts(self, run: ExistingRun) -> list[str]:
         """Return the attempts of the run, which has ended, oldest first; those of a RayJob are not known."""
         last = int(run.state.get("attempt", 0))
-        if run.kind is Kind.RAYJOB:
+        if run.kind is JobKind.RAYJOB:
             return []
         return [f"{run.name}-{number}" for number in range(run.first_attempt, last + 1)]
 
@@ -78,10 +78,10 @@ class Elsewhere:
                 return {each.job: each for each in found if each.series == self._run.series}
         return {}
 
-    def _heads(self) -> Iterator[Head]:
+    def _heads(self) -> Iterator[HeadApi]:
         with self._noting_errors():
             for pod in heads(self._runs.core, self._runs.namespace, self._run.cluster):
-                yield Head(self._runs.core, self._runs.namespace, pod)
+                yield HeadApi(self._runs.core, self._runs.namespace, pod)
                 return
         self._reason = self._reason or f"RayCluster {self._run.cluster} has no running head that could read the storage"
 
@@ -117,7 +117,7 @@ def show_kept(runs: Runs, name: str, cluster: str | None, storage: str, console:
     if not runs.may_reach_heads():
         raise RunError(f"{unknown}. Fix: see `ops job list`; only submitters can read output that was kept")
     try:
-        head = Head(runs.core, runs.namespace, head_of(runs.core, runs.namespace, runs.cluster(cluster)))
+        head = HeadApi(runs.core, runs.namespace, head_of(runs.core, runs.namespace, runs.cluster(cluster)))
         found = {(each.series, each.job): each for each in kept.read(head, name, storage)}
     except (RunError, HeadUnreachableError, RayApiError, KeptOutputError) as error:
         raise RunError(f"{unknown}. Fix: see `ops job list`. Output kept of an earlier one: {error}") from error

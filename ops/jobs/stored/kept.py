@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from ops.jobs import questions
-from ops.jobs.head_api import Head
+from ops.jobs.head_api import HeadApi
 from ops.jobs.package import pack
 from ops.jobs.questions import UnansweredError
 
@@ -84,7 +84,7 @@ def as_ray_reads(content: bytes) -> str:
     return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", errors="replace").read()
 
 
-def read(head: Head, run: str, storage: str, *, interval: float = 1.0) -> list[KeptOutput]:
+def read(head: HeadApi, run: str, storage: str, *, interval: float = 1.0) -> list[KeptOutput]:
     """Return the kept output of the jobs of a run, oldest first; empty if there is none.
 
     Raises KeptOutputError, HeadUnreachableError and RayApiError.

@@ -27,7 +27,7 @@ class Checkouts:
 
 
 @dataclass(frozen=True)
-class Sides:
+class SynthesisFolders:
     """The output folders of both syntheses of an environment; `base` is None if that checkout lacks it."""
 
     environment: str
@@ -37,7 +37,7 @@ class Sides:
 
 def synthesised(
     checkouts: Checkouts, names: Sequence[str], scratch: Path, progress: ReviewProgress, workers: ThreadPoolExecutor
-) -> Iterator[Sides]:
+) -> Iterator[SynthesisFolders]:
     """Synthesise these environments of both checkouts below `scratch`; yield each when both its sides are there.
 
     Raises ReviewError for the first environment that does not synthesise.
@@ -56,7 +56,7 @@ def synthesised(
         for name in names
     ]
     for name, head, base in started:
-        yield Sides(name, base.result() if base else None, head.result())
+        yield SynthesisFolders(name, base.result() if base else None, head.result())
 
 
 @contextmanager

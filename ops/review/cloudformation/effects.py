@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ops.review.assembly import RETAINED, ResourceChange, stable
-from ops.review.cloudformation.kinds import KINDS, Holds, Kind, title
+from ops.review.cloudformation.kinds import KINDS, Holds, ResourceKind, title
 from ops.review.cloudformation.schema import Update, schema
-from ops.review.cloudformation.sides import Key, Sides, referred
+from ops.review.cloudformation.sides import Key, TemplateComparison, referred
 from ops.review.cloudformation.values import Leaf, leaves, listed, mapping, same, short
-from ops.review.consequences import Consequence, endangers, refused, unknown
+from ops.review.consequences import ReviewFinding, endangers, refused, unknown
 from ops.review.model import Danger, Effect
 from ops.review.steps import operator_before, steps
 
@@ -48,7 +48,7 @@ _ACTS_WITH: Final = frozenset({"Role", "Policy", "ResourcePolicy", "Target", "Ta
 _FROM_OUTSIDE: Final = ('"Fn::Transform"', '"Fn::ForEach')
 
 
-def outcome(change: ResourceChange, sides: Sides, replaced: Mapping[Key, str]) -> Consequence:
+def outcome(change: ResourceChange, sides: TemplateComparison, replaced: Mapping[Key, str]) -> ReviewFinding:
     """Return what a deployment does to a resource that differs. `replaced`: why each replaced resource is."""
     key = (change.stack, change.logical_id)
     if change.before is None:
@@ -66,16 +66,16 @@ def outcome(change: ResourceChange, sides: Sides, replaced: Mapping[Key, str]) -
     return _updated(change, key, sides)
 
 
-def _created(change: ResourceChange, key: Key, sides: Sides) -> Consequence:
+def _created(change: ResourceChange, key: Key, sides: TemplateComparison) -> ReviewFinding:
     # In a new environment there is nothing to act on.
     acts = sides.base.assembly is not None and _acts(change.type, change.after)
     known = change.type in KINDS or (schema().knows(change.type) and not acts)
     if not known or change.type in _OPAQUE or _unread(change.after):
         return unknown("new", f"No rule knows {change.type}.")
     if "Condition" in (change.after or {}):
-        return Consequence("new, under a condition", Effect.CREATED)
+        return ReviewFinding("new, under a condition", Effect.CREATED)
     old = sides.earlier(key)
-    return Consequence(
+    return ReviewFinding(
         f"new, with the definition of {stable(old[1])} in stack {old[0]}" if old else "new", Effect.CREATED
     )
 
@@ -87,14 +87,14 @@ def _acts(type_name: str, resource: Mapping[str, Any] | None = None) -> bool:
     return type_name not in KINDS and (by_name or bool(_ACTING.fullmatch(type_name)))
 
 
-def _deleted(change: ResourceChange, key: Key, sides: Sides) -> Consequence:
+def _deleted(change: ResourceChange, key: Key, sides: TemplateComparison) -> ReviewFinding:
     before = change.before or {}
     head = sides.head.assembly
     if head and change.stack not in head.stacks:
         reason = f"Stack {change.stack} is no longer part of the environment. A deployment leaves it as it is."
-        return Consequence("removed with its stack", Effect.KEPT, reason)
+        return ReviewFinding("removed with its stack", Effect.KEPT, reason)
     if change.type == "AWS::Logs::LogGroup" and _logger_goes(key, sides):
-        return Consequence("removed", Effect.DELETED, "Its function is removed or renamed too.")
+        return ReviewFinding("removed", Effect.DELETED, "Its function is removed or renamed too.")
     if key in sides.renames:
         stack, logical_id = sides.renames[key]
         reason = f"The same definition appears as {stable(logical_id)} in stack {stack}: CloudFormation deletes "
@@ -117,7 +117,7 @@ def _deleted(change: ResourceChange, key: Key, sides: Sides) -> Consequence:
     return removal(before, "removed", note, continues=successor is not None)
 
 
-def _logger_goes(key: Key, sides: Sides) -> bool:
+def _logger_goes(key: Key, sides: TemplateComparison) -> bool:
     """Return whether the functions that write to a log group are removed or renamed too, at least one."""
     functions = [
         function
@@ -127,7 +127,7 @@ def _logger_goes(key: Key, sides: Sides) -> bool:
     return bool(functions) and not any(function in sides.head.resources for function in functions)
 
 
-def removal(before: Mapping[str, Any], what: str, reason: str = "", *, continues: bool = False) -> Consequence:
+def removal(before: Mapping[str, Any], what: str, reason: str = "", *, continues: bool = False) -> ReviewFinding:
     """Return what is lost when CloudFormation removes a resource. `continues`: another one takes its place."""
     type_name = str(before.get("Type"))
     kind = KINDS.get(type_name)
@@ -137,19 +137,19 @@ def removal(before: Mapping[str, Any], what: str, reason: str = "", *, continues
         # A retained resource is not lost, but what uses an empty successor does not find its data.
         danger = holds is Holds.CLUSTER or (continues and holds is Holds.DATA)
         kept = f"DeletionPolicy {policy}: it stays in the account, and no stack manages it. {reason}".strip()
-        return Consequence(what, Effect.KEPT, kept, dangers=_loss(kind) if danger else frozenset())
+        return ReviewFinding(what, Effect.KEPT, kept, dangers=_loss(kind) if danger else frozenset())
     return _lost(kind, type_name, what, reason, policy, gone=Effect.DELETED, continues=continues)
 
 
-def _loss(kind: Kind | None) -> frozenset[Danger]:
+def _loss(kind: ResourceKind | None) -> frozenset[Danger]:
     if kind is None:
         return frozenset({Danger.UNKNOWN})
     return frozenset({_LOSS[kind.holds]}) if kind.holds in _LOSS else frozenset()
 
 
 def _lost(
-    kind: Kind | None, type_name: str, what: str, reason: str, policy: str, *, gone: Effect, continues: bool
-) -> Consequence:
+    kind: ResourceKind | None, type_name: str, what: str, reason: str, policy: str, *, gone: Effect, continues: bool
+) -> ReviewFinding:
     if kind is None:
         text = f"No rule knows what {type_name} holds. {reason}".strip()
         return endangers(Danger.UNKNOWN, what, text, gone)
@@ -157,18 +157,18 @@ def _lost(
     text = " ".join(each for each in (reason, kind.lost, snapshot) if each)
     if kind.holds is Holds.DATA:
         action = operator_before("save the data") if type_name != "AWS::KMS::Key" else ""
-        return Consequence(what, Effect.DATA_LOST, text, action, _loss(kind))
+        return ReviewFinding(what, Effect.DATA_LOST, text, action, _loss(kind))
     if kind.holds is Holds.NODES:
         replaced = continues or gone is Effect.REPLACED
         effect = Effect.NODES_REPLACED if replaced else Effect.NODES_REMOVED
-        return Consequence(what, effect, text, dangers=frozenset() if replaced else frozenset({Danger.CLUSTER_LOSS}))
+        return ReviewFinding(what, effect, text, dangers=frozenset() if replaced else frozenset({Danger.CLUSTER_LOSS}))
     # A new association or flow log takes over; a new log group is empty, but a function's history guards nothing.
     if kind.holds is Holds.GUARD and continues and type_name != "AWS::Logs::LogGroup":
-        return Consequence(what, gone, text)
-    return Consequence(what, gone, text, dangers=_loss(kind))
+        return ReviewFinding(what, gone, text)
+    return ReviewFinding(what, gone, text, dangers=_loss(kind))
 
 
-def replacement(key: Key, sides: Sides, why: str) -> Consequence:
+def replacement(key: Key, sides: TemplateComparison, why: str) -> ReviewFinding:
     """Return what is lost when CloudFormation replaces a resource."""
     before, after = sides.base.resources[key], sides.head.resources[key]
     type_name = str(before.get("Type"))
@@ -190,17 +190,17 @@ def replacement(key: Key, sides: Sides, why: str) -> Consequence:
     if all(each == "Retain" for each in policies):
         reason = f"UpdateReplacePolicy Retain: the old one stays in the account. {reason}"
         dangers = _loss(kind) if kind is None or _is_held(kind) else frozenset()
-        return Consequence(what, Effect.KEPT, reason, action, dangers, fails_unless=unless)
+        return ReviewFinding(what, Effect.KEPT, reason, action, dangers, fails_unless=unless)
     policy = "Snapshot" if all(each != "Delete" for each in policies) else "Delete"
     lost = _lost(kind, type_name, what, reason, policy, gone=Effect.REPLACED, continues=True)
     return replace(lost, action=action or lost.action, fails_unless=unless)
 
 
-def _word(kind: Kind | None) -> str:
+def _word(kind: ResourceKind | None) -> str:
     return kind.title if kind else "resource"
 
 
-def _to_replace_a_file_system(importers: list[str], sides: Sides) -> Iterator[str]:
+def _to_replace_a_file_system(importers: list[str], sides: TemplateComparison) -> Iterator[str]:
     yield operator_before("copy the files that are needed later")
     stacks = sides.base.assembly.stacks if sides.base.assembly else {}
     for part in importers:
@@ -208,7 +208,7 @@ def _to_replace_a_file_system(importers: list[str], sides: Sides) -> Iterator[st
         yield operator_before(f"destroy stack {part}, which ends all jobs: {command}; the deployment creates it again")
 
 
-def mirrored(key: Key, sides: Sides) -> str:
+def mirrored(key: Key, sides: TemplateComparison) -> str:
     """Return which paths of a file system are exported to a bucket, and that all other files are lost."""
     paths = [
         str(properties.get("FileSystemPath", "/"))
@@ -220,11 +220,11 @@ def mirrored(key: Key, sides: Sides) -> str:
     return f"Files below {', '.join(sorted(paths))} are exported to a bucket; all others are lost."
 
 
-def _is_held(kind: Kind) -> bool:
+def _is_held(kind: ResourceKind) -> bool:
     return kind.holds in (Holds.DATA, Holds.CLUSTER)
 
 
-def _importers(key: Key, sides: Sides) -> list[str]:
+def _importers(key: Key, sides: TemplateComparison) -> list[str]:
     """Return the stacks of the base that import an export of the resource."""
     names = [
         name
@@ -240,7 +240,7 @@ def _importers(key: Key, sides: Sides) -> list[str]:
     ]
 
 
-def _updated(change: ResourceChange, key: Key, sides: Sides) -> Consequence:
+def _updated(change: ResourceChange, key: Key, sides: TemplateComparison) -> ReviewFinding:
     before, after = change.before or {}, change.after or {}
     others = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     strange = [name for name in others if name not in (*_ATTRIBUTES, *_IGNORED)]
@@ -251,22 +251,22 @@ def _updated(change: ResourceChange, key: Key, sides: Sides) -> Consequence:
     if not same(before.get("Properties"), after.get("Properties")):
         return _of_properties(change.type, list(leaves(sides.base.properties[key], sides.head.properties[key])))
     if "Properties" in others:
-        return Consequence("order of a list", Effect.IN_PLACE)
+        return ReviewFinding("order of a list", Effect.IN_PLACE)
     if attributes := [name for name in others if name in _ATTRIBUTES]:
         words = [f"{name} {short(before.get(name))} → {short(after.get(name))}" for name in attributes]
-        return Consequence(listed(words), Effect.IN_PLACE)
-    return Consequence(", ".join(others), Effect.NOTHING)
+        return ReviewFinding(listed(words), Effect.IN_PLACE)
+    return ReviewFinding(", ".join(others), Effect.NOTHING)
 
 
-def _of_properties(type_name: str, changed: list[Leaf]) -> Consequence:
+def _of_properties(type_name: str, changed: list[Leaf]) -> ReviewFinding:
     what = listed([_leaf(each) for each in changed])
     if not changed:
-        return Consequence("names of references", Effect.IN_PLACE)
+        return ReviewFinding("names of references", Effect.IN_PLACE)
     kind = KINDS.get(type_name)
     if type_name in _OPAQUE or (type_name.startswith("Custom::") and kind is None) or _acts(type_name):
         return unknown(what, f"No rule knows {type_name}.")
     if type_name.startswith("Custom::"):
-        return Consequence(what, Effect.IN_PLACE)
+        return ReviewFinding(what, Effect.IN_PLACE)
     if fails := _refused(type_name, changed, what):
         return fails
     strange = [path for path, before, after in changed if _update(type_name, path, before, after) is Update.UNKNOWN]
@@ -276,7 +276,7 @@ def _of_properties(type_name: str, changed: list[Leaf]) -> Consequence:
     return _in_place(type_name, changed, what)
 
 
-def _refused(type_name: str, changed: list[Leaf], what: str) -> Consequence | None:
+def _refused(type_name: str, changed: list[Leaf], what: str) -> ReviewFinding | None:
     for path, before, after in changed:
         reason = _CANNOT_CHANGE.get((type_name, path[-1]))
         if reason and not (before is None and str(after).lower() == "false"):
@@ -287,18 +287,18 @@ def _refused(type_name: str, changed: list[Leaf], what: str) -> Consequence | No
     return None
 
 
-def _in_place(type_name: str, changed: list[Leaf], what: str) -> Consequence:
+def _in_place(type_name: str, changed: list[Leaf], what: str) -> ReviewFinding:
     if type_name.startswith("AWS::IAM::") and all(_follows_content(each) for each in changed):
-        return Consequence("rights follow the new content hashes, no wider than before", Effect.IN_PLACE)
+        return ReviewFinding("rights follow the new content hashes, no wider than before", Effect.IN_PLACE)
     names = {path[0] for path, _, _ in changed}
     if type_name == "AWS::EKS::Nodegroup" and any(
         path[0] == "ScalingConfig" and path[-1] != "MinSize" and _smaller(before, after)
         for path, before, after in changed
     ):
-        return Consequence(what, Effect.NODES_REMOVED, "EKS drains and deletes nodes of the group.")
+        return ReviewFinding(what, Effect.NODES_REMOVED, "EKS drains and deletes nodes of the group.")
     if names & set(_ROLLS_NODES.get(type_name, ())):
-        return Consequence(what, Effect.NODES_REPLACED, "EKS replaces the nodes of the group one by one.")
-    return Consequence(what, Effect.IN_PLACE)
+        return ReviewFinding(what, Effect.NODES_REPLACED, "EKS replaces the nodes of the group one by one.")
+    return ReviewFinding(what, Effect.IN_PLACE)
 
 
 def _smaller(before: object, after: object) -> bool:

@@ -18,9 +18,9 @@ from ops.review.cloudformation.risks.protection import lower_protection
 from ops.review.cloudformation.risks.references import other_references
 from ops.review.cloudformation.risks.routes import new_ways
 from ops.review.cloudformation.risks.subjects import more_subjects
-from ops.review.cloudformation.sides import Key, Risk, Side, Sides
+from ops.review.cloudformation.sides import Key, ResolvedTemplates, Risk, TemplateComparison
 from ops.review.cloudformation.values import listed
-from ops.review.consequences import Consequence, Thing, endangers
+from ops.review.consequences import ReviewFinding, Thing, endangers
 from ops.review.model import Change, Danger, Effect
 
 _FINDERS: Final = (
@@ -37,10 +37,10 @@ _FINDERS: Final = (
 
 
 @lru_cache(maxsize=4)
-def compared(pair: Pair) -> Sides:
+def compared(pair: Pair) -> TemplateComparison:
     """Return both sides of a pair, with the renames between them."""
-    base, head = Side(pair.base), Side(pair.head)
-    return Sides(base, head, renames(base, head), pair.environment)
+    base, head = ResolvedTemplates(pair.base), ResolvedTemplates(pair.head)
+    return TemplateComparison(base, head, renames(base, head), pair.environment)
 
 
 def changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]:
@@ -64,11 +64,11 @@ def changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]
             yield from _of_resource(key, kind, replacement(key, sides, why), findings.pop(key, []))
     for key, remaining in findings.items():
         kind = str((sides.head.resources.get(key) or sides.base.resources.get(key) or {}).get("Type", "Owner"))
-        yield from _of_resource(key, kind, Consequence(""), remaining)
+        yield from _of_resource(key, kind, ReviewFinding(""), remaining)
     yield from stacks.changes(pair, sides)
 
 
-def _of_resource(key: Key, kind: str, happens: Consequence, findings: Sequence[Risk]) -> Iterator[Change]:
+def _of_resource(key: Key, kind: str, happens: ReviewFinding, findings: Sequence[Risk]) -> Iterator[Change]:
     """Yield one change for the resource, and one for each danger that a rule found about it."""
     name = stable(key[1])
     thing = Thing(key[0], f"{kind} {name}", title(kind, name), (key,))

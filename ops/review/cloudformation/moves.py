@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from ops.review.assembly import HASH, stable
 from ops.review.cloudformation.schema import Update, schema
-from ops.review.cloudformation.sides import Key, Renames, Side, Sides, referred
+from ops.review.cloudformation.sides import Key, Renames, ResolvedTemplates, TemplateComparison, referred
 from ops.review.cloudformation.values import leaves
 
 _ANONYMOUS: Final = re.compile(r"\$\{\w+\.\w+\.([\w.:-]+)\}")
 
 
-def replacements(sides: Sides) -> dict[Key, str]:
+def replacements(sides: TemplateComparison) -> dict[Key, str]:
     """Return why each resource is replaced: by a property, or because a resource that it refers to is replaced."""
     found: dict[Key, str] = {}
     common = [
@@ -50,7 +50,7 @@ def _replacing(kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -
     return ""
 
 
-def _follows(key: Key, head: Side, replaced: Mapping[Key, str]) -> str:
+def _follows(key: Key, head: ResolvedTemplates, replaced: Mapping[Key, str]) -> str:
     """Return why the replacement of a resource that this one refers to replaces this one; empty if it does not."""
     kind = str(head.resources[key].get("Type"))
     if not schema().knows(kind):
@@ -64,7 +64,7 @@ def _follows(key: Key, head: Side, replaced: Mapping[Key, str]) -> str:
     return ""
 
 
-def renames(base: Side, head: Side) -> Renames:
+def renames(base: ResolvedTemplates, head: ResolvedTemplates) -> Renames:
     """Return which resource of the head has the definition of each one that the base alone has."""
     gone = [key for key in base.resources if key not in head.resources]
     new = [key for key in head.resources if key not in base.resources]
@@ -76,7 +76,7 @@ def renames(base: Side, head: Side) -> Renames:
     return dict(_matched(gone, base, waiting))
 
 
-def _matched(gone: list[Key], base: Side, waiting: dict[str, list[Key]]) -> Iterator[tuple[Key, Key]]:
+def _matched(gone: list[Key], base: ResolvedTemplates, waiting: dict[str, list[Key]]) -> Iterator[tuple[Key, Key]]:
     for key in gone:
         candidates = waiting.get(_definition(key, base), [])
         if candidates:
@@ -86,7 +86,7 @@ def _matched(gone: list[Key], base: Side, waiting: dict[str, list[Key]]) -> Iter
             yield key, best
 
 
-def _definition(key: Key, side: Side) -> str:
+def _definition(key: Key, side: ResolvedTemplates) -> str:
     """Return type and properties without the names of constructs in references and generated names."""
 
     def anonymous(value: Any) -> Any:

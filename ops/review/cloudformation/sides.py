@@ -17,7 +17,7 @@ _SUBSTITUTED: Final = re.compile(r"\$\{([^}]*)\}")
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class ResolvedTemplates:
     """One side of an environment, with references resolved to `${stack.logical id.attribute}`."""
 
     assembly: Assembly | None
@@ -148,7 +148,7 @@ def referred(value: object) -> set[Key]:
 
 
 @dataclass(frozen=True)
-class Resource:
+class ChangedResource:
     """A resource of the head that is new or differs."""
 
     key: Key
@@ -161,11 +161,11 @@ class Resource:
 
 
 @dataclass(frozen=True, eq=False)
-class Sides:
+class TemplateComparison:
     """Both sides of an environment. `base` is empty if the environment is new."""
 
-    base: Side
-    head: Side
+    base: ResolvedTemplates
+    head: ResolvedTemplates
     renames: Renames
     environment: str = ""
 
@@ -183,7 +183,7 @@ class Sides:
         """Return whether the base has this resource of the head, under its earlier name too."""
         return self.earlier(key) is not None
 
-    def differing(self, *types: str) -> list[Resource]:
+    def differing(self, *types: str) -> list[ChangedResource]:
         """Return the resources of the head that are new or differ; only those of the types, if any is given."""
         return [each for each in self._differing if not types or each.kind in types]
 
@@ -195,13 +195,13 @@ class Sides:
         )
 
     @cached_property
-    def _differing(self) -> list[Resource]:
+    def _differing(self) -> list[ChangedResource]:
         found = []
         for key, declared in self.head.resources.items():
             old, after = self.earlier(key), self.head.properties[key]
             before = renamed(self.base.properties[old], self.renames) if old else {}
             if old is None or self.base.resources[old] != declared or before != after:
-                found.append(Resource(key, str(declared.get("Type")), old is None, before, after))
+                found.append(ChangedResource(key, str(declared.get("Type")), old is None, before, after))
         return found
 
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from ops.review.assembly import Pair, Stack
+from ops.review.assembly import AssemblyStack, Pair
 from ops.review.cloudformation.risks.protection import PROTECT, protect_lifted
-from ops.review.cloudformation.sides import Sides, renamed
+from ops.review.cloudformation.sides import TemplateComparison, renamed
 from ops.review.cloudformation.values import leaves, listed, same, short
 from ops.review.consequences import Thing, endangers
 from ops.review.model import Change, Danger, Effect
@@ -32,7 +32,7 @@ _BOOTSTRAP: Final = {"Parameters": "BootstrapVersion", "Rules": "CheckBootstrapV
 _HANDLED: Final = frozenset({"Resources", "Outputs"})
 
 
-def changes(pair: Pair, sides: Sides) -> Iterator[Change]:
+def changes(pair: Pair, sides: TemplateComparison) -> Iterator[Change]:
     """Yield a change for each stack that is new, gone or moved, and for what differs around its resources."""
     base = pair.base.stacks if pair.base else {}
     head = pair.head.stacks
@@ -53,11 +53,11 @@ def _thing(part: str) -> Thing:
     return Thing(part, f"Stack {part}", f"stack {part}")
 
 
-def _change(stack: Stack, what: str, effect: Effect, reason: str = "", *dangers: Danger) -> Change:
+def _change(stack: AssemblyStack, what: str, effect: Effect, reason: str = "", *dangers: Danger) -> Change:
     return _thing(stack.part).change(what, effect, reason, dangers=frozenset(dangers))
 
 
-def _gone(stack: Stack, environment: str) -> Change:
+def _gone(stack: AssemblyStack, environment: str) -> Change:
     reason = "A deployment does not delete the stack: it stays as it is, with its costs, and nothing updates it."
     command = f"cdk destroy {stack.name} -c environment={environment}"
     action = operator_after(f"to delete it, run `{command}` from a checkout that still has it")
@@ -65,7 +65,7 @@ def _gone(stack: Stack, environment: str) -> Change:
     return _thing(stack.part).change("removed", Effect.KEPT, reason, action, dangers=lost)
 
 
-def _settings(before: Stack, after: Stack, confirmed: str) -> Iterator[Change]:
+def _settings(before: AssemblyStack, after: AssemblyStack, confirmed: str) -> Iterator[Change]:
     old, new = before.settings, after.settings
     if before.name != after.name:
         reason = "CloudFormation knows stacks by name: it creates a new one, and the old one stays with its resources."
@@ -90,7 +90,7 @@ def _settings(before: Stack, after: Stack, confirmed: str) -> Iterator[Change]:
             yield _change(after, what, Effect.UNKNOWN, "No rule knows this setting.", Danger.UNKNOWN)
 
 
-def _sections(before: Stack, after: Stack) -> Iterator[Change]:
+def _sections(before: AssemblyStack, after: AssemblyStack) -> Iterator[Change]:
     for section in sorted(before.template.keys() | after.template.keys()):
         old, new = before.template.get(section), after.template.get(section)
         if section in _HANDLED or same(old, new):
@@ -116,7 +116,9 @@ def _leaf(leaf: tuple[tuple[str, ...], object, object]) -> str:
     return f"{'.'.join(path)} {short(before)} → {short(after)}"
 
 
-def _exports(sides: Sides, base: Mapping[str, Stack], head: Mapping[str, Stack]) -> Iterator[Change]:
+def _exports(
+    sides: TemplateComparison, base: Mapping[str, AssemblyStack], head: Mapping[str, AssemblyStack]
+) -> Iterator[Change]:
     """Yield exports that CloudFormation refuses to remove or change, because a deployed stack imports them."""
     for name, (part, value) in sides.base.exports.items():
         if part not in head or base[part].name != head[part].name:

@@ -7,10 +7,10 @@ from typing import Final
 from ops.review.assembly import Pair, stable
 from ops.review.cloudformation.judge import compared
 from ops.review.cloudformation.kinds import KINDS, title
-from ops.review.cloudformation.risks.grants import Grant
+from ops.review.cloudformation.risks.grants import PolicyGrant
 from ops.review.cloudformation.risks.network import closed, opened
-from ops.review.cloudformation.risks.policies import Held, Owner, differences
-from ops.review.cloudformation.sides import Side, Sides
+from ops.review.cloudformation.risks.policies import OwnedGrant, Owner, differences
+from ops.review.cloudformation.sides import ResolvedTemplates, TemplateComparison
 from ops.review.cloudformation.values import REFERENCE, elements, readable, short, text
 
 _VERBS: Final = {
@@ -52,9 +52,11 @@ def permissions(pair: Pair) -> Iterator[str]:
         yield f"{_named(each.group, sides.head)} no longer lets {each.direction} {each.words()}"
 
 
-def _sentences(who: str, owner: Owner, held: Sequence[Held], verbs: tuple[str, str], sides: Sides) -> Iterator[str]:
+def _sentences(
+    who: str, owner: Owner, held: Sequence[OwnedGrant], verbs: tuple[str, str], sides: TemplateComparison
+) -> Iterator[str]:
     """Yield a sentence for each resource and condition, with all actions."""
-    grouped: dict[tuple[bool, str, str, str, frozenset[str]], list[Grant]] = defaultdict(list)
+    grouped: dict[tuple[bool, str, str, str, frozenset[str]], list[PolicyGrant]] = defaultdict(list)
     for each in held:
         grant = each.grant
         grouped[grant.allows, grant.principal, grant.resource, grant.condition, grant.excluded].append(grant)
@@ -70,7 +72,7 @@ def _sentences(who: str, owner: Owner, held: Sequence[Held], verbs: tuple[str, s
             yield f"{subject} {may} {_actions(found, target)}{under}{but}"
 
 
-def _actions(found: Sequence[Grant], target: str) -> str:
+def _actions(found: Sequence[PolicyGrant], target: str) -> str:
     actions = list(dict.fromkeys(each.action for each in found))
     known = [_VERBS[each] for each in actions if each in _VERBS]
     other = [f"`{each}`" for each in actions if each not in _VERBS]
@@ -82,7 +84,7 @@ def _actions(found: Sequence[Grant], target: str) -> str:
     return " and ".join(parts)
 
 
-def _managed(sides: Sides) -> Iterator[str]:
+def _managed(sides: TemplateComparison) -> Iterator[str]:
     for resource in sides.differing("AWS::IAM::Role"):
         old, new = (
             {text(each): str(each) for each in elements(side.get("ManagedPolicyArns"))}
@@ -94,11 +96,11 @@ def _managed(sides: Sides) -> Iterator[str]:
                 yield f"{role} {has} the managed policy {each.rpartition('/')[2]}"
 
 
-def _owner(owner: Owner, sides: Sides) -> str:
+def _owner(owner: Owner, sides: TemplateComparison) -> str:
     return _named(owner[1], sides.head) or f"role {short(owner[1])}"
 
 
-def _named(reference: str, side: Side) -> str:
+def _named(reference: str, side: ResolvedTemplates) -> str:
     """Return a reference in a reader's words, empty if it is none."""
     match = REFERENCE.fullmatch(reference)
     if not match:
@@ -107,7 +109,7 @@ def _named(reference: str, side: Side) -> str:
     return title(kind, stable(match[2])) if kind in KINDS else stable(match[2])
 
 
-def _target(resource: str, sides: Sides) -> str:
+def _target(resource: str, sides: TemplateComparison) -> str:
     if resource == "*":
         return "everything"
     match = REFERENCE.match(resource)
@@ -117,7 +119,7 @@ def _target(resource: str, sides: Sides) -> str:
     return f"{_named(match[0], sides.head)}{short(rest) if rest else ''}"
 
 
-def _principal(principal: str, sides: Sides) -> str:
+def _principal(principal: str, sides: TemplateComparison) -> str:
     if principal == "*":
         return "everyone"
     name = principal.partition(":")[2]

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from ops.review.assembly import RETAINED, Pair, ResourceChange
 from ops.review.hyperpod import groups, slurm
-from ops.review.hyperpod.rows import Part
+from ops.review.hyperpod.rows import ClusterPart
 from ops.review.hyperpod.values import differing, shown
 from ops.review.model import Change, Danger, Effect
 
@@ -28,7 +28,7 @@ def is_of(side: Mapping[str, Any] | None, kind: str) -> bool:
 
 def changes(pair: Pair, change: ResourceChange, differing_resources: Sequence[ResourceChange]) -> Iterator[Change]:
     """Yield the changes of the cluster and of its groups."""
-    thing = Part(change.stack, "HyperPodCluster", "HyperPod cluster")
+    thing = ClusterPart(change.stack, "HyperPodCluster", "HyperPod cluster")
     before, after = change.before, change.after
     if before is not None and is_of(before, CLUSTER) and is_of(after, CLUSTER) and after is not None:
         yield from _properties(pair, thing, before.get("Properties", {}), after.get("Properties", {}))
@@ -49,7 +49,7 @@ def changes(pair: Pair, change: ResourceChange, differing_resources: Sequence[Re
 
 def teardown_changes(change: ResourceChange, differing_resources: Sequence[ResourceChange]) -> Iterator[Change]:
     """Yield the changes of the guard that deletes what is left of the cluster at the stack's end."""
-    thing = Part(change.stack, "HyperPodClusterTeardown", "teardown guard of the HyperPod cluster")
+    thing = ClusterPart(change.stack, "HyperPodClusterTeardown", "teardown guard of the HyperPod cluster")
     before, after = change.before, change.after
     if not is_of(after, TEARDOWN):
         if any(is_of(each.after, TEARDOWN) and each.stack == change.stack for each in differing_resources):
@@ -70,7 +70,7 @@ def teardown_changes(change: ResourceChange, differing_resources: Sequence[Resou
                 yield thing.change(what, Effect.NOTHING, "The guard reads no property.")
 
 
-def _gone(thing: Part, before: Mapping[str, Any], another: bool) -> Change:
+def _gone(thing: ClusterPart, before: Mapping[str, Any], another: bool) -> Change:
     if before.get("DeletionPolicy") in RETAINED:
         return thing.change("removed from its stack", Effect.KEPT, "Its nodes stay, with their cost.", dangers=_LOST)
     if another:
@@ -78,7 +78,7 @@ def _gone(thing: Part, before: Mapping[str, Any], another: bool) -> Change:
     return thing.change("deleted", Effect.DELETED, _DELETED, dangers=_LOST)
 
 
-def _properties(pair: Pair, thing: Part, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+def _properties(pair: Pair, thing: ClusterPart, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
     for key in differing(old, new):
         if key == "InstanceGroups":
             yield from _groups(pair, thing, old, new)
@@ -90,7 +90,7 @@ def _properties(pair: Pair, thing: Part, old: Mapping[str, Any], new: Mapping[st
             yield thing.by_table(key, old.get(key), new.get(key))
 
 
-def _groups(pair: Pair, thing: Part, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+def _groups(pair: Pair, thing: ClusterPart, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
     before, after = groups.named(old), groups.named(new)
     if before is None or after is None:
         yield thing.unknown(_UNREADABLE, Danger.GROUP_REMOVED)
@@ -100,7 +100,7 @@ def _groups(pair: Pair, thing: Part, old: Mapping[str, Any], new: Mapping[str, A
     yield from groups.changes(groups.Groups(pair, thing.stack, before, after, confirmed, slurm.orchestrates(old)))
 
 
-def _node_recovery(thing: Part, old: Any, new: Any) -> Change:
+def _node_recovery(thing: ClusterPart, old: Any, new: Any) -> Change:
     found = thing.by_table("NodeRecovery", old, new)
     if new in (None, _AUTOMATIC):
         return found

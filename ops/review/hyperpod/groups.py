@@ -17,7 +17,7 @@ from ops.review.assembly import Pair, Properties, number
 from ops.review.cost import usd_per_hour_of_nodes
 from ops.review.hyperpod import slurm
 from ops.review.hyperpod.placement import Taint, of_labels, of_taint, ray_pods
-from ops.review.hyperpod.rows import Part
+from ops.review.hyperpod.rows import ClusterPart
 from ops.review.hyperpod.uploads import upload_of, uploads
 from ops.review.hyperpod.values import differing, has_intrinsic, same, sentence, shown
 from ops.review.hyperpod.volumes import readable, without_keys
@@ -160,7 +160,7 @@ def _changed(groups: Groups, name: str) -> Iterator[Change]:
             yield _by_table(groups, thing, key, old, new)
 
 
-def _volumes(groups: Groups, thing: Part, before: Group, after: Group) -> Iterator[Change]:
+def _volumes(groups: Groups, thing: ClusterPart, before: Group, after: Group) -> Iterator[Change]:
     """Yield the change of the volumes' key, and that of the volumes but for it."""
     name = "InstanceStorageConfigs"
     if not readable(before.get(name)) or not readable(after.get(name)):
@@ -174,7 +174,7 @@ def _volumes(groups: Groups, thing: Part, before: Group, after: Group) -> Iterat
         yield _by_table(groups, thing, name, *volumes)
 
 
-def _slurm(groups: Groups, thing: Part, old: Any, new: Any) -> Iterator[Change]:
+def _slurm(groups: Groups, thing: ClusterPart, old: Any, new: Any) -> Iterator[Change]:
     """Yield what differs in what the nodes are in Slurm: the node type never changes, the partition may."""
     before, after = old or {}, new or {}
     if not isinstance(before, dict) or not isinstance(after, dict):
@@ -184,7 +184,7 @@ def _slurm(groups: Groups, thing: Part, old: Any, new: Any) -> Iterator[Change]:
         yield _by_table(groups, thing, f"SlurmConfig.{field}", before.get(field), after.get(field))
 
 
-def _by_table(groups: Groups, thing: Part, key: str, old: Any, new: Any) -> Change:
+def _by_table(groups: Groups, thing: ClusterPart, key: str, old: Any, new: Any) -> Change:
     found = thing.by_table(f"{GROUPS}.{key}", old, new)
     if key not in (*FIXED_IN_A_GROUP, KEY_OF_A_VOLUME, NODE_OF_SLURM):
         return found
@@ -203,7 +203,7 @@ def _users_now(groups: Groups, name: str) -> str:
     return f"RayCluster {users} runs on it." if users else ""
 
 
-def _count(groups: Groups, thing: Part, before: Group, after: Group) -> Change:
+def _count(groups: Groups, thing: ClusterPart, before: Group, after: Group) -> Change:
     old, new = number(before.get("InstanceCount")), number(after.get("InstanceCount"))
     what = f"count {shown(before.get('InstanceCount'))} → {shown(after.get('InstanceCount'))}"
     if old is None or new is None:
@@ -264,7 +264,7 @@ def _taints(settings: Mapping[str, Any]) -> set[Taint]:
     }
 
 
-def _scripts(groups: Groups, thing: Part, old: Mapping[str, Any], new: Mapping[str, Any]) -> Change:
+def _scripts(groups: Groups, thing: ClusterPart, old: Mapping[str, Any], new: Mapping[str, Any]) -> Change:
     """Return the change of a group's lifecycle scripts.
 
     Lines that an upload gains are told at the upload. Here count the lines that the group gains by another upload or
@@ -293,5 +293,5 @@ def _scripts(groups: Groups, thing: Part, old: Mapping[str, Any], new: Mapping[s
     return replace(found, reason=reason, dangers=frozenset({Danger.RUNS_CODE}))
 
 
-def _thing(groups: Groups, name: str) -> Part:
-    return Part(groups.stack, f"InstanceGroup {name}", f"instance group {name}")
+def _thing(groups: Groups, name: str) -> ClusterPart:
+    return ClusterPart(groups.stack, f"InstanceGroup {name}", f"instance group {name}")

@@ -7,7 +7,7 @@ from typing import Any, Final
 from ops.review.assembly import RETAINED, Pair, ResourceChange
 from ops.review.hyperpod import cluster, uploads, values
 from ops.review.hyperpod.cluster import CLUSTER, TEARDOWN, is_of
-from ops.review.hyperpod.rows import Part
+from ops.review.hyperpod.rows import ClusterPart
 from ops.review.hyperpod.uploads import UPLOAD
 from ops.review.hyperpod.values import shown
 from ops.review.model import Change, Danger, Effect
@@ -65,13 +65,13 @@ def _attributes(change: ResourceChange) -> Iterator[Change]:
             yield thing.unknown(what, *([Danger.CLUSTER_LOSS] if change.type == CLUSTER else []))
 
 
-def _policy(thing: Part, what: str, old: Any, new: Any) -> Change:
+def _policy(thing: ClusterPart, what: str, old: Any, new: Any) -> Change:
     if new in _KEPT:
         return thing.change(what, Effect.IN_PLACE, "A destroy leaves it behind, with its cost.")
     dangers = frozenset({Danger.LOWER_PROTECTION} if old in _KEPT else set())
     return thing.change(what, Effect.IN_PLACE, "A destroy deletes it.", dangers=dangers)
 
 
-def _thing(change: ResourceChange) -> Part:
+def _thing(change: ResourceChange) -> ClusterPart:
     resource, title = _NAMES.get(change.type, ("", ""))
-    return Part(change.stack, resource, title) if resource else uploads.thing_of(change)
+    return ClusterPart(change.stack, resource, title) if resource else uploads.thing_of(change)

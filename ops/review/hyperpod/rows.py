@@ -21,7 +21,7 @@ _EFFECTS: Final = {
 }
 
 
-class Part(Thing):
+class ClusterPart(Thing):
     """A part of the cluster, whose properties the table of consequences has rows for."""
 
     def unknown(self, what: str, *further: Danger) -> Change:

@@ -6,13 +6,15 @@ from typing import Any
 from ops.review.assembly import Assembly, Pair
 from ops.review.hyperpod.cluster import CLUSTER
 from ops.review.hyperpod.values import shown
-from ops.review.model import Row
+from ops.review.model import ComparedRow
 
 
-def groups(pair: Pair) -> tuple[Row, ...]:
+def groups(pair: Pair) -> tuple[ComparedRow, ...]:
     """Return a row for each instance group of either side, in the order of the templates."""
     before, after = _groups(pair.base), _groups(pair.head)
-    return tuple(Row(name, before.get(name, {}), after.get(name, {})) for name in dict.fromkeys([*before, *after]))
+    return tuple(
+        ComparedRow(name, before.get(name, {}), after.get(name, {})) for name in dict.fromkeys([*before, *after])
+    )
 
 
 def _groups(assembly: Assembly | None) -> dict[str, dict[str, str]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ops.review.assembly import Assembly, Pair, ResourceChange, stable
-from ops.review.hyperpod.rows import Part
+from ops.review.hyperpod.rows import ClusterPart
 from ops.review.hyperpod.values import differing, same, shown
 from ops.review.model import Change, Danger, Effect
 from ops.review.scripts import dangerous_lines
@@ -98,7 +98,7 @@ def changes(pair: Pair, change: ResourceChange) -> Iterator[Change]:
             yield _pruning(thing, old, new)
 
 
-def _created(thing: Part, pair: Pair, upload: Upload) -> Change:
+def _created(thing: ClusterPart, pair: Pair, upload: Upload) -> Change:
     if pair.base is None:
         return thing.change("created", Effect.CREATED, "The first nodes run these scripts.")
     if upload.texts is None:
@@ -108,14 +108,14 @@ def _created(thing: Part, pair: Pair, upload: Upload) -> Change:
     return _with_lines(thing, "created", Effect.CREATED, dangerous_lines(earlier, upload.text))
 
 
-def _deleted(thing: Part, properties: Mapping[str, Any]) -> Change:
+def _deleted(thing: ClusterPart, properties: Mapping[str, Any]) -> Change:
     if _on(properties, "RetainOnDelete"):
         return thing.change("removed", Effect.KEPT, "The files stay in the bucket, where a rollback finds them.")
     reason = "The files are deleted: groups that still name them get no new nodes, and a rollback does not find them."
     return thing.change("removed with its files", Effect.DELETED, reason, dangers=frozenset({Danger.LOWER_PROTECTION}))
 
 
-def _content(thing: Part, before: Upload, after: Upload, users: Sequence[str]) -> Change:
+def _content(thing: ClusterPart, before: Upload, after: Upload, users: Sequence[str]) -> Change:
     if after.texts is None:
         return thing.unknown("files from an asset that the assembly lacks")
     names = sorted(set(differing(before.texts or {}, after.texts)))
@@ -125,14 +125,14 @@ def _content(thing: Part, before: Upload, after: Upload, users: Sequence[str]) -
     return _with_lines(thing, what, Effect.IN_PLACE, dangerous_lines(before.text, after.text))
 
 
-def _with_lines(thing: Part, what: str, effect: Effect, lines: Sequence[str]) -> Change:
+def _with_lines(thing: ClusterPart, what: str, effect: Effect, lines: Sequence[str]) -> Change:
     if not lines:
         return thing.change(what, effect, _KEEP)
     reason = f"{_KEEP} They gain {len(lines)} dangerous lines: {'; '.join(f'`{shown(line)}`' for line in lines)}."
     return thing.change(what, effect, reason, dangers=frozenset({Danger.RUNS_CODE}))
 
 
-def _property(thing: Part, key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Change:
+def _property(thing: ClusterPart, key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Change:
     what = f"{key} {shown(old.get(key))} → {shown(new.get(key))}"
     known = _SWITCHES.get((key, _on(new, key))) or _OTHERS.get(key)
     if known is None:
@@ -141,7 +141,7 @@ def _property(thing: Part, key: str, old: Mapping[str, Any], new: Mapping[str, A
     return thing.change(what, effect, reason, dangers=frozenset(dangers))
 
 
-def _pruning(thing: Part, old: Mapping[str, Any], new: Mapping[str, Any]) -> Change:
+def _pruning(thing: ClusterPart, old: Mapping[str, Any], new: Mapping[str, Any]) -> Change:
     prefix = new.get("DestinationBucketKeyPrefix")
     moved = not same(old.get("DestinationBucketName"), new.get("DestinationBucketName"))
     if moved or not prefix or prefix == "/" or not isinstance(prefix, str):
@@ -199,10 +199,10 @@ def _on(properties: Mapping[str, Any], key: str) -> bool:
     return str(properties.get(key, True)).lower() == "true"
 
 
-def thing_of(change: ResourceChange) -> Part:
+def thing_of(change: ResourceChange) -> ClusterPart:
     """Return the upload's name, of the folder that it uploads."""
     resource = change.after or change.before or {}
     found = re.search(r"/Upload-([^/]+)/", str(resource.get("Metadata", {}).get("aws:cdk:path", "")))
     # Without a path: the logical id without the hash of the path.
     name = found[1] if found else stable(change.logical_id)
-    return Part(change.stack, f"LifecycleScripts {name}", f"lifecycle scripts {name}")
+    return ClusterPart(change.stack, f"LifecycleScripts {name}", f"lifecycle scripts {name}")

@@ -18,7 +18,7 @@ import yaml
 
 from ops.review.assembly import Assembly
 from ops.review.checkouts.cdk import ReviewError
-from ops.review.kubernetes.objects import KubernetesObject, Source, document, literal, objects_of
+from ops.review.kubernetes.objects import ApplyingResource, KubernetesObject, document, literal, objects_of
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _IN_LAYER: Final = "helm/helm"
@@ -34,10 +34,10 @@ _OF_COPIES: Final = {"Chart.yaml", "files", "templates"}
 
 
 @dataclass(frozen=True)
-class Release:
+class RenderedRelease:
     """A Helm release of one side; `objects` is None if nobody could render its chart."""
 
-    source: Source
+    source: ApplyingResource
     values: Mapping[str, Any]
     chart: Path | None
     objects: tuple[KubernetesObject, ...] | None = None
@@ -57,7 +57,7 @@ class Release:
         return found[0] if found and isinstance(found[0], Mapping) else {}
 
 
-def release(source: Source, assembly: Assembly, helm: Path | None) -> Release:
+def release(source: ApplyingResource, assembly: Assembly, helm: Path | None) -> RenderedRelease:
     """Return a release with its objects, rendered by the program `helm` where that is necessary.
 
     Raises ReviewError if its values or the project's own objects cannot be read.
@@ -68,11 +68,11 @@ def release(source: Source, assembly: Assembly, helm: Path | None) -> Release:
         raise ReviewError(f"{where} are no mapping. Fix: synthesise the checkout again")
     chart = _chart(source, assembly)
     if chart is None:
-        return Release(source, values, None)
+        return RenderedRelease(source, values, None)
     if own := _copied(chart):
         documents = [each for file in own for each in _yaml(file.read_text(), file)]
-        return Release(source, values, chart, tuple(objects_of(documents, source, str(chart))))
-    return _rendered(source, values, chart, helm) if helm else Release(source, values, chart)
+        return RenderedRelease(source, values, chart, tuple(objects_of(documents, source, str(chart))))
+    return _rendered(source, values, chart, helm) if helm else RenderedRelease(source, values, chart)
 
 
 def helm_program(assemblies: Sequence[Assembly]) -> Path | None:
@@ -111,7 +111,7 @@ def _layer(assembly: Assembly) -> Path | None:
     return None
 
 
-def _rendered(source: Source, values: Mapping[str, Any], chart: Path, helm: Path) -> Release:
+def _rendered(source: ApplyingResource, values: Mapping[str, Any], chart: Path, helm: Path) -> RenderedRelease:
     name, namespace = (literal(source.properties.get(key, "default")) for key in ("Release", "Namespace"))
     with tempfile.TemporaryDirectory() as scratch:
         readable = _readable(chart, Path(scratch))
@@ -126,9 +126,9 @@ def _rendered(source: Source, values: Mapping[str, Any], chart: Path, helm: Path
             raise ReviewError(f"{helm} cannot render {name}: {error}. Fix: install Helm on PATH") from error
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("Use --debug")]
-        return Release(source, values, chart, error=" ".join(lines).replace(scratch, "") or "no message")
+        return RenderedRelease(source, values, chart, error=" ".join(lines).replace(scratch, "") or "no message")
     bodies = [_in_namespace(body, namespace) for body in _yaml(done.stdout, chart)]
-    return Release(source, values, chart, tuple(objects_of(bodies, source, str(chart))))
+    return RenderedRelease(source, values, chart, tuple(objects_of(bodies, source, str(chart))))
 
 
 def _in_namespace(body: Any, namespace: str) -> Any:
@@ -166,7 +166,7 @@ CLUSTER_KINDS: Final = frozenset(
 """Kinds whose objects have no namespace."""
 
 
-def _chart(source: Source, assembly: Assembly) -> Path | None:
+def _chart(source: ApplyingResource, assembly: Assembly) -> Path | None:
     found = _DIGEST.search(literal(source.properties.get("ChartAssetURL", "")))
     return assembly.asset(found[0]) if found else None
 

@@ -8,7 +8,7 @@ import yaml
 
 from config.labels import TEMPLATE_LABEL
 from ops.review.assembly import Pair
-from ops.review.kubernetes.charts import Release
+from ops.review.kubernetes.charts import RenderedRelease
 from ops.review.kubernetes.sides import sides
 from ops.review.model import Difference
 
@@ -77,7 +77,7 @@ def _is_scanned(key: str) -> bool:
     return key.startswith("checkov.io/")
 
 
-def _values(release: Release | None) -> Any:
+def _values(release: RenderedRelease | None) -> Any:
     return dict(release.values) if release else None
 
 

@@ -11,8 +11,8 @@ from enum import Enum, auto
 from typing import Final
 
 from ops.review.assembly import RETAINED
-from ops.review.kubernetes.objects import KubernetesObject, Source
-from ops.review.kubernetes.sides import Sides
+from ops.review.kubernetes.objects import ApplyingResource, KubernetesObject
+from ops.review.kubernetes.sides import ObjectComparison
 
 # Kubernetes 1.35, kubectl/pkg/util/prune/prune.go: the kinds that `kubectl apply --prune` deletes without an allowlist.
 _PRUNED: Final = frozenset(
@@ -37,7 +37,7 @@ _PRUNED: Final = frozenset(
 )
 
 
-class Fate(Enum):
+class ObjectEffect(Enum):
     """What becomes of the live object."""
 
     STAYS = auto()
@@ -55,17 +55,17 @@ class Fate(Enum):
 
 
 @dataclass(frozen=True)
-class Course:
+class ReasonedEffect:
     """A fate with its reason."""
 
-    fate: Fate
+    fate: ObjectEffect
     reason: str = ""
 
 
-def course(before: KubernetesObject | None, after: KubernetesObject | None, both: Sides) -> Course:
+def course(before: KubernetesObject | None, after: KubernetesObject | None, both: ObjectComparison) -> ReasonedEffect:
     """Return what becomes of the live object."""
     if before is None:
-        return Course(Fate.CREATED)
+        return ReasonedEffect(ObjectEffect.CREATED)
     old = before.source
     now = both.after.sources.get(old.address)
     leaves = _leaves(before, now)
@@ -73,33 +73,39 @@ def course(before: KubernetesObject | None, after: KubernetesObject | None, both
         return leaves
     new = after.source
     if new.address == old.address and new.is_release == old.is_release:
-        return Course(Fate.STAYS)
+        return ReasonedEffect(ObjectEffect.STAYS)
     return _moved(before, after, leaves, both)
 
 
-def _moved(before: KubernetesObject, after: KubernetesObject, leaves: Course, both: Sides) -> Course:
+def _moved(
+    before: KubernetesObject, after: KubernetesObject, leaves: ReasonedEffect, both: ObjectComparison
+) -> ReasonedEffect:
     old, new = before.source, after.source
     now = both.after.sources.get(old.address)
     moved = f"The object moves from {old.name} ({old.stack}) to {new.name} ({new.stack})"
     exists = new.address in both.before.sources
-    if leaves.fate is Fate.KEPT and _takes_over(new, exists):
-        return Course(Fate.STAYS, f"{moved}, which takes it over.")
+    if leaves.fate is ObjectEffect.KEPT and _takes_over(new, exists):
+        return ReasonedEffect(ObjectEffect.STAYS, f"{moved}, which takes it over.")
     same_release = old.is_release and new.is_release and old.name == new.name
     if (same_release or _takes_over(new, exists)) and now is None:
-        return Course(Fate.DELETED_AFTER, f"{moved}, which applies it; then the deletion of the old one deletes it.")
-    if new.stack == old.stack and (now is None or leaves.fate is Fate.KEPT):
+        return ReasonedEffect(
+            ObjectEffect.DELETED_AFTER, f"{moved}, which applies it; then the deletion of the old one deletes it."
+        )
+    if new.stack == old.stack and (now is None or leaves.fate is ObjectEffect.KEPT):
         why = "Helm refuses objects of others" if new.is_release else "kubectl creates it, and it exists"
-        return Course(Fate.REFUSED, f"{moved}, which fails: {why}.")
-    return Course(Fate.RECREATED, f"{moved}. The old one may delete it before the new one creates it, or after.")
+        return ReasonedEffect(ObjectEffect.REFUSED, f"{moved}, which fails: {why}.")
+    return ReasonedEffect(
+        ObjectEffect.RECREATED, f"{moved}. The old one may delete it before the new one creates it, or after."
+    )
 
 
-def _takes_over(new: Source, exists: bool) -> bool:
+def _takes_over(new: ApplyingResource, exists: bool) -> bool:
     """Return whether a manifest applies an object that exists already."""
     overwrite = str(new.properties.get("Overwrite", "false")).lower() == "true"
     return not new.is_release and (exists or overwrite)
 
 
-def _leaves(each: KubernetesObject, now: Source | None) -> Course:
+def _leaves(each: KubernetesObject, now: ApplyingResource | None) -> ReasonedEffect:
     """Return what becomes of an object that its resource no longer holds; `now` is that resource on the new side."""
     old = each.source
     if now is None:
@@ -108,19 +114,29 @@ def _leaves(each: KubernetesObject, now: Source | None) -> Course:
         return _from_release(each)
     label = now.properties.get("PruneLabel")
     if each.kind not in _PRUNED:
-        return Course(Fate.KEPT, f"kubectl does not prune a {each.kind}: it stays in existing clusters.")
+        return ReasonedEffect(
+            ObjectEffect.KEPT, f"kubectl does not prune a {each.kind}: it stays in existing clusters."
+        )
     if not label or label != old.properties.get("PruneLabel"):
-        return Course(Fate.KEPT, f"{old.name} does not prune what leaves it: the object stays in existing clusters.")
-    return Course(Fate.DELETED, f"kubectl prunes what leaves {old.name}.")
+        return ReasonedEffect(
+            ObjectEffect.KEPT, f"{old.name} does not prune what leaves it: the object stays in existing clusters."
+        )
+    return ReasonedEffect(ObjectEffect.DELETED, f"kubectl prunes what leaves {old.name}.")
 
 
-def _with_resource(each: KubernetesObject) -> Course:
+def _with_resource(each: KubernetesObject) -> ReasonedEffect:
     if each.source.resource.get("DeletionPolicy") in RETAINED:
-        return Course(Fate.KEPT, f"DeletionPolicy of {each.source.name} is Retain: nothing deletes the object.")
-    return _from_release(each) if each.source.is_release else Course(Fate.DELETED, "Its manifest is deleted.")
+        return ReasonedEffect(
+            ObjectEffect.KEPT, f"DeletionPolicy of {each.source.name} is Retain: nothing deletes the object."
+        )
+    return (
+        _from_release(each)
+        if each.source.is_release
+        else ReasonedEffect(ObjectEffect.DELETED, "Its manifest is deleted.")
+    )
 
 
-def _from_release(each: KubernetesObject) -> Course:
+def _from_release(each: KubernetesObject) -> ReasonedEffect:
     if (each.body["metadata"].get("annotations") or {}).get("helm.sh/resource-policy") == "keep":
-        return Course(Fate.KEPT, "Its annotation helm.sh/resource-policy is keep: Helm leaves it.")
-    return Course(Fate.DELETED, f"{each.source.name} no longer holds it: Helm deletes it.")
+        return ReasonedEffect(ObjectEffect.KEPT, "Its annotation helm.sh/resource-policy is keep: Helm leaves it.")
+    return ReasonedEffect(ObjectEffect.DELETED, f"{each.source.name} no longer holds it: Helm deletes it.")

@@ -7,16 +7,16 @@ from typing import Final
 
 from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE
 from ops.review.assembly import Pair, ResourceChange
-from ops.review.consequences import Consequence, Thing, endangers, unknown
+from ops.review.consequences import ReviewFinding, Thing, endangers, unknown
 from ops.review.kubernetes.deltas import deltas, summary
-from ops.review.kubernetes.fates import Course, Fate, course
+from ops.review.kubernetes.fates import ObjectEffect, ReasonedEffect, course
 from ops.review.kubernetes.fields import strange_fields
 from ops.review.kubernetes.objects import KubernetesObject
 from ops.review.kubernetes.releases import judge_release, judge_settings
-from ops.review.kubernetes.rules.context import Context
+from ops.review.kubernetes.rules.context import RuleContext
 from ops.review.kubernetes.rules.removals import judge_removal
 from ops.review.kubernetes.rules.table import rule_of
-from ops.review.kubernetes.sides import TYPES, Sides, sides
+from ops.review.kubernetes.sides import TYPES, ObjectComparison, sides
 from ops.review.model import Address, Change, Danger, Effect
 
 # Of a new environment nothing is looser than before: these hold for whatever is new.
@@ -33,10 +33,10 @@ def changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]
     Raises ReviewError if a manifest, values or a chart of the project's own cannot be read.
     """
     both = sides(pair)
-    context = Context(pair.environment, both.before.all, both.after.all, both.accounts)
+    context = RuleContext(pair.environment, both.before.all, both.after.all, both.accounts)
     told: set[tuple[str, str]] = set()
     jobs = both.replaced_jobs()
-    gone = {old.key for old in jobs.values() if course(old, None, both).fate is Fate.DELETED}
+    gone = {old.key for old in jobs.values() if course(old, None, both).fate is ObjectEffect.DELETED}
     for key in sorted(both.after.twice - both.before.twice):
         each = both.after.all[key]
         twice = unknown("stands at two places", "Which of the two texts is the live one depends on the order.")
@@ -56,26 +56,28 @@ def changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]
         found = list(_of_resource(resource, both))
         if not found and address not in told:
             why = "Its objects are equal: only CDK's names or the order of the deployment differ."
-            found = [Consequence("no object differs", Effect.NOTHING, why)]
+            found = [ReviewFinding("no object differs", Effect.NOTHING, why)]
         source = both.after.sources.get(address) or both.before.sources.get(address)
         name = source.name if source else f"{resource.type} {resource.logical_id}"
         yield from (_change((address,), name, each, both) for each in found)
 
 
 def _of_object(
-    before: KubernetesObject | None, after: KubernetesObject | None, both: Sides, context: Context
+    before: KubernetesObject | None, after: KubernetesObject | None, both: ObjectComparison, context: RuleContext
 ) -> Iterator[Change]:
     one = after or before
     if one is None:
         return
     way = course(before, after, both)
-    if before and after and before.body == after.body and way.fate is Fate.STAYS and not way.reason:
+    if before and after and before.body == after.body and way.fate is ObjectEffect.STAYS and not way.reason:
         return
     for each in _consequences(before, after, way, both, context):
         yield _change(_addresses(after, before), one.resource, each, both)
 
 
-def _replaced_job(before: KubernetesObject, after: KubernetesObject, both: Sides, context: Context) -> Iterator[Change]:
+def _replaced_job(
+    before: KubernetesObject, after: KubernetesObject, both: ObjectComparison, context: RuleContext
+) -> Iterator[Change]:
     """Yield one change for a Job that takes another's place: its name is a hash of what it does."""
     name = _HASHES.sub("", after.name)
     resource = f"Job {after.namespace}/{name}"
@@ -88,18 +90,22 @@ def _replaced_job(before: KubernetesObject, after: KubernetesObject, both: Sides
         what = f"{before.name} → {after.name}"
         work = "builds the image" if after.namespace == IMAGE_BUILD_NAMESPACE else "runs"
         reason = f"The new Job {work}; the old Job is deleted, and its pods end if it still runs."
-        yield _change(_addresses(after, before), resource, Consequence(what, Effect.CREATED, reason), both)
+        yield _change(_addresses(after, before), resource, ReviewFinding(what, Effect.CREATED, reason), both)
 
 
 def _consequences(
-    before: KubernetesObject | None, after: KubernetesObject | None, way: Course, both: Sides, context: Context
-) -> Iterator[Consequence]:
+    before: KubernetesObject | None,
+    after: KubernetesObject | None,
+    way: ReasonedEffect,
+    both: ObjectComparison,
+    context: RuleContext,
+) -> Iterator[ReviewFinding]:
     one = after or before
     rule = rule_of(one.key) if one else None
     if rule is None:
         yield unknown(_what(before, after), "No rule knows this kind.")
         return
-    if before and way.fate is not Fate.STAYS:
+    if before and way.fate is not ObjectEffect.STAYS:
         yield from (_on_the_way(each, way) for each in judge_removal(before.body, context))
     if after is None:
         return
@@ -109,34 +115,34 @@ def _consequences(
         earlier = both.predecessor(after)
         found = [_as_created(each) for each in rule(earlier.body if earlier else None, after.body, context)]
         dangerous = [each for each in found if each.dangers & (_ALWAYS if both.new else each.dangers)]
-        yield from dangerous or [Consequence("created", Effect.CREATED)]
+        yield from dangerous or [ReviewFinding("created", Effect.CREATED)]
         return
     found = list(rule(before.body, after.body, context))
     found += list(_metadata(before, after))
-    if way.fate is Fate.STAYS and way.reason:
-        found.append(Consequence("moved", Effect.IN_PLACE, way.reason))
+    if way.fate is ObjectEffect.STAYS and way.reason:
+        found.append(ReviewFinding("moved", Effect.IN_PLACE, way.reason))
     differing = list(deltas(before.body, after.body))
-    yield from found or ([Consequence(summary(differing))] if differing else [])
+    yield from found or ([ReviewFinding(summary(differing))] if differing else [])
 
 
-def _as_created(each: Consequence) -> Consequence:
+def _as_created(each: ReviewFinding) -> ReviewFinding:
     return replace(each, effect=Effect.CREATED) if each.effect is Effect.IN_PLACE else each
 
 
-def _on_the_way(removal: Consequence, way: Course) -> Consequence:
+def _on_the_way(removal: ReviewFinding, way: ReasonedEffect) -> ReviewFinding:
     """Return the consequence on a removal as the object's way makes it; its dangers stay."""
-    what = "moved" if way.fate not in {Fate.DELETED, Fate.KEPT} else removal.what
+    what = "moved" if way.fate not in {ObjectEffect.DELETED, ObjectEffect.KEPT} else removal.what
     reason = f"{way.reason} {removal.reason}".strip()
-    if way.fate is Fate.KEPT:
+    if way.fate is ObjectEffect.KEPT:
         return replace(removal, what=what, effect=Effect.KEPT, reason=way.reason)
-    if way.fate is Fate.REFUSED:
+    if way.fate is ObjectEffect.REFUSED:
         return replace(removal, what=what, effect=Effect.REFUSED, reason=reason)
-    if way.fate is Fate.RECREATED and removal.effect is Effect.DELETED:
+    if way.fate is ObjectEffect.RECREATED and removal.effect is Effect.DELETED:
         return replace(removal, what=what, effect=Effect.REPLACED, reason=reason)
     return replace(removal, what=what, reason=reason)
 
 
-def _metadata(before: KubernetesObject, after: KubernetesObject) -> Iterator[Consequence]:
+def _metadata(before: KubernetesObject, after: KubernetesObject) -> Iterator[ReviewFinding]:
     """Yield other labels and annotations, and fields of the metadata that no rule knows."""
     old, new = before.body["metadata"], after.body["metadata"]
     changed = [each for each in deltas(old, new, ("metadata",)) if len(each.path) > 1]
@@ -150,17 +156,19 @@ def _metadata(before: KubernetesObject, after: KubernetesObject) -> Iterator[Con
     plain = [each for each in changed if each not in strange]
     if plain and before.kind not in judged:
         hashes = all("ray-on-hyperpod/" in ".".join(each.path) for each in plain)
-        yield Consequence(summary(plain), Effect.NOTHING if hashes else Effect.IN_PLACE, "Only labels or annotations.")
+        yield ReviewFinding(
+            summary(plain), Effect.NOTHING if hashes else Effect.IN_PLACE, "Only labels or annotations."
+        )
 
 
-def _of_resource(resource: ResourceChange, both: Sides) -> Iterator[Consequence]:
+def _of_resource(resource: ResourceChange, both: ObjectComparison) -> Iterator[ReviewFinding]:
     address = resource.address
     old, new = both.before.sources.get(address), both.after.sources.get(address)
     types = {side.get("Type") for side in (resource.before, resource.after) if side}
     if len(types) > 1 and not types <= TYPES | {None}:
         yield unknown(f"type {' → '.join(sorted(map(str, types)))}", "CloudFormation refuses another type.")
     elif len(types) > 1:
-        yield Consequence("type", Effect.REFUSED, "CloudFormation refuses another type of the same resource.")
+        yield ReviewFinding("type", Effect.REFUSED, "CloudFormation refuses another type of the same resource.")
     if (old and old.is_release) or (new and new.is_release):
         yield from judge_release(address, both)
     if old and new and old.is_release == new.is_release:
@@ -172,7 +180,7 @@ def _addresses(*objects: KubernetesObject | None) -> tuple[Address, ...]:
     return tuple(dict.fromkeys(each.source.address for each in objects if each))
 
 
-def _change(addresses: tuple[Address, ...], resource: str, found: Consequence, both: Sides) -> Change:
+def _change(addresses: tuple[Address, ...], resource: str, found: ReviewFinding, both: ObjectComparison) -> Change:
     dangers = found.dangers & _ALWAYS if both.new else found.dangers
     thing = Thing(addresses[0][0], resource, _title(resource), addresses)
     return thing.has(replace(found, dangers=dangers))

@@ -23,7 +23,7 @@ _PRUNE_LABEL: Final = "aws.cdk.eks/prune-"
 
 
 @dataclass(frozen=True)
-class Source:
+class ApplyingResource:
     """The CloudFormation resource that applies an object."""
 
     stack: str
@@ -60,7 +60,7 @@ class Source:
 class KubernetesObject:
     """An object as it is rendered, without CDK's prune label; intrinsic functions are `<Ref FileSystem>`."""
 
-    source: Source
+    source: ApplyingResource
     body: Body
 
     @cached_property
@@ -90,10 +90,10 @@ class KubernetesObject:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
-def sources(assembly: Assembly | None) -> list[Source]:
+def sources(assembly: Assembly | None) -> list[ApplyingResource]:
     """Return the manifests and releases of all stacks."""
     return [
-        Source(stack.part, logical_id, resource)
+        ApplyingResource(stack.part, logical_id, resource)
         for stack in (assembly.stacks.values() if assembly else ())
         for logical_id, resource in stack.resources.items()
         if resource.get("Type") in {MANIFEST, RELEASE}
@@ -114,13 +114,13 @@ def applied(assembly: Assembly | None, kind: str) -> list[KubernetesObject]:
     return [each for objects in manifests(assembly).values() for each in objects if each.kind == kind]
 
 
-def _applied(source: Source) -> Iterator[KubernetesObject]:
+def _applied(source: ApplyingResource) -> Iterator[KubernetesObject]:
     where = f"Manifest of {source.logical_id} in stack {source.stack}"
     content = document(source.properties.get("Manifest"), where)
     yield from objects_of(content if isinstance(content, list) else [content], source, where)
 
 
-def objects_of(documents: list[Any], source: Source, where: str) -> Iterator[KubernetesObject]:
+def objects_of(documents: list[Any], source: ApplyingResource, where: str) -> Iterator[KubernetesObject]:
     """Yield the objects of `documents`, those inside a `List` too.
 
     Raises ReviewError if a document has no kind or name; `where` names its place.

@@ -7,20 +7,22 @@ from ops.review.assembly import Assembly, Pair
 from ops.review.kubernetes.deltas import at
 from ops.review.kubernetes.objects import KubernetesObject, applied
 from ops.review.kubernetes.rules.ray_clusters import groups, tag_of
-from ops.review.model import Row
+from ops.review.model import ComparedRow
 
 _NUMBERS: Final = {"replicas": "replicas", "min": "minReplicas", "max": "maxReplicas"}
 _HEAD_NUMBERS: Final = {"replicas": "1", "min": "1", "max": "1"}
 _PLAIN: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
-def ray_clusters(pair: Pair) -> tuple[Row, ...]:
+def ray_clusters(pair: Pair) -> tuple[ComparedRow, ...]:
     """Return a row for each head and each worker group of both sides: `ray/rayml head`.
 
     Raises ReviewError if a manifest cannot be read.
     """
     before, after = _rows(pair.base), _rows(pair.head)
-    return tuple(Row(name, before.get(name, {}), after.get(name, {})) for name in dict.fromkeys([*before, *after]))
+    return tuple(
+        ComparedRow(name, before.get(name, {}), after.get(name, {})) for name in dict.fromkeys([*before, *after])
+    )
 
 
 def _rows(assembly: Assembly | None) -> dict[str, dict[str, str]]:

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ops.review.assembly import RETAINED
-from ops.review.consequences import Consequence, endangers, unknown
-from ops.review.kubernetes.charts import Release
+from ops.review.consequences import ReviewFinding, endangers, unknown
+from ops.review.kubernetes.charts import RenderedRelease
 from ops.review.kubernetes.deltas import deltas, summary
-from ops.review.kubernetes.objects import Source, literal
+from ops.review.kubernetes.objects import ApplyingResource, literal
 from ops.review.kubernetes.rules.values import judge_values
-from ops.review.kubernetes.sides import Sides
+from ops.review.kubernetes.sides import ObjectComparison
 from ops.review.model import Address, Danger, Effect
 
 _ORPHANS: Final = "The old release stays in the cluster unmanaged, and Helm refuses its objects in the new one."
@@ -35,7 +35,7 @@ _REMOVED: Final = {
 }
 
 
-def judge_release(address: Address, both: Sides) -> Iterator[Consequence]:
+def judge_release(address: Address, both: ObjectComparison) -> Iterator[ReviewFinding]:
     """Yield what the change of a release does, its objects aside."""
     before, after = both.before.releases.get(address), both.after.releases.get(address)
     if before and after:
@@ -47,16 +47,16 @@ def judge_release(address: Address, both: Sides) -> Iterator[Consequence]:
         if other := _exists(after.source, both.before.sources):
             yield from judge_values(both.before.releases[other.address].values, after.values, both.accounts)
             return
-        yield Consequence(f"installed: {_chart(after)}", Effect.CREATED)
+        yield ReviewFinding(f"installed: {_chart(after)}", Effect.CREATED)
         if not both.new and after.objects is None:
             yield unknown("its chart was not rendered", "Nobody knows its objects. Install Helm, then review again.")
 
 
-def _updated(before: Release, after: Release, both: Sides) -> Iterator[Consequence]:
+def _updated(before: RenderedRelease, after: RenderedRelease, both: ObjectComparison) -> Iterator[ReviewFinding]:
     old, new = before.source.name, after.source.name
     if old != new:
         dangers = _REMOVED.get(_name(before.source), ("", Effect.DELETED, {Danger.LOWER_PROTECTION}))[2]
-        yield Consequence(f"{old} → {new}", Effect.REFUSED, _ORPHANS, dangers=frozenset(dangers))
+        yield ReviewFinding(f"{old} → {new}", Effect.REFUSED, _ORPHANS, dangers=frozenset(dangers))
     yield from judge_values(before.values, after.values, both.accounts)
     changed = before.chart and after.chart and before.chart.name != after.chart.name
     if (before.chart is None) != (after.chart is None) or (after.chart is None and not before.objects):
@@ -66,36 +66,36 @@ def _updated(before: Release, after: Release, both: Sides) -> Iterator[Consequen
     yield from _invalid(after)
 
 
-def _invalid(release: Release) -> Iterator[Consequence]:
+def _invalid(release: RenderedRelease) -> Iterator[ReviewFinding]:
     if release.invalid:
-        yield Consequence(f"values: {release.error}", Effect.REFUSED, "Helm fails, and so does the deployment.")
+        yield ReviewFinding(f"values: {release.error}", Effect.REFUSED, "Helm fails, and so does the deployment.")
 
 
-def _other_chart(before: Release, after: Release) -> Iterator[Consequence]:
+def _other_chart(before: RenderedRelease, after: RenderedRelease) -> Iterator[ReviewFinding]:
     old, new = _chart(before), _chart(after)
     what = f"chart {old} → {new}" if old != new else f"chart {new}: other content"
     if before.objects is None or after.objects is None:
         yield unknown(what, "The charts were not rendered. Install Helm, then review again.")
     elif old != new:
-        yield Consequence(what, Effect.IN_PLACE, "Helm upgrades the release; its objects are judged one by one.")
+        yield ReviewFinding(what, Effect.IN_PLACE, "Helm upgrades the release; its objects are judged one by one.")
     else:
-        yield Consequence(what, Effect.NOTHING, "Its objects are judged one by one.")
+        yield ReviewFinding(what, Effect.NOTHING, "Its objects are judged one by one.")
 
 
-def _removed(before: Release, both: Sides) -> Consequence:
+def _removed(before: RenderedRelease, both: ObjectComparison) -> ReviewFinding:
     other = _exists(before.source, both.after.sources)
     reason, effect, dangers = _REMOVED.get(_name(before.source), (_GUARD, Effect.DELETED, {Danger.LOWER_PROTECTION}))
     if before.source.resource.get("DeletionPolicy") in RETAINED:
-        return Consequence(
+        return ReviewFinding(
             "removed from the stack", Effect.KEPT, "Its DeletionPolicy is Retain: Helm does not uninstall it."
         )
     if other:
         why = f"{other.logical_id} upgrades it, then the deletion of {before.source.logical_id} uninstalls it. {reason}"
-        return Consequence("moved to another resource", effect, why, dangers=frozenset(dangers))
-    return Consequence("removed", effect, reason, dangers=frozenset(dangers))
+        return ReviewFinding("moved to another resource", effect, why, dangers=frozenset(dangers))
+    return ReviewFinding("removed", effect, reason, dangers=frozenset(dangers))
 
 
-def _exists(source: Source, others: Any) -> Source | None:
+def _exists(source: ApplyingResource, others: Any) -> ApplyingResource | None:
     """Return another resource of the same release."""
     return next(
         (
@@ -107,21 +107,21 @@ def _exists(source: Source, others: Any) -> Source | None:
     )
 
 
-def _another_bucket(before: Source, after: Source) -> str:
+def _another_bucket(before: ApplyingResource, after: ApplyingResource) -> str:
     """Return where a chart newly comes from; empty if it comes from the same bucket as before."""
     old, new = (literal(each.properties.get("ChartAssetURL", "")).rpartition("/")[0] for each in (before, after))
     return f"ChartAssetURL {old} → {new}" if old != new and old and new else ""
 
 
-def _name(source: Source) -> str:
+def _name(source: ApplyingResource) -> str:
     return literal(source.properties.get("Release", ""))
 
 
-def _chart(release: Release) -> str:
+def _chart(release: RenderedRelease) -> str:
     return f"{release.metadata.get('name', 'chart')} {release.metadata.get('version', '')}".strip()
 
 
-def judge_settings(before: Source, after: Source) -> Iterator[Consequence]:
+def judge_settings(before: ApplyingResource, after: ApplyingResource) -> Iterator[ReviewFinding]:
     """Yield what differs in a manifest's or release's resource beside its objects, values and chart."""
     judged = {"Manifest", "PruneLabel", "Release", "Namespace", "Values", "ChartAssetURL"}
     harmless = {"Wait", "Timeout", "Atomic", "CreateNamespace", "SkipValidation", "Overwrite", "RoleArn"}
@@ -133,14 +133,16 @@ def judge_settings(before: Source, after: Source) -> Iterator[Consequence]:
     if other := _another_bucket(before, after):
         yield unknown(other, "The chart does not come from this assembly.")
     if plain := [each for each in changed if each.path[0] in harmless]:
-        yield Consequence(summary(plain), Effect.IN_PLACE, "It holds for this and later deployments.")
+        yield ReviewFinding(summary(plain), Effect.IN_PLACE, "It holds for this and later deployments.")
     if strange := [each for each in changed if each.path[0] not in harmless]:
         yield unknown(summary(strange), "The objects go to another cluster, or come from another chart.")
     policies = [each.resource.get("DeletionPolicy", "Delete") for each in (before, after)]
     if policies[0] != policies[1]:
         what = f"DeletionPolicy {policies[0]} → {policies[1]}"
-        yield endangers(Danger.LOWER_PROTECTION, what) if policies[1] == "Delete" else Consequence(what)
+        yield endangers(Danger.LOWER_PROTECTION, what) if policies[1] == "Delete" else ReviewFinding(what)
     if before.resource.get("Condition") != after.resource.get("Condition"):
         yield unknown("Condition", "The condition decides whether the objects exist.")
     if (before.properties.get("PruneLabel") is None) != (after.properties.get("PruneLabel") is None):
-        yield Consequence("pruning", Effect.IN_PLACE, "It decides whether objects that leave the manifest are deleted.")
+        yield ReviewFinding(
+            "pruning", Effect.IN_PLACE, "It decides whether objects that leave the manifest are deleted."
+        )

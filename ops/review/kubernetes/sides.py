@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Final
 
 from ops.review.assembly import Assembly, Pair, ResourceChange, resource_changes
-from ops.review.kubernetes.charts import Release, helm_program, release
-from ops.review.kubernetes.objects import MANIFEST, RELEASE, Key, KubernetesObject, Source, manifests, sources
+from ops.review.kubernetes.charts import RenderedRelease, helm_program, release
+from ops.review.kubernetes.objects import MANIFEST, RELEASE, ApplyingResource, Key, KubernetesObject, manifests, sources
 from ops.review.model import Address
 
 TYPES: Final = frozenset({MANIFEST, RELEASE})
@@ -16,27 +16,27 @@ _ACCOUNT: Final = re.compile(r"aws://(\d{12})/")
 
 
 @dataclass(frozen=True)
-class Side:
+class RenderedObjects:
     """One side: objects and releases of those resources that differ, and of all manifests."""
 
     objects: Mapping[Key, KubernetesObject]
     """Objects of resources that differ."""
     all: Mapping[Key, KubernetesObject]
     """Those, and the objects of the other manifests."""
-    releases: Mapping[Address, Release] = field(default_factory=dict)
+    releases: Mapping[Address, RenderedRelease] = field(default_factory=dict)
     """Releases that differ."""
-    sources: Mapping[Address, Source] = field(default_factory=dict)
+    sources: Mapping[Address, ApplyingResource] = field(default_factory=dict)
     """All manifests and releases."""
     twice: frozenset[Key] = frozenset()
     """Objects that stand at two places: which text is the live one depends on the order of the deployment."""
 
 
 @dataclass(frozen=True)
-class Sides:
+class ObjectComparison:
     """Both sides of one environment."""
 
-    before: Side
-    after: Side
+    before: RenderedObjects
+    after: RenderedObjects
     new: bool
     """The environment is new: nothing is compared."""
     accounts: frozenset[str] = frozenset()
@@ -63,7 +63,7 @@ class Sides:
 
 
 @lru_cache(maxsize=32)
-def sides(pair: Pair) -> Sides:
+def sides(pair: Pair) -> ObjectComparison:
     """Read both sides of an environment.
 
     Raises ReviewError if a manifest, values or a chart of the project's own cannot be read.
@@ -81,7 +81,7 @@ def sides(pair: Pair) -> Sides:
             if assembly and source.is_release and address in addresses
         }
         found.append(_side(own, {**manifests(assembly), **_rendered(releases)}, releases, addresses))
-    return Sides(found[0], found[1], pair.base is None, _accounts(pair.base or pair.head))
+    return ObjectComparison(found[0], found[1], pair.base is None, _accounts(pair.base or pair.head))
 
 
 def _accounts(assembly: Assembly) -> frozenset[str]:
@@ -97,18 +97,18 @@ def _was_ours(change: ResourceChange) -> bool:
     return bool(change.before and change.before.get("Type") in TYPES)
 
 
-def _rendered(releases: Mapping[Address, Release]) -> dict[Address, list[KubernetesObject]]:
+def _rendered(releases: Mapping[Address, RenderedRelease]) -> dict[Address, list[KubernetesObject]]:
     return {
         address: [each for each in release.objects or () if not _is_hook(each)] for address, release in releases.items()
     }
 
 
 def _side(
-    own: Mapping[Address, Source],
+    own: Mapping[Address, ApplyingResource],
     made: Mapping[Address, Iterable[KubernetesObject]],
-    releases: Mapping[Address, Release],
+    releases: Mapping[Address, RenderedRelease],
     changed: set[Address],
-) -> Side:
+) -> RenderedObjects:
     objects: dict[Key, KubernetesObject] = {}
     everything: dict[Key, KubernetesObject] = {}
     twice: set[Key] = set()
@@ -119,7 +119,7 @@ def _side(
             everything.setdefault(each.key, each)
             if address in changed:
                 objects.setdefault(each.key, each)
-    return Side(objects, everything, releases, own, frozenset(twice))
+    return RenderedObjects(objects, everything, releases, own, frozenset(twice))
 
 
 def _is_hook(each: KubernetesObject) -> bool:

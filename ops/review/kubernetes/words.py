@@ -6,7 +6,7 @@ from ops.review.assembly import Pair
 from ops.review.kubernetes.deltas import at
 from ops.review.kubernetes.objects import KubernetesObject
 from ops.review.kubernetes.rules.access import ROLE_ANNOTATION, in_words, new_grants, new_subjects
-from ops.review.kubernetes.rules.context import Context
+from ops.review.kubernetes.rules.context import RuleContext
 from ops.review.kubernetes.rules.network_policies import lost_isolation, new_flows
 from ops.review.kubernetes.sides import sides
 
@@ -19,8 +19,8 @@ def permissions(pair: Pair) -> Iterator[str]:
     both = sides(pair)
     if both.new:
         return
-    context = Context(pair.environment, both.before.all, both.after.all)
-    there = Context(pair.environment, both.after.all, both.before.all)
+    context = RuleContext(pair.environment, both.before.all, both.after.all)
+    there = RuleContext(pair.environment, both.after.all, both.before.all)
     yield from (f"NetworkPolicy {flow.namespace}/{flow.policy}: {flow}." for flow in new_flows(context))
     for flow in new_flows(there):
         yield f"NetworkPolicy {flow.namespace}/{flow.policy}: no longer allowed: {flow}."

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from config.estimates.costs import HOURS_PER_MONTH
-from ops.review.model import Bill, EnvironmentVerdict, Verdict
+from ops.review.model import EnvironmentVerdict, StandingCosts, Verdict
 
 UNCHANGED: Final = "unchanged"
 _CENT: Final = 0.005
-_NOTHING: Final = Bill(0.0, 0)
+_NOTHING: Final = StandingCosts(0.0, 0)
 
 
 def of(environment: EnvironmentVerdict) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ops.review.model import EnvironmentVerdict, Row, Verdict
+from ops.review.model import ComparedRow, EnvironmentVerdict, Verdict
 from ops.review.report import outcome, summary, texts
 from ops.review.report.summary import Words
 
@@ -153,7 +153,7 @@ def _section(environment: EnvironmentVerdict, elsewhere: str) -> _Section:
     return _Section(environment.name, "\n\n".join(details), folded, lines)
 
 
-def _before_after(title: str, table: Sequence[Row]) -> Iterator[str]:
+def _before_after(title: str, table: Sequence[ComparedRow]) -> Iterator[str]:
     if table:
         columns = summary.columns(table)
         lines = [_cells([title, *(texts.markdown(name, in_table=True) for name in columns)])]

@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ops.review.model import Difference, EnvironmentVerdict, Row, Verdict
+from ops.review.model import ComparedRow, Difference, EnvironmentVerdict, Verdict
 from ops.review.report import outcome, summary, texts
 from ops.review.report.style import CSS
 
@@ -88,7 +88,7 @@ def _details(environment: EnvironmentVerdict) -> Iterator[str]:
     yield "</section>"
 
 
-def _before_after(title: str, table: Sequence[Row]) -> Iterator[str]:
+def _before_after(title: str, table: Sequence[ComparedRow]) -> Iterator[str]:
     if not table:
         return
     columns = summary.columns(table)

@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import Final
 
 from ops.review import steps
-from ops.review.model import Change, Effect, EnvironmentVerdict, Row, Verdict
+from ops.review.model import Change, ComparedRow, Effect, EnvironmentVerdict, Verdict
 from ops.review.report import costs, outcome
 from ops.review.report.approvals import entries, file
 
@@ -133,12 +133,12 @@ def not_listed(verdict: Verdict) -> str:
     )
 
 
-def columns(table: Sequence[Row]) -> list[str]:
+def columns(table: Sequence[ComparedRow]) -> list[str]:
     """Return the columns of a table before → after."""
     return list(dict.fromkeys(key for row in table for key in (*row.before, *row.after)))
 
 
-def cell(row: Row, column: str) -> tuple[str, bool]:
+def cell(row: ComparedRow, column: str) -> tuple[str, bool]:
     """Return the value of a cell, `before → after` if it changes, and whether it does."""
     before, after = row.before.get(column, ""), row.after.get(column, "")
     if before == after or not row.before or not row.after:
@@ -146,7 +146,7 @@ def cell(row: Row, column: str) -> tuple[str, bool]:
     return f"{before or 'none'} → {after or 'none'}", True
 
 
-def row_name(row: Row) -> str:
+def row_name(row: ComparedRow) -> str:
     """Return the row's name, and whether the thing is new or removed."""
     return row.name + ("" if row.before and row.after else " (new)" if row.after else " (removed)")
 

@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ops.review.model import Change, EnvironmentVerdict, Row, Verdict
+from ops.review.model import Change, ComparedRow, EnvironmentVerdict, Verdict
 from ops.review.report import outcome, summary, texts
 
 _STYLES: Final = {"severe": "bold red", "attention": "bold yellow", "mild": "green", "nothing": "dim"}
@@ -82,7 +82,7 @@ def _details(environment: EnvironmentVerdict) -> Iterator[RenderableType]:
     yield from (Text(f"- {texts.line(sentence)}") for sentence in environment.permissions)
 
 
-def _before_after(title: str, table: Sequence[Row]) -> Table:
+def _before_after(title: str, table: Sequence[ComparedRow]) -> Table:
     drawn = Table(header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     columns = [name for name in summary.columns(table) if any(summary.cell(row, name)[0] for row in table)]
     for name in (title, *columns):

@@ -55,7 +55,7 @@ class OwningStack(Protocol):
         """Return the service role that CloudFormation uses; None means the caller's own rights."""
 
 
-class Stacks(Protocol):
+class AccountStacks(Protocol):
     """The stacks of the account, stored by `embedded_account.cloudformation.store`."""
 
     def living(self) -> Sequence[OwningStack]:
@@ -137,7 +137,7 @@ class Account:
     played_images: list[str] = field(default_factory=list)
     failed: Callable[[ProgramEndedError], None] = lambda failure: _log.error("%s", failure)
     routes: Routes = field(init=False)
-    stacks: Stacks = field(init=False)
+    stacks: AccountStacks = field(init=False)
     background: Background = field(init=False)
     clusters: Clusters = field(init=False)
     functions: FunctionRuntime = field(init=False)

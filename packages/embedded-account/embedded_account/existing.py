@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Request
 
-from embedded_account.existing_description import ExistingResources, Vpc
+from embedded_account.existing_description import DescribedVpc, ExistingResources
 from embedded_account.inventory import report as inventory
 from embedded_account.services.eks import existing as existing_cluster
 from embedded_account.services.fsx import existing as existing_file_system
@@ -68,7 +68,7 @@ def given_id(function: str, identifier: str) -> Iterator[None]:
         yield
 
 
-def _make_vpc(account: "Account", wanted: Vpc) -> None:
+def _make_vpc(account: "Account", wanted: DescribedVpc) -> None:
     """Create a typical VPC: private subnets with a NAT gateway, an S3 endpoint, DNS names."""
     ec2: Any = ec2_backends[account.account_id][account.region]
     with given_id("moto.ec2.models.vpcs.random_vpc_id", wanted.id):
@@ -84,7 +84,7 @@ def _make_vpc(account: "Account", wanted: Vpc) -> None:
     ec2.create_vpc_endpoint(wanted.id, f"com.amazonaws.{account.region}.s3", "Gateway", None, [private])
 
 
-def _nat_gateway(ec2: Any, wanted: Vpc) -> str:
+def _nat_gateway(ec2: Any, wanted: DescribedVpc) -> str:
     """Create a NAT gateway in a new public subnet; return its id."""
     internet = ec2.create_internet_gateway().id
     ec2.attach_internet_gateway(internet, wanted.id)
@@ -96,7 +96,7 @@ def _nat_gateway(ec2: Any, wanted: Vpc) -> str:
     return str(ec2.create_nat_gateway(public.id, address).id)
 
 
-def _free_block(wanted: Vpc) -> IPv4Network:
+def _free_block(wanted: DescribedVpc) -> IPv4Network:
     """Return the first /28 of the VPC that overlaps none of its private subnets."""
     blocks = wanted.cidr.subnets(new_prefix=28)
     return next(block for block in blocks if not any(block.overlaps(subnet.cidr) for subnet in wanted.subnets))

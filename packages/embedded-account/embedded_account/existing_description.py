@@ -13,7 +13,7 @@ class _Described(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Subnet(_Described):
+class DescribedSubnet(_Described):
     """A private subnet. `zone_id` is the id of its Availability Zone, such as `usw2-az2`."""
 
     id: str
@@ -21,15 +21,15 @@ class Subnet(_Described):
     cidr: IPv4Network
 
 
-class Vpc(_Described):
+class DescribedVpc(_Described):
     """A VPC with private subnets, whose outbound traffic goes through a NAT gateway."""
 
     id: str
     cidr: IPv4Network
-    subnets: tuple[Subnet, ...] = Field(min_length=1)
+    subnets: tuple[DescribedSubnet, ...] = Field(min_length=1)
 
 
-class AddOn(_Described):
+class DescribedAddOn(_Described):
     """A managed add-on of EKS; `version` and `configuration` default to EKS's own."""
 
     name: str
@@ -49,10 +49,10 @@ class Cluster(_Described):
     security_group: str
     control_plane_subnets: tuple[str, ...] = Field(min_length=2)
     node_subnets: tuple[str, ...] = Field(min_length=1)
-    add_ons: tuple[AddOn, ...]
+    add_ons: tuple[DescribedAddOn, ...]
 
 
-class FileSystem(_Described):
+class DescribedFileSystem(_Described):
     """An FSx for Lustre file system in one of the VPC's subnets."""
 
     id: str
@@ -60,7 +60,7 @@ class FileSystem(_Described):
     subnet: str
 
 
-class Key(_Described):
+class DescribedKey(_Described):
     """A KMS key that encrypts and decrypts; `policy` is its key policy as JSON."""
 
     id: str
@@ -70,10 +70,10 @@ class Key(_Described):
 class ExistingResources(_Described):
     """The whole description; the cluster and the file system require the VPC."""
 
-    vpc: Vpc | None = None
+    vpc: DescribedVpc | None = None
     cluster: Cluster | None = None
-    file_system: FileSystem | None = None
-    key: Key | None = None
+    file_system: DescribedFileSystem | None = None
+    key: DescribedKey | None = None
 
     @model_validator(mode="after")
     def _in_the_vpc(self) -> Self:

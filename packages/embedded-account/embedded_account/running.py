@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from embedded_account.kubernetes.building import binaries
 from embedded_account.machine.isolation import child_environment
-from embedded_account.machine.processes import Child, ProcessError, Supervisor, free_port
+from embedded_account.machine.processes import Child, ProcessError, ProcessSupervisor, free_port
 from embedded_account.paths import CDK_PRELOAD, nearest_node_modules
 from embedded_account.run_keys import RunKeys
 
@@ -75,7 +75,7 @@ class EmbeddedAccount:
         self._cwd = cwd
 
     def start(
-        self, supervisor: Supervisor, *, clock_scale: float = CLOCK_SCALE, survives_parent: bool = False
+        self, supervisor: ProcessSupervisor, *, clock_scale: float = CLOCK_SCALE, survives_parent: bool = False
     ) -> Child:
         """Start the account and return its process, which ends with this process unless `survives_parent`."""
         argv = [sys.executable, "-m", "embedded_account", "serve"]
@@ -229,7 +229,7 @@ def serve(
             node_modules=node_modules or nearest_node_modules(),
             extensions=extensions,
         )
-        supervisor = Supervisor(root)
+        supervisor = ProcessSupervisor(root)
         try:
             process = account.start(supervisor, clock_scale=clock_scale)
             yield account

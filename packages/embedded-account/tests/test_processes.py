@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from embedded_account.machine.processes import ProcessError, ProgramEndedError, Supervisor, is_alive, stop_recorded
+from embedded_account.machine.processes import (
+    ProcessError,
+    ProcessSupervisor,
+    ProgramEndedError,
+    is_alive,
+    stop_recorded,
+)
 from embedded_account.testing.waiting import wait_until
 
 SLEEP = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(60)"]
@@ -17,7 +23,7 @@ ENV = {"PATH": os.environ["PATH"]}
 
 
 def test_stop_all_ends_every_child_and_forgets_it(tmp_path: Path) -> None:
-    supervisor = Supervisor(tmp_path)
+    supervisor = ProcessSupervisor(tmp_path)
     pids = [supervisor.start(name, SLEEP, ENV).pid for name in ("one", "two")]
     assert all(is_alive(pid) for pid in pids)
     supervisor.stop_all()
@@ -26,7 +32,7 @@ def test_stop_all_ends_every_child_and_forgets_it(tmp_path: Path) -> None:
 
 
 def test_a_child_that_ends_before_it_is_ready_fails_with_its_log(tmp_path: Path) -> None:
-    supervisor = Supervisor(tmp_path)
+    supervisor = ProcessSupervisor(tmp_path)
     argv = [sys.executable, "-c", "import sys; sys.exit('no port for me')"]
     with pytest.raises(ProcessError, match=r"server ended with code 1[\s\S]*no port for me"):
         supervisor.start("server", argv, ENV, ready=lambda: False)
@@ -34,7 +40,7 @@ def test_a_child_that_ends_before_it_is_ready_fails_with_its_log(tmp_path: Path)
 
 
 def test_a_child_that_is_never_ready_is_ended(tmp_path: Path) -> None:
-    supervisor = Supervisor(tmp_path)
+    supervisor = ProcessSupervisor(tmp_path)
     with pytest.raises(ProcessError, match="was not ready in 0 s"):
         supervisor.start("slow", SLEEP, ENV, ready=lambda: False, timeout=0.2)
     assert list((tmp_path / "run").iterdir()) == []
@@ -42,7 +48,7 @@ def test_a_child_that_is_never_ready_is_ended(tmp_path: Path) -> None:
 
 def test_a_missing_program_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ProcessError, match="etcd: /nowhere/etcd cannot run: No such file"):
-        Supervisor(tmp_path).start("etcd", ["/nowhere/etcd"], ENV)
+        ProcessSupervisor(tmp_path).start("etcd", ["/nowhere/etcd"], ENV)
 
 
 def test_children_of_a_killed_parent_end(tmp_path: Path) -> None:
@@ -59,7 +65,7 @@ def test_children_of_a_killed_parent_end(tmp_path: Path) -> None:
 
 
 def test_processes_of_an_earlier_run_are_ended_by_their_recorded_ids(tmp_path: Path) -> None:
-    supervisor = Supervisor(tmp_path)
+    supervisor = ProcessSupervisor(tmp_path)
     pid = supervisor.start("kept", SLEEP, ENV, survives_parent=True).pid
     assert stop_recorded(tmp_path / "run") == ["kept"]
     assert not is_alive(pid)
@@ -74,7 +80,7 @@ def test_a_pid_that_belongs_to_another_program_now_is_left_alone(tmp_path: Path)
 
 
 def test_the_end_of_a_watched_program_is_reported_with_its_log(tmp_path: Path) -> None:
-    supervisor, told = Supervisor(tmp_path), list[ProgramEndedError]()
+    supervisor, told = ProcessSupervisor(tmp_path), list[ProgramEndedError]()
     supervisor.watch(told.append)
     child = supervisor.start("server", SLEEP, ENV)
     wait_until(child.tail, "its first line")
@@ -84,7 +90,7 @@ def test_the_end_of_a_watched_program_is_reported_with_its_log(tmp_path: Path) -
 
 
 def test_an_unexpected_end_is_reported_once_and_an_expected_end_never(tmp_path: Path) -> None:
-    supervisor, told = Supervisor(tmp_path), list[ProgramEndedError]()
+    supervisor, told = ProcessSupervisor(tmp_path), list[ProgramEndedError]()
     supervisor.watch(told.append)
     command = supervisor.start("command", [sys.executable, "-c", ""], ENV, ends_by_itself=True)
     supervisor.stop(supervisor.start("stopped", SLEEP, ENV))
@@ -97,7 +103,7 @@ def test_an_unexpected_end_is_reported_once_and_an_expected_end_never(tmp_path: 
 
 
 def test_a_restartable_program_is_restarted_a_limited_number_of_times(tmp_path: Path) -> None:
-    supervisor, told = Supervisor(tmp_path), list[ProgramEndedError]()
+    supervisor, told = ProcessSupervisor(tmp_path), list[ProgramEndedError]()
     supervisor.watch(told.append, restarted=["kwok"])
     child = supervisor.start("kwok", SLEEP, ENV)
 
@@ -116,7 +122,7 @@ def test_a_restartable_program_is_restarted_a_limited_number_of_times(tmp_path: 
 
 
 def test_who_reads_a_pid_file_during_a_restart_finds_a_whole_pid(tmp_path: Path) -> None:
-    supervisor = Supervisor(tmp_path)
+    supervisor = ProcessSupervisor(tmp_path)
     supervisor.watch(lambda _: None, restarted=["kwok"])
     child = supervisor.start("kwok", SLEEP, ENV)
     pid = child.pid
@@ -131,7 +137,7 @@ def test_processes_of_a_child_end_with_it(tmp_path: Path) -> None:
     script = (
         "import subprocess, sys; print(subprocess.Popen(sys.argv[1:]).pid, flush=True); import time; time.sleep(60)"
     )
-    supervisor = Supervisor(tmp_path)
+    supervisor = ProcessSupervisor(tmp_path)
     child = supervisor.start("parent", [sys.executable, "-c", script, "sleep", "60"], ENV)
     wait_until(child.tail, "the pid of its own child")
     supervisor.stop_all()

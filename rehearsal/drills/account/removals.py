@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from config import naming
-from embedded_account.kubernetes.api import Api
-from ops.policy.role import Role
+from embedded_account.kubernetes.api import KubernetesClient
+from ops.policy.role import PersonRole
 from rehearsal.drills.cluster.auditor import DEPLOYMENTS
 from rehearsal.drills.cluster.cluster import OPERATOR
 from rehearsal.drills.context import DrillContext
@@ -40,7 +40,7 @@ def play(context: DrillContext) -> None:
     """Deploy a second RayCluster and a worker group, remove one after the other, and compare with the state before."""
     context.deploy()
     context.ops("wait", "--timeout", "15m", "--interval", "1s")
-    api = Api.from_kubeconfig(_kubeconfig(context))
+    api = KubernetesClient.from_kubeconfig(_kubeconfig(context))
     before = Counter(_inventory(api, context.environment.ray.namespace))
 
     context.edit("one more RayCluster, worker group and head node", _add)
@@ -59,7 +59,7 @@ def play(context: DrillContext) -> None:
             if left:
                 raise RehearsalError(f"these are left: {', '.join(left)}")
 
-        role = owner.name_of(context.environment, Role.OPERATOR)
+        role = owner.name_of(context.environment, PersonRole.OPERATOR)
         auditor.permit(f"assumed-role/{role}/rehearsal", lambda pod: pod.labels.get("ray.io/group") == EXTRA)
         context.edit(f"worker group {EXTRA} removed", _remove_extra)
         context.deploy("ray")
@@ -94,7 +94,7 @@ def _remove_extra(document: Document) -> None:
     first["workers"][0]["replicas"] += 1
 
 
-def _inventory(api: Api, namespace: str) -> Iterator[str]:
+def _inventory(api: KubernetesClient, namespace: str) -> Iterator[str]:
     for kind in _KINDS:
         for item in api.get(kind.format(namespace))["items"]:
             yield f"{kind.rpartition('/')[2]} {item['metadata']['name']}"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from embedded_account.kubernetes import audit
-from rehearsal.drills.cluster.world import GONE, TERMINATING, Happening, World
+from rehearsal.drills.cluster.world import GONE, TERMINATING, ClusterHistory, Happening
 
 ADMINISTRATOR: Final = "rehearsal-admin"
 """The user of kubectl, kwok and the rehearsal's own kubelet."""
@@ -31,7 +31,7 @@ class Permit:
 class Auditor:
     """Knows all deletions of pods from the watch, their users from the audit log, and the drill's permits."""
 
-    def __init__(self, world: World, log: Path) -> None:
+    def __init__(self, world: ClusterHistory, log: Path) -> None:
         self._world = world
         self._log = log
         self._begun = 0.0

@@ -19,13 +19,13 @@ from k8s_charts.shared.names import REAPER
 from rehearsal import stand_ins
 from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.auditor import Auditor
-from rehearsal.drills.cluster.kubectl import Kubectl, rendered
+from rehearsal.drills.cluster.kubectl import StrictKubectl, rendered
 from rehearsal.drills.cluster.started import is_available, wait_started
 from rehearsal.drills.cluster.subject import HERE, Subject, wait
 from rehearsal.drills.cluster.upgrade import newer
-from rehearsal.drills.cluster.world import World
+from rehearsal.drills.cluster.world import ClusterHistory
 from rehearsal.paths import BINARIES
-from rehearsal.report.progress import Progress
+from rehearsal.report.progress import StepProgress
 from rehearsal.run.steps import RehearsalError
 from rehearsal.watch import Watch
 
@@ -46,7 +46,7 @@ class DrillCluster:
         self.platform = objects.platform_objects(self.environment)
         self.ray = objects.ray_objects(self.environment)
         [self.manifest] = rendered(*self.ray.clusters.values())
-        self.progress = Progress(console)
+        self.progress = StepProgress(console)
         self._directory = directory
         shutil.rmtree(directory, ignore_errors=True)
         self.plane = plane or ControlPlane(
@@ -57,7 +57,7 @@ class DrillCluster:
         )
         self.watch = Watch()
         self.plane.failed = self.watch.failed
-        self.kubectl = Kubectl(self.plane, directory / "charts")
+        self.kubectl = StrictKubectl(self.plane, directory / "charts")
 
     def start(self, *, workers: int) -> None:
         """Start everything except the RayCluster, with nodes for workers. Raises RehearsalError if a part fails."""
@@ -67,7 +67,7 @@ class DrillCluster:
             self.nodes = Nodes(self.api)
             # A drill makes the API server unavailable for a while.
             logging.getLogger(watching.__name__).setLevel(logging.ERROR)
-            self.world = World(self.api)
+            self.world = ClusterHistory(self.api)
             self.world.start()
             self.auditor = Auditor(self.world, self.plane.pod_deletions)
             self.nodes.add_all([*objects.system_nodes(), *objects.hyperpod_nodes(self.environment, workers=workers)])

@@ -17,9 +17,9 @@ from embedded_account.kubernetes.nodes import Nodes
 from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.auditor import SETTLED_SECONDS
 from rehearsal.drills.cluster.cluster import DETECTION_SECONDS, OPERATOR, DrillCluster
-from rehearsal.drills.cluster.report import Line, lines, summary, timeline
+from rehearsal.drills.cluster.report import TimelineLine, lines, summary, timeline
 from rehearsal.drills.cluster.subject import HERE, STOCK, Recovery, Subject, names, wait
-from rehearsal.drills.cluster.world import World
+from rehearsal.drills.cluster.world import ClusterHistory
 from rehearsal.paths import DRILLS_ON_KUBERNETES
 from rehearsal.run.steps import RehearsalError
 
@@ -41,13 +41,13 @@ class ClusterDrillContext:
         self.console = console
         self.cluster = DrillCluster(environment, DRILLS_ON_KUBERNETES, console)
         self.watch = self.cluster.watch
-        self.world: World
+        self.world: ClusterHistory
         self.nodes: Nodes
         self.here: Subject
         self._recoveries: list[Recovery] = []
         self._drill = ""
         self._began = 0.0
-        self._marks: list[Line] = []
+        self._marks: list[TimelineLine] = []
         self._subjects: list[Subject] = []
 
     # -- the context of a drill
@@ -106,7 +106,7 @@ class ClusterDrillContext:
 
     def mark(self, what: str) -> None:
         """Add to the timeline what is done to both subjects now."""
-        self._marks.append(Line(time.time(), "", what))
+        self._marks.append(TimelineLine(time.time(), "", what))
 
     def stock(self) -> Subject:
         """Create a stock RayCluster of the same size for this drill, on its own nodes; return it once complete."""

@@ -13,7 +13,7 @@ from k8s_charts.shared.chart import ProjectChart
 from rehearsal.run.cdk import CommandError
 
 
-class Kubectl:
+class StrictKubectl:
     """Applies and deletes as CDK's own functions do: strictly, with the same programs."""
 
     def __init__(self, plane: ControlPlane, charts: Path) -> None:

@@ -24,7 +24,7 @@ _TOLD: Final = (RUNNING, TERMINATING, GONE, "Failed", "Succeeded")
 
 
 @dataclass(frozen=True)
-class Line:
+class TimelineLine:
     """One line of a timeline: `column` is HERE or STOCK, or empty for what is done to both."""
 
     at: float
@@ -32,18 +32,20 @@ class Line:
     text: str
 
 
-def lines(happenings: Sequence[Happening], subjects: Sequence[Subject], deleters: Deleters) -> Iterator[Line]:
+def lines(happenings: Sequence[Happening], subjects: Sequence[Subject], deleters: Deleters) -> Iterator[TimelineLine]:
     """Yield in words what happened to the pods and nodes of the subjects."""
     for subject in subjects:
         pods = [each for each in happenings if subject.owns(each) and each.after in _TOLD]
         for alike in _together(pods):
-            yield Line(alike[-1].at, subject.title, f"{_named(alike)} {_of_pods(alike[0], len(alike), deleters)}")
+            yield TimelineLine(
+                alike[-1].at, subject.title, f"{_named(alike)} {_of_pods(alike[0], len(alike), deleters)}"
+            )
         nodes = [each for each in happenings if each.kind == "node" and subject.has_node(each) and each.before]
         for alike in _together(nodes):
-            yield Line(alike[-1].at, subject.title, f"{_named(alike)}: {alike[0].after}")
+            yield TimelineLine(alike[-1].at, subject.title, f"{_named(alike)}: {alike[0].after}")
 
 
-def timeline(told: Sequence[Line], began: float) -> Table:
+def timeline(told: Sequence[TimelineLine], began: float) -> Table:
     """Return a table of the lines, in seconds since `began`."""
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=True)
     drawn.add_column("s", justify="right", no_wrap=True)

@@ -3,7 +3,7 @@
 import time
 from typing import Final
 
-from embedded_account.kubernetes.api import ApiError, Object
+from embedded_account.kubernetes.api import KubernetesClientError, Object
 from embedded_account.kubernetes.control_plane import ControlPlane
 from rehearsal.run.cluster import PATIENCE_SECONDS
 from rehearsal.run.steps import RehearsalError
@@ -45,7 +45,7 @@ def _pods(plane: ControlPlane, namespace: str, deployment: Object) -> list[Objec
     selector = ",".join(f"{key}={value}" for key, value in labels.items())
     try:
         pods: list[Object] = plane.api.get(f"/api/v1/namespaces/{namespace}/pods", labelSelector=selector)["items"]
-    except ApiError:
+    except KubernetesClientError:
         return []
     return sorted(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from embedded_account.kubernetes.api import Object
-from rehearsal.drills.cluster.world import RUNNING, Happening, World, pod_state
+from rehearsal.drills.cluster.world import RUNNING, ClusterHistory, Happening, pod_state
 from rehearsal.run.cluster import PATIENCE_SECONDS, TimedOutError
 
 HERE: Final = "here"
@@ -24,7 +24,7 @@ class Subject:
     namespace: str
     name: str
     replicas: int
-    world: World
+    world: ClusterHistory
     zone: str
     """The zone of its nodes."""
 

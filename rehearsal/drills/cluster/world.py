@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from config.labels import NODE_HEALTH_LABEL, NODE_SCHEDULABLE
-from embedded_account.kubernetes.api import Api, Object
+from embedded_account.kubernetes.api import KubernetesClient, Object
 from embedded_account.kubernetes.watching import Watched
 
 GONE: Final = "gone"
@@ -33,10 +33,10 @@ class Happening:
     labels: Object
 
 
-class World:
+class ClusterHistory:
     """The current pods and nodes, and all changes of their states since `start`."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: KubernetesClient) -> None:
         self._lock = threading.Lock()
         self._happenings: list[Happening] = []
         self._health: dict[str, list[tuple[float, bool]]] = {}

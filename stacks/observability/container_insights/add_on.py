@@ -13,7 +13,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from config import Environment, naming
-from config.container_insights import Alarm, alarms_of
+from config.container_insights import AlarmFacts, alarms_of
 from config.facts.add_ons import CLOUDWATCH
 from config.model import ContainerInsights
 from stacks.eks.add_ons import add_on_role, eks_add_on
@@ -99,7 +99,7 @@ class Alarms(Construct):
         super().__init__(scope, id)
         self.made = [self._alarm(alarm, environment, topic, dimensions[alarm.of]) for alarm in alarms_of(environment)]
 
-    def _alarm(self, alarm: Alarm, environment: Environment, topic: sns.ITopic, of: str) -> cloudwatch.CfnAlarm:
+    def _alarm(self, alarm: AlarmFacts, environment: Environment, topic: sns.ITopic, of: str) -> cloudwatch.CfnAlarm:
         return cloudwatch.CfnAlarm(
             self,
             alarm.name,

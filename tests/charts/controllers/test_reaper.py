@@ -12,7 +12,7 @@ from config.facts.versions import PYTHON_IMAGE
 from controllers.decision import LABELS
 from controllers.reaper import NAME, PERMISSIONS, Permission
 from k8s_charts.controllers import code
-from k8s_charts.controllers.reaper import Reaper, ReaperChart
+from k8s_charts.controllers.reaper import ReaperChart, ReaperObjects
 from k8s_charts.ray.pods import LOST_NODE_SECONDS
 from k8s_charts.shared.names import REAPER, REAPER_CODE, SUBMITTER_LABEL
 
@@ -21,7 +21,7 @@ Object = dict[str, Any]
 
 def objects() -> dict[str, Object]:
     """Return the objects by kind."""
-    chart = ReaperChart(cdk8s.App(), "reaper", reaper=Reaper("kuberay", "ray", PYTHON_IMAGE))
+    chart = ReaperChart(cdk8s.App(), "reaper", reaper=ReaperObjects("kuberay", "ray", PYTHON_IMAGE))
     return {item["kind"]: item for item in chart.to_json()}
 
 

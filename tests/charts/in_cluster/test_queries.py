@@ -131,7 +131,7 @@ def test_ops_smoke_finds_the_watched_nodes_and_no_fault_of_their_gpus(
 
     # An application's XID error is in what the exporter says, and no fault.
     found = gpu_health.health(dev, create_autospec(kubernetes.client.ApiClient), {"hyperpod-i-0", "hyperpod-i-1"})
-    assert found == gpu_health.Health(frozenset({"hyperpod-i-0"}), ())
+    assert found == gpu_health.GpuHealth(frozenset({"hyperpod-i-0"}), ())
 
     everything = {"XidError": "max by (node, gpu, xid) (DCGM_EXP_XID_ERRORS_COUNT) > 0"}
     monkeypatch.setattr(gpu_health, "_FAULTS", everything)

@@ -11,7 +11,7 @@ import jsonschema  # type: ignore[import-untyped]  # publishes no types
 import pytest
 
 from config import EksEnvironment, load
-from config.facts.capacity import Resources, allocatable, whole_node_pod
+from config.facts.capacity import NodeResources, allocatable, whole_node_pod
 from config.facts.instance_types import catalogue
 from config.model import RayCluster, TieredStorage
 from k8s_charts.ray_objects import RayObjects, ray_objects
@@ -142,7 +142,7 @@ def test_gpu_workers_declare_no_neuron_cores() -> None:
 
 
 @pytest.mark.parametrize(("resources", "void"), [(P5, False), (SMALL, True), (replace(P5, accelerators=0), True)])
-def test_a_pod_without_gpus_is_given_none(resources: Resources, void: bool) -> None:
+def test_a_pod_without_gpus_is_given_none(resources: NodeResources, void: bool) -> None:
     """HyperPod's AMI injects all GPUs of a node into a container of a CUDA image, and fails on a node without GPUs."""
     [group] = rendered(a_ray_cluster(a_worker_group(resources=resources)))["spec"]["workerGroupSpecs"]
     env = group["template"]["spec"]["containers"][0]["env"]

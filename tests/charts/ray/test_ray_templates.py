@@ -7,8 +7,8 @@ import pytest
 
 from config.labels import TEMPLATE_LABEL
 from config.model import Autoscaling
-from k8s_charts.ray.cluster import Head, RayClusterSpec
-from k8s_charts.ray.pods import Place
+from k8s_charts.ray.cluster import HeadPod, RayClusterSpec
+from k8s_charts.ray.pods import Placement
 from tests.charts.support.facts import Object
 from tests.charts.support.ray_clusters import P5, SMALL, a_ray_cluster, a_worker_group, rendered
 
@@ -50,7 +50,7 @@ def test_one_more_worker_group_leaves_the_others_as_they_are() -> None:
         pytest.param({"resources": replace(P5, memory_mib=1024)}, id="container"),
         pytest.param({"resources": replace(P5, accelerators=4)}, id="start-parameters"),
         pytest.param({"prefer_deep_checked": True}, id="affinity"),
-        pytest.param({"place": Place("worker-group-2")}, id="place"),
+        pytest.param({"place": Placement("worker-group-2")}, id="place"),
     ],
 )
 def test_a_change_of_a_group_s_pods_changes_only_this_group_s_template(changes: dict[str, Any]) -> None:
@@ -63,7 +63,7 @@ def test_a_change_that_all_pods_share_changes_every_template() -> None:
 
 
 def test_a_changed_head_changes_only_the_head_s_template() -> None:
-    assert changed(replace(CLUSTER, head=Head(Place("other-group"), SMALL))) == {"head", "rayml"}
+    assert changed(replace(CLUSTER, head=HeadPod(Placement("other-group"), SMALL))) == {"head", "rayml"}
 
 
 def test_the_autoscaler_is_a_container_of_the_head_and_so_part_of_its_template() -> None:

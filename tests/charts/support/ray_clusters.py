@@ -6,15 +6,15 @@ from typing import Any
 import cdk8s
 
 from config import EksEnvironment
-from config.facts.capacity import Resources
+from config.facts.capacity import NodeResources
 from config.facts.instance_types import GPU_RESOURCE
 from config.model import Autoscaling, ClaimVolume, RayWorkers, SecretVariable, Taint
-from k8s_charts.ray.cluster import Head, RayClusterChart, RayClusterSpec, WorkerGroup
-from k8s_charts.ray.pods import Common, Place
+from k8s_charts.ray.cluster import HeadPod, RayClusterChart, RayClusterSpec, WorkerGroup
+from k8s_charts.ray.pods import Common, Placement
 from tests.charts.support.facts import Object
 
-P5 = Resources(cpu_millis=90_000, memory_mib=1800 * 1024, accelerators=8, accelerator_resource=GPU_RESOURCE, efa=32)
-SMALL = Resources(cpu_millis=2_500, memory_mib=8192)
+P5 = NodeResources(cpu_millis=90_000, memory_mib=1800 * 1024, accelerators=8, accelerator_resource=GPU_RESOURCE, efa=32)
+SMALL = NodeResources(cpu_millis=2_500, memory_mib=8192)
 TAINTS = (Taint(key="team", value="a", effect="NoSchedule"), Taint(key="reserved", effect="NoExecute"))
 
 
@@ -23,7 +23,7 @@ def a_worker_group(**changes: Any) -> WorkerGroup:
     sizes = {"replicas": 4, "min_replicas": 1, "max_replicas": 10}
     configured = {"name": "gpu-group", "instance_group": "worker-group-1", **sizes}
     own = {key: changes.pop(key) for key in changes.keys() & {each.name for each in fields(WorkerGroup)}}
-    values: dict[str, Any] = {"place": Place("worker-group-1"), "resources": P5, **own}
+    values: dict[str, Any] = {"place": Placement("worker-group-1"), "resources": P5, **own}
     return WorkerGroup(workers=RayWorkers.model_validate(configured | changes), **values)
 
 
@@ -33,7 +33,7 @@ def a_ray_cluster(*workers: WorkerGroup) -> RayClusterSpec:
         namespace="ray",
         ray_version="2.42.1",
         pods=Common(image="registry/repository:tag", claim="fsx-claim", mount_path="/fsx"),
-        head=Head(Place("head-group"), SMALL),
+        head=HeadPod(Placement("head-group"), SMALL),
         workers=workers or (a_worker_group(),),
     )
 

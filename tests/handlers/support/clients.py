@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from embedded_account.hyperpod.api.operations import HyperPodApi
 from embedded_account.hyperpod.bench import HyperPodBench
-from embedded_account.hyperpod.errors import ApiError
+from embedded_account.hyperpod.errors import HyperPodApiError
 from embedded_account.machine import isolation
 from handlers.hyperpod_cluster.ownership import ADDED_TAG
 from handlers.hyperpod_cluster.precedence import REQUESTS_TAG
@@ -47,7 +47,7 @@ class DirectClient:
         def call(**request: Any) -> dict[str, Any]:
             try:
                 return self._api.answer(operation, request, self._access_key)
-            except ApiError as error:
+            except HyperPodApiError as error:
                 raise ClientError({"Error": {"Code": error.code, "Message": error.message}}, operation) from None
 
         return call

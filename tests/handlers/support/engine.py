@@ -28,7 +28,7 @@ from embedded_account.control_routes import ControlRoutes
 from embedded_account.hyperpod.bench import ACCOUNT_ID, REGION, HyperPodBench
 from embedded_account.journal import Clock, Journal
 from embedded_account.services import sns  # noqa: F401 - its import makes the model of topics known
-from embedded_account.testing.stacks import Result, failing
+from embedded_account.testing.stacks import InvocationResult, failing
 from handlers.hyperpod_cluster import index
 from rehearsal.paths import NODE_MODULES
 from tests.handlers.support.framework import Event, Framework, Properties, Response
@@ -175,7 +175,7 @@ class Deployments:
 
     # --- the account's function runtime ------------------------------------------------------------------
 
-    def invoke(self, function_arn: str, event: Mapping[str, Any]) -> Result:
+    def invoke(self, function_arn: str, event: Mapping[str, Any]) -> InvocationResult:
         """Run CDK's framework for one request, as Lambda does."""
         assert function_arn == SERVICE_TOKEN
         request: Event = json.loads(json.dumps(event))
@@ -192,13 +192,13 @@ class Deployments:
         try:
             self._status_at[request["RequestId"]] = self.status
             if self._lost(request):
-                return Result(b"null", error=False)
+                return InvocationResult(b"null", error=False)
             self.before_request()
             self.requests.append(request)
             response = self.framework.handle(request)
             if self.crashes:
                 self.crashes -= 1
-                return Result(b'{"errorMessage": "Runtime exited without providing a reason"}', error=True)
+                return InvocationResult(b'{"errorMessage": "Runtime exited without providing a reason"}', error=True)
             self.answer(request, response)
         except BaseException as error:  # noqa: BLE001 - `_settled` raises it in the test, not in the engine
             self.errors.append(error)
@@ -206,7 +206,7 @@ class Deployments:
         finally:
             self._turn.release()
             self._running -= 1
-        return Result(b"null", error=False)
+        return InvocationResult(b"null", error=False)
 
     def answer(self, request: Event, response: Response) -> None:
         """Answer CloudFormation, which accepts only the first answer to a request."""

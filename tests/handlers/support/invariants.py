@@ -1,6 +1,6 @@
 """Check what must hold after every step of a sequence, whatever the answers were."""
 
-from embedded_account.hyperpod.model import ClusterStatus, Group
+from embedded_account.hyperpod.model import ClusterStatus, SimulatedGroup
 from handlers.hyperpod_cluster import index
 from tests.handlers.support.cloudformation import OTHER_STACK
 from tests.handlers.support.engine import Deployments
@@ -25,7 +25,7 @@ class Invariants:
         self._consented: set[str] = set()
         self._protected = ""
         self.foreign: dict[str, str] = {}
-        self.made_by_hand: dict[str, Group] = {}
+        self.made_by_hand: dict[str, SimulatedGroup] = {}
         self.raised_by_hand: dict[str, int] = {}
 
     def check(self) -> None:
@@ -48,7 +48,7 @@ class Invariants:
         self._theirs(stack.stack_id)
         self._consent()
 
-    def groups(self, name: str = NAME) -> dict[str, Group]:
+    def groups(self, name: str = NAME) -> dict[str, SimulatedGroup]:
         """Return the groups of the stack's cluster that are not being deleted."""
         cluster = None if name in self.foreign else self._judge.clusters.get(name)
         return {name: group for name, group in cluster.groups.items() if not group.deleting} if cluster else {}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from embedded_account.hyperpod.bench import HyperPodBench
-from embedded_account.hyperpod.model import ClusterStatus, HyperPodCluster, NodeStatus
+from embedded_account.hyperpod.model import ClusterStatus, NodeStatus, SimulatedCluster
 from handlers.hyperpod_cluster import index
 from handlers.hyperpod_cluster.cluster import PATIENCE_SECONDS
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG, Owner
@@ -129,7 +129,7 @@ class Judge:
         ]
 
     @property
-    def clusters(self) -> Mapping[str, HyperPodCluster]:
+    def clusters(self) -> Mapping[str, SimulatedCluster]:
         return self._bench.hyperpod.world.clusters
 
     # --- successes ---------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ class Judge:
             assert response.physical_id == event["ResourceProperties"]["ClusterName"]
             self._as_desired(event, self.clusters[response.physical_id])
 
-    def _as_desired(self, event: Event, cluster: HyperPodCluster) -> None:
+    def _as_desired(self, event: Event, cluster: SimulatedCluster) -> None:
         desired, old = event["ResourceProperties"], event.get("OldResourceProperties", {})
         if any(each.until > self._bench.clock.present for each in cluster.outdated):
             # Reads still lag; `Invariants` check the cluster later.

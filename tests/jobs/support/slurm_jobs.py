@@ -13,12 +13,15 @@ import torch
 
 from embedded_account.testing.processes import processes_below
 from rehearsal.slurm.cluster import SlurmCluster
-from rehearsal.slurm.configuration import Group
+from rehearsal.slurm.configuration import ConfiguredGroup
 from tests.jobs.support.paths import LIBRARY, RAY_JOBS
 from tests.support.slurm import slurm_cluster
 from tests.support.waiting import wait_until
 
-GROUPS: Final = (Group("controller-machine", 1, "controller"), Group("worker-group", 2, "compute", "dev"))
+GROUPS: Final = (
+    ConfiguredGroup("controller-machine", 1, "controller"),
+    ConfiguredGroup("worker-group", 2, "compute", "dev"),
+)
 KINDS: Final = ("train_ddp", "train_accelerate", "train_deepspeed")
 ARGUMENTS: Final = ("--samples=160", "--epochs=3", "--every=5")
 STEPS: Final = 30

@@ -8,13 +8,13 @@ from moto.ec2.models import ec2_backends
 
 from config import load
 from embedded_account.context import Account
-from embedded_account.services.ec2.reach import NODE_SERVICES, Place, unreachable
+from embedded_account.services.ec2.reach import NODE_SERVICES, NetworkLocation, unreachable
 from embedded_account.services.eks.host import ClusterHost
 from embedded_account.testing.clients import Clients
-from embedded_account.testing.eks_setup import NODE_POLICIES, Eks
+from embedded_account.testing.eks_setup import NODE_POLICIES, EksSetup
 from embedded_account.testing.fake_cluster import FakePlane
 from embedded_account.testing.functions import make_role
-from embedded_account.testing.stacks import Stacks, Template
+from embedded_account.testing.stacks import StackDeployer, Template
 from stacks.network.endpoints import INTERFACE_ENDPOINTS
 from tests.synth.support.synthesis import synthesise
 
@@ -39,22 +39,22 @@ def without(network: Template, service: str) -> Template:
     return network | {"Resources": kept}
 
 
-def deploy(stacks: Stacks, network: Template) -> None:
+def deploy(stacks: StackDeployer, network: Template) -> None:
     assert stacks.deploy("network", network, Capabilities=["CAPABILITY_IAM"]) == "CREATE_COMPLETE"
 
 
-def places(clients: Clients) -> list[Place]:
+def places(clients: Clients) -> list[NetworkLocation]:
     """Every subnet, with the shared security group."""
     [group] = [
         each["GroupId"]
         for each in clients("ec2").describe_security_groups()["SecurityGroups"]
         if each["Description"].startswith("HyperPod nodes")
     ]
-    return [Place(each["SubnetId"], (group,)) for each in clients("ec2").describe_subnets()["Subnets"]]
+    return [NetworkLocation(each["SubnetId"], (group,)) for each in clients("ec2").describe_subnets()["Subnets"]]
 
 
 def test_every_subnet_reaches_every_service_of_the_table_and_no_other(
-    account: Account, clients: Clients, stacks: Stacks, network: Template
+    account: Account, clients: Clients, stacks: StackDeployer, network: Template
 ) -> None:
     deploy(stacks, network)
     ec2 = ec2_backends[account.account_id][account.region]
@@ -75,7 +75,7 @@ def cluster(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize("service", NODE_SERVICES)
 def test_a_missing_endpoint_fails_the_deployment_of_nodes_and_is_named(
-    account: Account, clients: Clients, stacks: Stacks, network: Template, service: str
+    account: Account, clients: Clients, stacks: StackDeployer, network: Template, service: str
 ) -> None:
     deploy(stacks, without(network, service))
     subnets = [place.subnet_id for place in places(clients)]
@@ -84,7 +84,7 @@ def test_a_missing_endpoint_fails_the_deployment_of_nodes_and_is_named(
         make_role(account, "nodes", "ec2.amazonaws.com", *NODE_POLICIES),
     ]
     cluster_role, node_role = (role.attributes()["Arn"] for role in roles)
-    Eks(account, clients, "", subnets, cluster_role, node_role).create()
+    EksSetup(account, clients, "", subnets, cluster_role, node_role).create()
     properties: dict[str, Any] = {"ClusterName": "c", "NodeRole": node_role, "Subnets": subnets}
     nodes = {"Resources": {"Nodes": {"Type": "AWS::EKS::Nodegroup", "Properties": properties}}}
     assert stacks.deploy("nodes", nodes) == "ROLLBACK_COMPLETE"

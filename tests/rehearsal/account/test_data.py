@@ -19,9 +19,9 @@ from embedded_account.machine import isolation
 from embedded_account.services.fsx.service import FsxService
 from embedded_account.services.fsx.tasks import DataRepositoryTasks
 from embedded_account.testing.clients import Clients
-from embedded_account.testing.stacks import Stacks
+from embedded_account.testing.stacks import StackDeployer
 from ops.commands.whole import app
-from ops.policy.role import Role
+from ops.policy.role import PersonRole
 from ops.policy.roles import COMMANDS
 from rehearsal import paths
 from tests.support import people
@@ -97,7 +97,9 @@ class Data:
 
 
 @pytest.fixture
-def data(account: Account, clients: Clients, stacks: Stacks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Data:
+def data(
+    account: Account, clients: Clients, stacks: StackDeployer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Data:
     """Deploy the storage stack in simulated minutes that take milliseconds."""
     monkeypatch.setattr(account.clock, "scale", 5000.0)
     monkeypatch.setattr("ops.data.tasks._LOOK", 0.05)
@@ -157,7 +159,9 @@ def test_large_file_goes_in_parts(data: Data, tmp_path: Path, monkeypatch: pytes
     assert "0 files uploaded, 1 equal" in data.ops("put", str(tmp_path / "large"), "/fsx/datasets").stdout
 
 
-def test_get_exports_what_is_not_exported_automatically_and_resumes(data: Data, tmp_path: Path, stacks: Stacks) -> None:
+def test_get_exports_what_is_not_exported_automatically_and_resumes(
+    data: Data, tmp_path: Path, stacks: StackDeployer
+) -> None:
     made = data.fsx.create_data_repository_association(
         FileSystemId=data.file_system, FileSystemPath="/results", DataRepositoryPath=f"s3://{BUCKET}/results"
     )["Association"]
@@ -184,7 +188,7 @@ def test_get_exports_what_is_not_exported_automatically_and_resumes(data: Data, 
 
 @pytest.mark.parametrize("role", COMMANDS["data ls"])
 def test_ls_shows_links_tasks_and_files_as_documented(
-    data: Data, images: Path, account: Account, clients: Clients, *, monkeypatch: pytest.MonkeyPatch, role: Role
+    data: Data, images: Path, account: Account, clients: Clients, *, monkeypatch: pytest.MonkeyPatch, role: PersonRole
 ) -> None:
     data.ops("put", str(images), "/fsx/datasets/images")
     monkeypatch.setattr(account.clock, "scale", 1.0)
@@ -224,7 +228,7 @@ def test_ctrl_c_and_too_short_a_timeout_leave_the_task_and_a_rerun_joins_it(
     assert task["TaskId"] in line
 
 
-def test_errors_are_one_message_each(data: Data, images: Path, stacks: Stacks) -> None:
+def test_errors_are_one_message_each(data: Data, images: Path, stacks: StackDeployer) -> None:
     outside = data.ops("put", str(images), "/fsx/elsewhere", code=2).stderr
     assert "no data repository is linked there. Allowed: /fsx/datasets, and below" in outside
     assert "has no objects at" in data.ops("get", "/fsx/datasets/none", "back", code=2).stderr

@@ -10,14 +10,14 @@ from botocore.exceptions import ClientError
 
 import config
 from embedded_account.testing.clients import Clients
-from embedded_account.testing.stacks import Stacks
+from embedded_account.testing.stacks import StackDeployer
 from stacks.delivery.stack import ISSUER, DeliveryStack
 
 pytestmark = pytest.mark.product
 
 
 @pytest.fixture
-def outputs(tmp_path: Path, stacks: Stacks, clients: Clients) -> dict[str, str]:
+def outputs(tmp_path: Path, stacks: StackDeployer, clients: Clients) -> dict[str, str]:
     """Return the outputs of the deployed stack of `dev`, in an account with CDK's bootstrap."""
     app = cdk.App(analytics_reporting=False, outdir=str(tmp_path))
     name = DeliveryStack(

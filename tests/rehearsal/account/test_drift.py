@@ -13,11 +13,11 @@ import config
 from config import naming
 from embedded_account.hyperpod.bench import HyperPodBench
 from embedded_account.testing.clients import Clients
-from embedded_account.testing.stacks import Stacks, failing
+from embedded_account.testing.stacks import StackDeployer, failing
 from ops import clients as ops_clients
 from ops.commands.whole import app
 from ops.drift.cluster import RESOURCE_TYPE, cluster_drifts
-from ops.policy.role import Role
+from ops.policy.role import PersonRole
 from tests.rehearsal.conftest import AsPerson
 
 pytestmark = pytest.mark.product
@@ -38,12 +38,12 @@ class Account:
 @pytest.fixture
 def drift(as_person: AsPerson, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Return the command `ops drift --env dev` with more arguments, as the operator."""
-    operator = as_person(DEV, Role.OPERATOR)
-    monkeypatch.setattr(ops_clients, "Account", lambda _: Account(operator))
+    operator = as_person(DEV, PersonRole.OPERATOR)
+    monkeypatch.setattr(ops_clients, "CallerAccount", lambda _: Account(operator))
     return lambda *arguments: CliRunner().invoke(app, ["drift", "--env", "dev", *arguments])
 
 
-def test_deployed_stack_has_no_drift(stacks: Stacks, drift: Callable[..., Result]) -> None:
+def test_deployed_stack_has_no_drift(stacks: StackDeployer, drift: Callable[..., Result]) -> None:
     stacks.deploy(STACK, TEMPLATE)
     result = drift("-o", "json")
     assert (result.exit_code, json.loads(result.stdout)["drift"]) == (0, [])
@@ -51,7 +51,7 @@ def test_deployed_stack_has_no_drift(stacks: Stacks, drift: Callable[..., Result
 
 
 def test_changed_and_deleted_resources_are_named(
-    stacks: Stacks, clients: Clients, drift: Callable[..., Result]
+    stacks: StackDeployer, clients: Clients, drift: Callable[..., Result]
 ) -> None:
     stacks.deploy(STACK, TEMPLATE)
     clients("logs").put_retention_policy(logGroupName="log", retentionInDays=7)
@@ -72,7 +72,7 @@ def test_changed_and_deleted_resources_are_named(
 
 
 def test_policy_given_as_text_is_compared_by_its_content(
-    stacks: Stacks, clients: Clients, drift: Callable[..., Result]
+    stacks: StackDeployer, clients: Clients, drift: Callable[..., Result]
 ) -> None:
     """Roles of service accounts give their trust policy so: its keys hold the issuer, known only at the deployment."""
     allow = {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
@@ -91,7 +91,7 @@ def test_policy_given_as_text_is_compared_by_its_content(
     assert found["detail"].startswith('/AssumeRolePolicyDocument is {"Version"')
 
 
-def test_stack_that_cannot_be_compared_is_named(stacks: Stacks, drift: Callable[..., Result]) -> None:
+def test_stack_that_cannot_be_compared_is_named(stacks: StackDeployer, drift: Callable[..., Result]) -> None:
     stacks.deploy(STACK, TEMPLATE)
     stacks.deploy(BROKEN, {"Resources": {"Bad": failing()}})
     result = drift()
@@ -100,7 +100,7 @@ def test_stack_that_cannot_be_compared_is_named(stacks: Stacks, drift: Callable[
 
 
 def test_an_environment_of_which_nothing_can_be_compared_is_no_answer(
-    stacks: Stacks, drift: Callable[..., Result]
+    stacks: StackDeployer, drift: Callable[..., Result]
 ) -> None:
     empty = drift("-o", "json")
     assert (empty.exit_code, empty.stdout) == (2, "")
@@ -112,7 +112,7 @@ def test_an_environment_of_which_nothing_can_be_compared_is_no_answer(
 
 
 def test_refused_detection_is_no_access_and_not_no_drift(
-    stacks: Stacks, clients: Clients, monkeypatch: pytest.MonkeyPatch
+    stacks: StackDeployer, clients: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stacks.deploy(STACK, TEMPLATE)
     cloudformation = clients("cloudformation")
@@ -122,7 +122,7 @@ def test_refused_detection_is_no_access_and_not_no_drift(
         raise ClientError(denied, "DetectStackDrift")  # type: ignore[arg-type]
 
     monkeypatch.setattr(cloudformation, "detect_stack_drift", refuse)
-    monkeypatch.setattr(ops_clients, "Account", lambda _: Account(lambda _: cloudformation))
+    monkeypatch.setattr(ops_clients, "CallerAccount", lambda _: Account(lambda _: cloudformation))
     result = CliRunner().invoke(app, ["drift", "--env", "dev"])
     assert result.exit_code == 2
     assert "AWS refuses DetectStackDrift" in result.stderr

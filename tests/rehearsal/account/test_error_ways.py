@@ -14,7 +14,7 @@ from config.load import file_of
 from embedded_account.context import Account
 from embedded_account.testing.clients import Clients
 from ops.commands.whole import app
-from ops.policy.role import Role
+from ops.policy.role import PersonRole
 from tests.support import people
 
 pytestmark = pytest.mark.product
@@ -94,7 +94,7 @@ def message(result: Result) -> str:
     ("words", "role"), [(words, role) for words in ASKING for role in people.roles_of(tuple(words.split()))]
 )
 def test_where_nothing_is_deployed_a_command_says_what_to_deploy_or_that_there_is_nothing(
-    ops: Typed, words: str, role: Role, *, account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch
+    ops: Typed, words: str, role: PersonRole, *, account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Type it with credentials of each role that it is for: `ops policy` must allow each call of each command."""
     arn = people.make_role(clients, config.load_any(env_of(words)), role)

@@ -44,7 +44,7 @@ from k8s_charts.helm.kuberay import CHART
 from k8s_charts.ray.viewers import ViewersChart
 from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE, REAPER, RUN_LABEL, RUN_STOP, viewers_group
 from ops.commands.whole import app
-from ops.policy.role import Role
+from ops.policy.role import PersonRole
 from rehearsal import paths
 from tests.rehearsal.account.small_cluster import create_hyperpod, install_dependencies
 from tests.rehearsal.kubernetes.cluster import (
@@ -64,8 +64,8 @@ SMALL = load("small")
 CLUSTER = naming.eks_cluster(SMALL)
 HYPERPOD = SMALL.hyperpod.cluster_name
 HEAD_GROUP, WORKERS = (group.name for group in SMALL.hyperpod.instance_groups)
-ROLES = (Role.OPERATOR, Role.SCIENTIST)
-VIEWER = people.role_name(Role.VIEWER)
+ROLES = (PersonRole.OPERATOR, PersonRole.SCIENTIST)
+VIEWER = people.role_name(PersonRole.VIEWER)
 VISITOR = "RehearsalVisitor"
 CONFINED = "RehearsalConfined"
 """A role with a viewer's policies that administers Kubernetes."""
@@ -220,12 +220,12 @@ REAPING = "import sys, time; print('watching', flush=True); time.sleep(3600)"
 def give_access(clients: Clients) -> None:
     """Create the roles of people, whose policies let them use the account, and their access to the cluster."""
     eks = clients("eks")
-    people.make_role(clients, SMALL, Role.OPERATOR, VISITOR)
-    viewer = people.make_role(clients, SMALL, Role.VIEWER)
+    people.make_role(clients, SMALL, PersonRole.OPERATOR, VISITOR)
+    viewer = people.make_role(clients, SMALL, PersonRole.VIEWER)
     group = viewers_group(SMALL.ray.namespace)
     eks.create_access_entry(clusterName=CLUSTER, principalArn=viewer, kubernetesGroups=[group])
     admins = [people.make_role(clients, SMALL, role) for role in ROLES]
-    for arn in (*admins, people.make_role(clients, SMALL, Role.VIEWER, CONFINED)):
+    for arn in (*admins, people.make_role(clients, SMALL, PersonRole.VIEWER, CONFINED)):
         eks.create_access_entry(clusterName=CLUSTER, principalArn=arn)
         eks.associate_access_policy(
             clusterName=CLUSTER, principalArn=arn, policyArn=ADMIN_POLICY, accessScope={"type": "cluster"}
@@ -634,8 +634,8 @@ def test_neither_a_scientist_nor_another_environments_operator_changes_the_clust
     arn = every_day.clients("sagemaker").describe_cluster(ClusterName=HYPERPOD)["ClusterArn"]
     other = SMALL.model_copy(update={"name": "other"})
     for environment, role, name in (
-        (SMALL, Role.SCIENTIST, "RehearsalScientist2"),
-        (other, Role.OPERATOR, "RehearsalOtherOperator"),
+        (SMALL, PersonRole.SCIENTIST, "RehearsalScientist2"),
+        (other, PersonRole.OPERATOR, "RehearsalOtherOperator"),
     ):
         keys = people.credentials(every_day.clients, people.make_role(every_day.clients, environment, role, name))
         sagemaker = people.client_of(boto3, every_day.account.endpoint, keys)("sagemaker")

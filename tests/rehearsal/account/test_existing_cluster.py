@@ -13,7 +13,7 @@ import config
 from config import EksEnvironment
 from config.model import ExistingEks
 from embedded_account.context import Account
-from embedded_account.kubernetes.api import Api
+from embedded_account.kubernetes.api import KubernetesClient
 from embedded_account.kubernetes.building import binaries
 from embedded_account.running import EmbeddedAccount
 from embedded_account.services.eks.host import ClusterHost
@@ -49,8 +49,8 @@ class Owner:
         return found
 
     @property
-    def kubernetes(self) -> Api:
-        api: Api = self.account.clusters.get(self.named.name).control_plane.api
+    def kubernetes(self) -> KubernetesClient:
+        api: KubernetesClient = self.account.clusters.get(self.named.name).control_plane.api
         return api
 
     def look(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from embedded_account.server import AccountServer
 from embedded_account.services.eks.host import ClusterHost
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.cluster import Kubectl, Object
-from embedded_account.testing.eks_setup import Eks, set_up
+from embedded_account.testing.eks_setup import EksSetup, set_up
 from embedded_account.testing.plugin import discard_resources
 from k8s_charts.platform_objects import platform_objects
 from k8s_charts.ray_objects import ImageBuildFacts, RayFacts, image_build, ray_objects
@@ -149,7 +149,7 @@ def give_role(clients: Clients, issuer: str) -> None:
     iam.attach_role_policy(RoleName=ADMIN, PolicyArn="arn:aws:iam::aws:policy/AdministratorAccess")
 
 
-def give_access(eks: Eks) -> None:
+def give_access(eks: EksSetup) -> None:
     """Make the admin's role an administrator of the cluster."""
     principal = f"arn:aws:iam::{eks.account.account_id}:role/{ADMIN}"
     eks.api.create_access_entry(clusterName=CLUSTER, principalArn=principal)

@@ -12,8 +12,8 @@ from config.load import EXAMPLES
 from embedded_account.context import Account
 from embedded_account.existing import make
 from embedded_account.testing.clients import Clients
-from embedded_account.testing.stacks import Stacks
-from ops.policy.role import Role
+from embedded_account.testing.stacks import StackDeployer
+from ops.policy.role import PersonRole
 from rehearsal.run.existing_resources import existing_resources
 from tests.support import people
 
@@ -24,10 +24,10 @@ OTHER = {"Resources": {"Log": {"Type": "AWS::Logs::LogGroup"}}}
 
 
 @pytest.fixture
-def person(account: Account, clients: Clients, aws_session: Any) -> Callable[[Role], Clients]:
+def person(account: Account, clients: Clients, aws_session: Any) -> Callable[[PersonRole], Clients]:
     """Return a function that returns clients of a role of `dev`; unlike `as_person`, refusals are expected."""
 
-    def of(role: Role) -> Clients:
+    def of(role: PersonRole) -> Clients:
         keys = people.credentials(clients, people.make_role(clients, DEV, role))
         return people.client_of(aws_session, account.endpoint, keys)
 
@@ -51,11 +51,11 @@ def bootstrap_role(clients: Clients, name: str) -> str:
 
 
 def test_deployer_assumes_the_bootstraps_roles_and_changes_nothing_itself(
-    person: Callable[[Role], Clients], clients: Clients, stacks: Stacks
+    person: Callable[[PersonRole], Clients], clients: Clients, stacks: StackDeployer
 ) -> None:
     stack = naming.stack(DEV, "ray")
     stacks.deploy(stack, OTHER)
-    deployer = person(Role.DEPLOYER)
+    deployer = person(PersonRole.DEPLOYER)
     for name in naming.BOOTSTRAP_ROLES:
         role = {"RoleArn": bootstrap_role(clients, name), "RoleSessionName": "cdk"}
         assert deployer("sts").assume_role(**role)["Credentials"]
@@ -65,12 +65,12 @@ def test_deployer_assumes_the_bootstraps_roles_and_changes_nothing_itself(
 
 
 def test_operator_reads_this_environments_stacks_and_deploys_none(
-    person: Callable[[Role], Clients], clients: Clients, stacks: Stacks
+    person: Callable[[PersonRole], Clients], clients: Clients, stacks: StackDeployer
 ) -> None:
     own, others = naming.stack(DEV, "ray"), "another-ray"
     for name in (own, others):
         stacks.deploy(name, OTHER)
-    operator = person(Role.OPERATOR)
+    operator = person(PersonRole.OPERATOR)
     assert operator("cloudformation").describe_stacks(StackName=own)["Stacks"]
     refused("cloudformation:DescribeStacks", operator("cloudformation").describe_stacks, StackName=others)
     refused("cloudformation:DescribeStacks", operator("cloudformation").describe_stacks)
@@ -80,11 +80,11 @@ def test_operator_reads_this_environments_stacks_and_deploys_none(
 
 
 def test_scientist_finds_the_cluster_and_reads_no_other_bucket(
-    person: Callable[[Role], Clients], clients: Clients
+    person: Callable[[PersonRole], Clients], clients: Clients
 ) -> None:
     bucket = naming.lifecycle_bucket(DEV)
     clients("s3").create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": DEV.region})
-    scientist = person(Role.SCIENTIST)
+    scientist = person(PersonRole.SCIENTIST)
     with pytest.raises(ClientError, match="No cluster found"):
         scientist("eks").describe_cluster(name=naming.eks_cluster(DEV))
     refused("eks:DescribeCluster", scientist("eks").describe_cluster, name="another")
@@ -97,12 +97,12 @@ def test_scientist_finds_the_cluster_and_reads_no_other_bucket(
 
 
 def test_viewer_lists_data_and_neither_reads_nor_changes_it(
-    person: Callable[[Role], Clients], clients: Clients
+    person: Callable[[PersonRole], Clients], clients: Clients
 ) -> None:
     bucket, key = naming.data_bucket(DEV), "results/model.bin"
     clients("s3").create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": DEV.region})
     clients("s3").put_object(Bucket=bucket, Key=key, Body=b"weights")
-    viewer = person(Role.VIEWER)("s3")
+    viewer = person(PersonRole.VIEWER)("s3")
     assert [each["Key"] for each in viewer.list_objects_v2(Bucket=bucket)["Contents"]] == [key]
     refused("s3:GetObject", viewer.get_object, Bucket=bucket, Key=key)
     refused("s3:PutObject", viewer.put_object, Bucket=bucket, Key=key, Body=b"")
@@ -122,19 +122,19 @@ def test_people_use_the_companys_key_through_the_service_that_needs_it(
         role: people.client_of(
             aws_session, account.endpoint, people.credentials(clients, people.make_role(clients, closed, role))
         )
-        for role in (Role.SCIENTIST, Role.DEPLOYER)
+        for role in (PersonRole.SCIENTIST, PersonRole.DEPLOYER)
     }
-    s3 = of[Role.SCIENTIST]("s3")
+    s3 = of[PersonRole.SCIENTIST]("s3")
     assert s3.put_object(Bucket=bucket, Key="datasets/a", Body=b"a")["SSEKMSKeyId"] == key
     assert s3.get_object(Bucket=bucket, Key="datasets/a")["Body"].read() == b"a"
     assert s3.create_multipart_upload(Bucket=bucket, Key="datasets/b")["UploadId"]
-    refused("kms:DescribeKey", of[Role.SCIENTIST]("kms").describe_key, KeyId=key)
-    kms = of[Role.DEPLOYER]("kms")
+    refused("kms:DescribeKey", of[PersonRole.SCIENTIST]("kms").describe_key, KeyId=key)
+    kms = of[PersonRole.DEPLOYER]("kms")
     assert kms.describe_key(KeyId=key)["KeyMetadata"]["KeyState"] == "Enabled"
     refused("kms:DisableKey", kms.disable_key, KeyId=key)
 
 
-def test_admin_creates_the_bootstraps_roles_and_no_others(person: Callable[[Role], Clients]) -> None:
-    iam = person(Role.ADMIN)("iam")
+def test_admin_creates_the_bootstraps_roles_and_no_others(person: Callable[[PersonRole], Clients]) -> None:
+    iam = person(PersonRole.ADMIN)("iam")
     refused("iam:CreateRole", iam.create_role, RoleName="Mine", AssumeRolePolicyDocument="{}")
     refused("iam:CreateAccessKey", iam.create_access_key, UserName="me")

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 import config
 from config import naming
-from embedded_account.testing.stacks import Stacks, Template, repository, topic
+from embedded_account.testing.stacks import StackDeployer, Template, repository, topic
 from ops import clients as ops_clients
 from ops.commands.whole import app
 from ops.policy.roles import COMMANDS
@@ -46,12 +46,12 @@ def plan(
 ) -> Callable[..., Result]:
     """Return the command `ops plan --env dev --app …` with more arguments, as each person whom it is for."""
     person = as_person(DEV, request.param)
-    monkeypatch.setattr(ops_clients, "Account", lambda _: Account(person))
+    monkeypatch.setattr(ops_clients, "CallerAccount", lambda _: Account(person))
     return lambda *arguments: CliRunner().invoke(app, ["plan", "--env", "dev", "--app", str(assembly), *arguments])
 
 
 def test_plan_names_what_is_added_changed_and_removed(
-    stacks: Stacks, plan: Callable[..., Result], assembly: Path
+    stacks: StackDeployer, plan: Callable[..., Result], assembly: Path
 ) -> None:
     stacks.deploy(STACK, of(Same=topic(), Changed=topic(), Removed=repository()))
     new = of(Same=topic(), Changed=topic(DisplayName="new"), Added=repository())
@@ -68,7 +68,7 @@ def test_plan_names_what_is_added_changed_and_removed(
 
 
 def test_approved_plan_is_refused_once_either_side_has_changed(
-    stacks: Stacks, plan: Callable[..., Result], assembly: Path
+    stacks: StackDeployer, plan: Callable[..., Result], assembly: Path
 ) -> None:
     approved = json.loads(plan("-o", "json").stdout)["digest"]
     assert plan("--expect", approved).exit_code == 0

@@ -11,10 +11,10 @@ from typer.testing import CliRunner, Result
 import config
 from config import naming
 from embedded_account.testing.clients import Clients
-from embedded_account.testing.stacks import Stacks
+from embedded_account.testing.stacks import StackDeployer
 from ops import clients as ops_clients
 from ops.commands.whole import app
-from ops.policy.role import Role
+from ops.policy.role import PersonRole
 from ops.sweep.finders import FINDERS
 from ops.sweep.leftover import Leftover, Surface
 from ops.sweep.sweep import find
@@ -109,8 +109,8 @@ def made(clients: Clients) -> Made:
 @pytest.fixture
 def sweep(as_person: AsPerson, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Return the command `ops sweep --env dev` with more arguments, as the administrator."""
-    admin = as_person(DEV, Role.ADMIN)
-    monkeypatch.setattr(ops_clients, "Account", lambda _: Account(admin))
+    admin = as_person(DEV, PersonRole.ADMIN)
+    monkeypatch.setattr(ops_clients, "CallerAccount", lambda _: Account(admin))
     return lambda *arguments: CliRunner().invoke(app, ["sweep", "--env", "dev", *arguments])
 
 
@@ -128,7 +128,7 @@ def test_each_kind_is_found_and_no_look_alike(made: Made, clients: Clients) -> N
     assert ids(find(Surface(DEV, clients)).leftovers) == made.leftovers
 
 
-def test_nothing_that_an_existing_stack_may_use_is_offered(made: Made, clients: Clients, stacks: Stacks) -> None:
+def test_nothing_that_an_existing_stack_may_use_is_offered(made: Made, clients: Clients, stacks: StackDeployer) -> None:
     for part in ("eks", "hyperpod", "storage"):
         clients("cloudformation").create_stack(StackName=naming.stack(DEV, part), TemplateBody=json.dumps(EMPTY))
     found = find(Surface(DEV, clients)).leftovers

@@ -22,7 +22,7 @@ from rehearsal.drills import node_dies
 from rehearsal.drills.cluster import cluster, context, kubectl, objects, started
 from rehearsal.drills.cluster.auditor import Auditor
 from rehearsal.drills.cluster.subject import wait
-from rehearsal.drills.cluster.world import World
+from rehearsal.drills.cluster.world import ClusterHistory
 from rehearsal.drills.perform import perform
 
 AMOUNTS = {"cpu": "8", "memory": "30Gi", "pods": "14"}
@@ -99,8 +99,8 @@ def plane(tmp_path: Path) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture
-def world(plane: ControlPlane) -> Iterator[World]:
-    made = World(plane.api)
+def world(plane: ControlPlane) -> Iterator[ClusterHistory]:
+    made = ClusterHistory(plane.api)
     made.start()
     yield made
     made.stop()
@@ -111,7 +111,9 @@ def pod_on(node: str) -> Mapping[str, Any]:
     return {"metadata": {"name": f"pod-{node}"}, "spec": {"nodeName": node, "containers": containers}}
 
 
-def test_the_auditor_sees_who_deletes_a_pod_on_a_healthy_node_and_only_that(plane: ControlPlane, world: World) -> None:
+def test_the_auditor_sees_who_deletes_a_pod_on_a_healthy_node_and_only_that(
+    plane: ControlPlane, world: ClusterHistory
+) -> None:
     nodes, pods = Nodes(plane.api), "/api/v1/namespaces/default/pods"
     for node in ("well", "sick"):
         nodes.add(node, allocatable=AMOUNTS, capacity=AMOUNTS)

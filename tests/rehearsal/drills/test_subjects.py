@@ -136,7 +136,10 @@ def test_both_columns_fit_into_a_hundred_characters() -> None:
     long = "node hyperpod-worker-group-1-10: Ready is Unknown, UnschedulablePendingReplacement"
     console = Console(width=100, record=True)
     console.print(
-        report.timeline([report.Line(1, HERE, long), report.Line(2, STOCK, long), report.Line(3, "", long)], 0)
+        report.timeline(
+            [report.TimelineLine(1, HERE, long), report.TimelineLine(2, STOCK, long), report.TimelineLine(3, "", long)],
+            0,
+        )
     )
     printed = console.export_text().splitlines()
     assert max(map(len, printed)) <= 100

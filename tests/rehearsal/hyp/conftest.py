@@ -22,7 +22,7 @@ from embedded_account.testing.cluster import Kubectl
 from embedded_account.testing.eks_setup import set_up
 from k8s_charts.ray_objects import ray_objects
 from k8s_charts.shared.names import submitters_group
-from ops.policy.role import Role
+from ops.policy.role import PersonRole
 from rehearsal import paths
 from tests.charts.support.facts import RAY_FACTS
 from tests.rehearsal.account.small_cluster import SMALL, create_hyperpod, install_dependencies
@@ -71,7 +71,7 @@ def place(account_server: AccountServer, tmp_path_factory: pytest.TempPathFactor
             wait_until(lambda: len(kubectl.get("nodes")["items"]) == 3, "HyperPod's nodes")
             directory = tmp_path_factory.mktemp("hyp")
 
-            def hyp(role: Role, **entry: Any) -> Hyp:
+            def hyp(role: PersonRole, **entry: Any) -> Hyp:
                 arn = people.make_role(clients, SMALL, role)
                 policy, scope = entry.pop("policy"), entry.pop("scope")
                 eks.api.create_access_entry(clusterName=name, principalArn=arn, **entry)
@@ -83,9 +83,9 @@ def place(account_server: AccountServer, tmp_path_factory: pytest.TempPathFactor
                 return Hyp(home, account.endpoint, SMALL.region, SMALL.account, own, Path(built["kubectl"]))
 
             # As the eks stack makes their access entries (stacks/eks/access_entries.py).
-            administrator = hyp(Role.OPERATOR, policy="AmazonEKSClusterAdminPolicy", scope={"type": "cluster"})
+            administrator = hyp(PersonRole.OPERATOR, policy="AmazonEKSClusterAdminPolicy", scope={"type": "cluster"})
             scientist = hyp(
-                Role.SCIENTIST,
+                PersonRole.SCIENTIST,
                 policy="AmazonSagemakerHyperpodTrainingPolicy",
                 scope={"type": "namespace", "namespaces": [NAMESPACE]},
                 kubernetesGroups=[submitters_group(NAMESPACE)],

@@ -8,7 +8,7 @@ AWS's operator writes into the status, are unverified.
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from embedded_account.kubernetes.api import Api, Object
+from embedded_account.kubernetes.api import KubernetesClient, Object
 
 GROUP: Final = "sagemaker.amazonaws.com"
 PLURAL: Final = "hyperpodpytorchjobs"
@@ -53,12 +53,12 @@ def definition() -> Object:
     }
 
 
-def jobs(api: Api) -> list[Object]:
+def jobs(api: KubernetesClient) -> list[Object]:
     """Return the jobs of all namespaces."""
     return list(api.get(f"/apis/{GROUP}/v1/{PLURAL}")["items"])
 
 
-def accept(api: Api) -> None:
+def accept(api: KubernetesClient) -> None:
     """Give each job the condition from which the client takes its state and age; its message says who wrote it."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     condition = {"type": "Created", "status": "True", "reason": "Simulated", "message": SAYS, "lastTransitionTime": now}

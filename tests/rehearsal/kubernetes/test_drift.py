@@ -11,7 +11,7 @@ from config import load
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.testing.cluster import Kubectl, helm
 from ops.drift.pods import pod_drifts
-from ops.drift.releases import RESOURCE_TYPE, Release, release_drifts, releases
+from ops.drift.releases import RESOURCE_TYPE, InstalledRelease, release_drifts, releases
 from ops.errors import UnreachableError, in_plain_words
 
 pytestmark = pytest.mark.product
@@ -63,7 +63,7 @@ def test_caller_who_may_not_list_the_releases_is_told(control_plane: ControlPlan
     settings = kubernetes.client.Configuration()
     settings.host, settings.ssl_ca_cert = control_plane.endpoint, str(authority)
     nobody = kubernetes.client.ApiClient(settings)
-    mine = Release("mine", NAMESPACE, datetime.now(UTC))
+    mine = InstalledRelease("mine", NAMESPACE, datetime.now(UTC))
     with pytest.raises(UnreachableError, match=r"\(40[13]\)"), in_plain_words():
         list(release_drifts(nobody, [mine]))
 

@@ -10,7 +10,7 @@ from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
 from embedded_account.testing.cluster import GENERAL, Kubectl, pod
 from k8s_charts.ray_objects import ray_objects
-from ops.readiness.item import Item, Require, State
+from ops.readiness.item import ReadinessItem, ReadinessState, Require
 from ops.readiness.workloads import ray_clusters
 from tests.charts.support.facts import RAY_FACTS
 from tests.support.waiting import KUBECTL_PATIENCE, wait_until
@@ -53,12 +53,12 @@ def test_ray_cluster_whose_image_does_not_exist_waits_and_ops_names_the_image(
     kubectl.apply(*objects.volume.to_json(), *objects.clusters["rayml"].to_json())
     api = kubernetes.config.new_client_from_config(str(control_plane.admin_kubeconfig))
 
-    def item() -> Item:
+    def item() -> ReadinessItem:
         [found] = ray_clusters(absent, api, Require.ALL)
         return found
 
     wait_until(lambda: "ImagePullBackOff" in item().detail, "the reason")
-    assert item().state is State.WAITING
+    assert item().state is ReadinessState.WAITING
     assert f'ImagePullBackOff: Back-off pulling image "{IMAGE}": ErrImagePull: no such host' in item().detail
     kubectl("-n", absent.ray.namespace, "delete", "raycluster", "rayml", KUBECTL_PATIENCE)
 

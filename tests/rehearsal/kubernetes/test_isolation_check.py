@@ -23,8 +23,8 @@ from embedded_account.testing.cluster import GENERAL, Kubectl, Object
 from k8s_charts.shared.names import CLIENT_PORT, DASHBOARD_PORT, GCS_PORT
 from ops.errors import UnreachableError
 from ops.isolation import check
-from ops.isolation.check import Outcome, ProbeError, Prober, enforcement, heads, verdict
-from ops.isolation.plan import LABEL, SUBMITTER, Head, Origin, plan
+from ops.isolation.check import ProbeError, ProbeOutcome, Prober, enforcement, heads, verdict
+from ops.isolation.plan import LABEL, SUBMITTER, HeadAddresses, Origin, plan
 from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.product
@@ -68,7 +68,7 @@ def origins(environment: EksEnvironment) -> list[Origin]:
     """What is tried, without what is outside of this machine."""
     return [
         replace(origin, connections=tuple(replace(c, port=PORTS[c.port]) for c in origin.connections if c.host == HEAD))
-        for origin in plan(environment, {"rayml": Head(HEAD, NODE)})
+        for origin in plan(environment, {"rayml": HeadAddresses(HEAD, NODE)})
     ]
 
 
@@ -92,7 +92,7 @@ def left(kubectl: Kubectl) -> list[Object]:
     return items
 
 
-def opened(outcomes: Sequence[Outcome]) -> set[tuple[str, int]]:
+def opened(outcomes: Sequence[ProbeOutcome]) -> set[tuple[str, int]]:
     return {(outcome.connection.origin, outcome.connection.port) for outcome in outcomes if outcome.open}
 
 
@@ -180,7 +180,7 @@ def test_the_head_is_found_by_its_readiness(
     status = {"podIP": HEAD, "hostIP": NODE, "conditions": [{"type": "Ready", "status": "True"}]}
     core = kubernetes.client.CoreV1Api(api)
     core.patch_namespaced_pod_status("head", RAY, {"status": status})
-    assert heads(environment, api) == {"rayml": Head(HEAD, NODE)}
+    assert heads(environment, api) == {"rayml": HeadAddresses(HEAD, NODE)}
     kubectl("-n", RAY, "delete", "pod", "head", "--grace-period=0", "--force")
 
 

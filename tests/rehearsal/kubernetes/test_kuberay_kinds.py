@@ -16,7 +16,7 @@ from embedded_account.testing.cluster import Kubectl, Object
 from k8s_charts.helm.kuberay import CHART, kuberay_crds_release
 from k8s_charts.helm.release import HelmRelease
 from ops.change import kuberay_crds
-from ops.change.kuberay_crds import Kind, Owner
+from ops.change.kuberay_crds import CrdOwner, CustomResourceDefinition
 from tests.rehearsal.kubernetes.cluster import definitions
 from tests.rehearsal.kubernetes.test_project_charts import Deployment
 
@@ -86,7 +86,7 @@ def left_behind(kubectl: Kubectl, folder: Path) -> None:
     kubectl("create", "-f", folder)
 
 
-def said(kinds: list[Kind]) -> list[str]:
+def said(kinds: list[CustomResourceDefinition]) -> list[str]:
     return [kind.said(VERSION) for kind in kinds]
 
 
@@ -136,7 +136,7 @@ def test_what_a_plain_installation_left_is_refused_until_it_is_adopted(
     left_behind: None, api: kubernetes.client.ApiClient, wanted: list[Object], helm: Deployment, kubectl: Kubectl
 ) -> None:
     kinds = kuberay_crds.look(api, wanted)
-    assert {kind.owner for kind in kinds if kind.is_in_the_way} == {Owner.NOBODY}
+    assert {kind.owner for kind in kinds if kind.is_in_the_way} == {CrdOwner.NOBODY}
     assert all(f"the same as in KubeRay {VERSION}; without an owner" in line for line in said(kinds))
     with pytest.raises(AssertionError, match="invalid ownership metadata"):
         helm.install(replace(OURS, name="refused"))
@@ -155,6 +155,6 @@ def test_another_releases_kinds_are_named_with_it_and_never_adopted(
     other = HelmRelease(CHART, "another", "default", {}, only_crds=True)
     helm.install(other)
     kinds = kuberay_crds.look(api, wanted)
-    assert {kind.owner for kind in kinds if kind.is_in_the_way} == {Owner.OTHERS}
+    assert {kind.owner for kind in kinds if kind.is_in_the_way} == {CrdOwner.OTHERS}
     assert "owned by another Helm release (default/another)" in said(kinds)[CLUSTERS]
     helm.uninstall(other)

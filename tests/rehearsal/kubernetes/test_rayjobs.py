@@ -25,7 +25,7 @@ from k8s_charts.shared.names import (
 from ops.errors import UnreachableError
 from ops.jobs.operators.rayjob import LONGEST_NAME
 from ops.jobs.package import Package
-from ops.jobs.run import OwnCluster, Request, RunError
+from ops.jobs.run import OwnCluster, RunError, RunRequest
 from ops.jobs.runs import Runs, as_submitter
 from tests.rehearsal.kubernetes.cluster import install_objects, ray_cluster
 from tests.support.impersonation import api_as
@@ -41,8 +41,8 @@ RESTRICTED = {
 }
 
 
-def request(name: str, queue: str | None = None) -> Request:
-    return Request(
+def request(name: str, queue: str | None = None) -> RunRequest:
+    return RunRequest(
         name=name,
         cluster="rayml",
         command="python train.py",

@@ -19,7 +19,7 @@ from embedded_account.kubernetes.nodes import Nodes, NodeSpec
 from embedded_account.testing.cluster import ACCELERATED, GENERAL, Kubectl, Object
 from k8s_charts.controllers.code import ControllerCode, ControllerCodeChart
 from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorChart
-from k8s_charts.controllers.reaper import REPLICAS, Reaper, ReaperChart
+from k8s_charts.controllers.reaper import REPLICAS, ReaperChart, ReaperObjects
 from k8s_charts.shared.names import REAPER, REAPER_CODE
 from tests.rehearsal.kubernetes.cluster import ray_cluster
 from tests.support.waiting import KUBECTL_PATIENCE, wait_until
@@ -41,7 +41,7 @@ def objects(namespace: str, ray_namespace: str) -> list[Object]:
     rays = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ray_namespace}}
     app = cdk8s.App()
     code = ControllerCodeChart(app, "code", controllers=[ControllerCode("reaper", REAPER_CODE, namespace)])
-    chart = ReaperChart(app, "reaper", reaper=Reaper(namespace, ray_namespace, PYTHON_IMAGE))
+    chart = ReaperChart(app, "reaper", reaper=ReaperObjects(namespace, ray_namespace, PYTHON_IMAGE))
     made = [own, rays, *code.to_json(), *chart.to_json()]
     arguments(made)[1] = f"--unready-seconds={TOLERATED}"
     return made

@@ -23,7 +23,7 @@ from ops.change.scale import refuse_jobs
 from ops.errors import RefusedError
 from ops.jobs.running import running
 from ops.max_unavailable import MaxUnavailable, max_unavailable
-from ops.readiness.item import Item, Require, State
+from ops.readiness.item import ReadinessItem, ReadinessState, Require
 from ops.readiness.workloads import ray_clusters
 from tests.charts.support.facts import RAY_FACTS
 from tests.support.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
@@ -94,7 +94,7 @@ class Ray:
         spec: Object = self._kubectl.get("-n", NAMESPACE, "raycluster", "rayml")["spec"]
         return spec
 
-    def status(self) -> Item:
+    def status(self) -> ReadinessItem:
         """The line of `ops status`."""
         [item] = ray_clusters(self._environment, self.api, Require.ALL)
         return item
@@ -177,7 +177,7 @@ def ray(made: Ray, kubectl: Kubectl) -> Iterator[Ray]:
     """A RayCluster of a head and two groups of one worker, whole and up to date."""
     made.deploy(environment(*GROUPS))
     wait_until(lambda: made.groups() == {"headgroup": 1, "first": 1, "second": 1}, "RayCluster")
-    wait_until(lambda: made.status().state is State.READY, "its status")
+    wait_until(lambda: made.status().state is ReadinessState.READY, "its status")
     yield made
     kubectl("-n", NAMESPACE, "delete", "raycluster", "rayml", KUBECTL_PATIENCE)
     wait_until(lambda: not kubectl("-n", NAMESPACE, "get", "pods", "-o", "name"), "end of its pods")
@@ -210,7 +210,7 @@ def test_a_removed_group_leaves_orphans_until_a_rollout_removes_them_and_nothing
     ray.deploy(environment("first"))
     wait_until(lambda: "1 pod of a removed group (second)" in ray.status().detail, "its status")
     assert ray.pods().keys() == before.keys(), "KubeRay 1.2.0 looks at groups in the spec only"
-    assert ray.status().state is State.READY, "an orphan is no worker"
+    assert ray.status().state is ReadinessState.READY, "an orphan is no worker"
     ray.roll_out()
     kept = {name for name, pod in before.items() if _label(pod, "ray.io/group") != "second"}
     assert ray.pods().keys() == kept
@@ -239,7 +239,7 @@ def test_an_interrupted_rollout_is_seen_survives_a_deployment_and_is_gone_on_wit
     assert "may still be suspended" in said[-1]
     wait_until(lambda: not ray.pods(), "end of all pods")
     ray.deploy(environment(*GROUPS, NCCL_DEBUG="INFO"))
-    assert ray.status().state is State.WAITING
+    assert ray.status().state is ReadinessState.WAITING
     assert "suspended, 0 of 2 workers; `ops rollout rayml --env small` resumes it" in ray.status().detail
     ray.roll_out()
     assert ray.groups() == {"headgroup": 1, "first": 1, "second": 1}

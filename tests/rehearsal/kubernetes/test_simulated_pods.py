@@ -10,15 +10,15 @@ from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
 from embedded_account.testing.cluster import Kubectl, pod
 from ops.jobs import direct
-from ops.jobs.head_api import Head, HeadUnreachableError, RayApiError
-from ops.jobs.run import Request, RunError
+from ops.jobs.head_api import HeadApi, HeadUnreachableError, RayApiError
+from ops.jobs.run import RunError, RunRequest
 from tests.support.waiting import KUBECTL_PATIENCE, wait_until
 
 pytestmark = pytest.mark.product
 
 SAID = r"pod default/quiet-head is simulated: no program runs in it; `make rehearse-job` runs real Ray"
 HEAD_SAID = SAID.replace("pod default/quiet-head", "the head's pod")
-REQUEST = Request("train", "rayml", "true", "/fsx", None, 1, 1, 0)
+REQUEST = RunRequest("train", "rayml", "true", "/fsx", None, 1, 1, 0)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def core(control_plane: ControlPlane, nodes: Nodes, kubectl: Kubectl) -> Iterato
 
 
 def test_no_job_runs_on_it_and_nothing_else_can_be_asked_for(core: kubernetes.client.CoreV1Api) -> None:
-    head = Head(core, "default", "quiet-head")
+    head = HeadApi(core, "default", "quiet-head")
 
     def jobs() -> object:
         with suppress(HeadUnreachableError):

@@ -31,9 +31,9 @@ from k8s_charts.shared.names import JOB_SUPERVISOR, JOB_SUPERVISOR_CODE, RAYJOB_
 from ops.errors import UnreachableError
 from ops.jobs import direct, follow
 from ops.jobs.checkpoint import answer, ask, job_of
-from ops.jobs.head_api import Head, HeadUnreachableError
+from ops.jobs.head_api import HeadApi, HeadUnreachableError
 from ops.jobs.package import Package
-from ops.jobs.run import Request, RunError
+from ops.jobs.run import RunError, RunRequest
 from ops.jobs.runs import Runs, as_submitter
 from ops.smoke import run as smoke_run
 from ops.smoke.run import SmokeError
@@ -73,8 +73,8 @@ def runs_as(control_plane: ControlPlane, user: str, *groups: str) -> Runs:
     return Runs(api_as(control_plane, user, *groups), NAMESPACE)
 
 
-def request(name: str) -> Request:
-    return Request(
+def request(name: str) -> RunRequest:
+    return RunRequest(
         name=name,
         cluster="rayml",
         command="python train.py --epochs '$(three)'",
@@ -314,7 +314,7 @@ def pod_of_ray(place: None, kubectl: Kubectl) -> Iterator[str]:
 
 def test_without_a_supervisor_the_job_is_submitted_through_a_port_forward(ann: Runs, pod_of_ray: str) -> None:
     """As the administrator: the client's web sockets leave impersonation out. Who may is in the table below."""
-    ray = Head(ann.core, NAMESPACE, pod_of_ray)
+    ray = HeadApi(ann.core, NAMESPACE, pod_of_ray)
     wait_until(lambda: _answers(ray), "Ray")
     direct.submit(ray, request("direct"))
     with pytest.raises(RunError, match="Ray already has a job named direct"):
@@ -329,7 +329,7 @@ def test_without_a_supervisor_the_job_is_submitted_through_a_port_forward(ann: R
     assert direct.follow(ray, "lasts", Console(file=shown)) == 130
 
 
-def _answers(ray: Head) -> bool:
+def _answers(ray: HeadApi) -> bool:
     try:
         return ray.jobs() == []
     except HeadUnreachableError:

@@ -20,11 +20,11 @@ from config.labels import NODE_HEALTH_LABEL, NODE_SCHEDULABLE
 from embedded_account.kubernetes.building import binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.pods.programs import RealRay
-from embedded_account.machine.processes import ProcessError, Supervisor
+from embedded_account.machine.processes import ProcessError, ProcessSupervisor
 from k8s_charts.shared.names import RAY_DIRECTORY, submitters_group
 from ops.jobs.follow import follow
 from ops.jobs.package import LIBRARY, entry
-from ops.jobs.run import OwnPods, Request
+from ops.jobs.run import OwnPods, RunRequest
 from ops.jobs.runs import Runs
 from rehearsal import paths
 from rehearsal.drills.cluster import objects
@@ -76,7 +76,7 @@ class Place:
             real_ray=RealRay(image, RAY_ENVIRONMENT),
         )
         self.cluster = DrillCluster(self.environment, self.plane.directory, Console(), self.plane)
-        self.supervisor = Supervisor(directory)
+        self.supervisor = ProcessSupervisor(directory)
         self.cluster.start(workers=2)
         # The RayCluster is only a template here: it holds no node.
         self.cluster.manifest["spec"]["suspend"] = True
@@ -125,9 +125,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     started.stop()
 
 
-def request(storage: str) -> Request:
+def request(storage: str) -> RunRequest:
     wanted = entry(str(SCRIPT), WORDS, None, [], "torchrun")
-    return Request(
+    return RunRequest(
         name=RUN,
         cluster="rayml",
         command=wanted.command,

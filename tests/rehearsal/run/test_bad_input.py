@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from config.load import DIRECTORY
 from embedded_account.kubernetes.building.binaries import Binaries
-from embedded_account.machine.processes import ProcessError, Supervisor
+from embedded_account.machine.processes import ProcessError, ProcessSupervisor
 from embedded_account.testing.processes import processes_below
 from ops.commands.whole import app as ops_app
 from rehearsal.__main__ import app as rehearsal_app
@@ -139,7 +139,7 @@ def test_synth_tells_everything_that_is_wrong_at_once(clone: Checkout) -> None:
 
 def test_taken_port_is_named(tmp_path: Path, programs: Binaries) -> None:
     account = rehearsal_account(tmp_path / "account", programs.directory, account_id="111122223333", region="us-west-2")
-    supervisor = Supervisor(tmp_path)
+    supervisor = ProcessSupervisor(tmp_path)
     with socket.create_server(("127.0.0.1", account.port)), pytest.raises(ProcessError) as failure:
         account.start(supervisor)
     assert_one_clear_message(

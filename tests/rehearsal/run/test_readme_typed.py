@@ -11,8 +11,8 @@ import config
 from config import Environment
 from config.facts import charts_lock
 from embedded_account.kubernetes.building.binaries import Binaries
-from embedded_account.machine.processes import Supervisor
-from ops.policy.role import Role
+from embedded_account.machine.processes import ProcessSupervisor
+from ops.policy.role import PersonRole
 from rehearsal import stand_ins
 from rehearsal.report.verdict import sort_leftovers
 from rehearsal.run import owner
@@ -35,7 +35,7 @@ class User:
         self.account = rehearsal_account(
             directory / "account", self.programs.directory, account_id=environment.account, region=environment.region
         )
-        self._supervisor = Supervisor(directory)
+        self._supervisor = ProcessSupervisor(directory)
         self._tools = directory / "tools"
 
     def begin(self) -> None:
@@ -43,7 +43,7 @@ class User:
         self.account.start(self._supervisor)
         owner.make_roles(self.account, self.environment)
         # The README has one person, who bootstraps, deploys and operates.
-        owner.attach(self.account.client("iam"), self.environment, Role.ADMIN, to=Role.OPERATOR)
+        owner.attach(self.account.client("iam"), self.environment, PersonRole.ADMIN, to=PersonRole.OPERATOR)
         self._tools.mkdir()
         (self._tools / "kubectl").symlink_to(self.programs["kubectl"])
 
@@ -82,7 +82,7 @@ class User:
 
     def _credentials(self) -> Mapping[str, str]:
         return {
-            **owner.credentials(self.account, self.environment, Role.OPERATOR),
+            **owner.credentials(self.account, self.environment, PersonRole.OPERATOR),
             "AWS_ENDPOINT_URL": self.account.endpoint,
             "AWS_EC2_METADATA_DISABLED": "true",
             "CDK_DISABLE_VERSION_CHECK": "1",

@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 
 from embedded_account.machine.isolation import child_environment
-from embedded_account.machine.processes import Supervisor
+from embedded_account.machine.processes import ProcessSupervisor
 from rehearsal.report.breakdown import Spans
 from rehearsal.run.cdk import Cdk, CommandError
 
 
 @pytest.fixture
-def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
-    made = Supervisor(tmp_path)
+def supervisor(tmp_path: Path) -> Iterator[ProcessSupervisor]:
+    made = ProcessSupervisor(tmp_path)
     yield made
     made.stop_all(gracefully=False)
 
 
-def make(directory: Path, supervisor: Supervisor, app: str, spans: Spans) -> Cdk:
+def make(directory: Path, supervisor: ProcessSupervisor, app: str, spans: Spans) -> Cdk:
     """Make a project whose app is one line of shell."""
     project = directory / "project"
     project.mkdir()
@@ -39,7 +39,7 @@ def write_assembly(directory: Path, stack: str) -> None:
     (directory / "manifest.json").write_text(json.dumps({"version": "36.0.0", "artifacts": {stack: content}}))
 
 
-def test_it_leaves_an_assembly_and_its_time_once_it_is_finished(tmp_path: Path, supervisor: Supervisor) -> None:
+def test_it_leaves_an_assembly_and_its_time_once_it_is_finished(tmp_path: Path, supervisor: ProcessSupervisor) -> None:
     spans = Spans()
     cdk = make(tmp_path, supervisor, "cp ../*.json $CDK_OUTDIR", spans)
     written = tmp_path / "project" / "cdk.out" / "manifest.json"
@@ -55,7 +55,7 @@ def test_it_leaves_an_assembly_and_its_time_once_it_is_finished(tmp_path: Path, 
     assert list(supervisor.run.iterdir()) == []
 
 
-def test_an_app_that_fails_is_a_failure_with_its_words(tmp_path: Path, supervisor: Supervisor) -> None:
+def test_an_app_that_fails_is_a_failure_with_its_words(tmp_path: Path, supervisor: ProcessSupervisor) -> None:
     synthesis = make(tmp_path, supervisor, "echo no such chart >&2; exit 2", Spans()).begin_synthesis(supervisor)
     with pytest.raises(CommandError, match=r"(?s)`cdk synth` ended with code 1; its output: \S+\.log.*no such chart"):
         synthesis.finish()

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.slurm.configuration import Folders, Group, nodes, slurm_conf
+from rehearsal.slurm.configuration import ConfiguredGroup, Folders, nodes, slurm_conf
 
 FOLDERS = Folders(Path("/plugins"), Path("/state"))
-CONTROLLER = Group("controller", 1, "controller")
-LOGIN = Group("login", 1, "login")
-DEV = Group("small", 2, "compute", "dev")
-MORE_DEV = Group("large", 1, "compute", "dev")
-GPU = Group("gpu", 1, "compute", "gpu")
+CONTROLLER = ConfiguredGroup("controller", 1, "controller")
+LOGIN = ConfiguredGroup("login", 1, "login")
+DEV = ConfiguredGroup("small", 2, "compute", "dev")
+MORE_DEV = ConfiguredGroup("large", 1, "compute", "dev")
+GPU = ConfiguredGroup("gpu", 1, "compute", "gpu")
 
 
-def lines(groups: Sequence[Group], first: str) -> list[str]:
+def lines(groups: Sequence[ConfiguredGroup], first: str) -> list[str]:
     return [line for line in slurm_conf(groups, FOLDERS).splitlines() if line.startswith(first)]
 
 
@@ -53,6 +53,6 @@ def test_growing_group_moves_no_node() -> None:
         ([CONTROLLER, replace(LOGIN, partition="dev"), DEV], "group login: partition 'dev' is invalid"),
     ],
 )
-def test_groups_without_a_cluster_are_refused(groups: list[Group], message: str) -> None:
+def test_groups_without_a_cluster_are_refused(groups: list[ConfiguredGroup], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         slurm_conf(groups, FOLDERS)

@@ -9,7 +9,7 @@ from config import SlurmEnvironment, load_as
 from config.model import Environment
 from embedded_account.machine.processes import ProcessError
 from rehearsal.slurm import proof
-from rehearsal.slurm.configuration import Group
+from rehearsal.slurm.configuration import ConfiguredGroup
 
 
 @pytest.fixture
@@ -19,9 +19,9 @@ def environment() -> SlurmEnvironment:
 
 def test_groups_are_the_environments(environment: Environment) -> None:
     assert proof.groups_of(environment) == [
-        Group("controller-machine", 1, "controller"),
-        Group("login-group", 1, "login"),
-        Group("worker-group-1", 2, "compute", "dev"),
+        ConfiguredGroup("controller-machine", 1, "controller"),
+        ConfiguredGroup("login-group", 1, "login"),
+        ConfiguredGroup("worker-group-1", 2, "compute", "dev"),
     ]
 
 

@@ -7,7 +7,7 @@ import pytest
 from config import EksEnvironment, load
 from config.estimates.costs import estimate
 from config.model import ExistingFileSystem, Fsx
-from embedded_account.services.iam.policies import Decision, evaluate
+from embedded_account.services.iam.policies import PolicyDecision, evaluate
 from ops.review import assembly as reviewed
 from ops.review.cost import bill
 from tests.synth.support.kubernetes_objects import Object, id_of, needs, objects, release_id
@@ -119,24 +119,24 @@ OWN, OTHER = "rayhp-small", "rayhp-prod"
 
 @pytest.mark.parametrize("action", ["DeleteFileSystem", "UpdateFileSystem"])
 def test_driver_deletes_and_grows_its_own_file_systems_only(dynamic: Assembly, action: str) -> None:
-    def decide(tags: dict[str, str]) -> Decision:
+    def decide(tags: dict[str, str]) -> PolicyDecision:
         context = {f"aws:ResourceTag/{key}": value for key, value in tags.items()}
         return evaluate([driver_policy(dynamic)], f"fsx:{action}", ANY, context)
 
-    assert decide({TAG: OWN}) is Decision.ALLOW
-    assert decide({TAG: OTHER}) is Decision.IMPLICIT_DENY
-    assert decide({}) is Decision.IMPLICIT_DENY
+    assert decide({TAG: OWN}) is PolicyDecision.ALLOW
+    assert decide({TAG: OTHER}) is PolicyDecision.IMPLICIT_DENY
+    assert decide({}) is PolicyDecision.IMPLICIT_DENY
 
 
 @pytest.mark.parametrize("action", ["CreateFileSystem", "TagResource"])
 def test_driver_makes_file_systems_with_the_environments_tag_only(dynamic: Assembly, action: str) -> None:
-    def decide(tags: dict[str, str]) -> Decision:
+    def decide(tags: dict[str, str]) -> PolicyDecision:
         context = {f"aws:RequestTag/{key}": value for key, value in tags.items()}
         return evaluate([driver_policy(dynamic)], f"fsx:{action}", ANY, context)
 
-    assert decide({TAG: OWN, "CSIVolumeName": "pvc-1"}) is Decision.ALLOW
-    assert decide({TAG: OTHER, "CSIVolumeName": "pvc-1"}) is Decision.IMPLICIT_DENY
-    assert decide({"CSIVolumeName": "pvc-1"}) is Decision.IMPLICIT_DENY
+    assert decide({TAG: OWN, "CSIVolumeName": "pvc-1"}) is PolicyDecision.ALLOW
+    assert decide({TAG: OTHER, "CSIVolumeName": "pvc-1"}) is PolicyDecision.IMPLICIT_DENY
+    assert decide({"CSIVolumeName": "pvc-1"}) is PolicyDecision.IMPLICIT_DENY
 
 
 def test_driver_has_no_other_rights(dynamic: Assembly) -> None:

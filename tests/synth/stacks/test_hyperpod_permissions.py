@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 
 from config.facts.hyperpod_permissions import HANDLER_CALLS, actions_of
 from embedded_account.hyperpod.bench import HyperPodBench
-from embedded_account.services.iam.policies import Decision, Policy, evaluate
+from embedded_account.services.iam.policies import Policy, PolicyDecision, evaluate
 from handlers.hyperpod_cluster import index
 from tests.handlers.support.clients import NO_RETRIES, DirectClient, Stacks
 from tests.handlers.support.cloudformation import STACK_ID, CloudFormation
@@ -45,7 +45,7 @@ class GuardedStacks(Stacks):
 
     def _check(self, call: str, stack_id: str) -> None:
         policy, action = self._policies[self._framework.running], f"cloudformation:{call}"
-        if evaluate([policy], action, stack_id, {}) is not Decision.ALLOW:
+        if evaluate([policy], action, stack_id, {}) is not PolicyDecision.ALLOW:
             message = f"not authorized to perform: {action}"
             raise ClientError({"Error": {"Code": "AccessDenied", "Message": message}}, call)
 

@@ -5,7 +5,7 @@ import pytest
 from config import load, naming
 from config.estimates.costs import estimate
 from config.facts.mlflow import LOGGING_ACTIONS
-from embedded_account.services.iam.policies import Decision, evaluate
+from embedded_account.services.iam.policies import PolicyDecision, evaluate
 from ops.review import assembly as reviewed
 from ops.review.cost import bill
 from tests.support.authorization_reference import resource_types
@@ -58,16 +58,16 @@ def test_server_reads_and_writes_its_artifacts_and_nothing_else(managed: Assembl
 @pytest.mark.parametrize(
     ("action", "server", "decision"),
     [
-        *((f"sagemaker-mlflow:{call}", None, Decision.ALLOW) for call in sorted(LOGGER_CALLS)),
-        ("sagemaker-mlflow:LogBatch", "other", Decision.IMPLICIT_DENY),
-        ("sagemaker-mlflow:DeleteRun", None, Decision.IMPLICIT_DENY),
-        ("sagemaker-mlflow:DeleteExperiment", None, Decision.IMPLICIT_DENY),
-        ("sagemaker-mlflow:AccessUI", None, Decision.IMPLICIT_DENY),
-        ("sagemaker:DeleteMlflowTrackingServer", None, Decision.IMPLICIT_DENY),
+        *((f"sagemaker-mlflow:{call}", None, PolicyDecision.ALLOW) for call in sorted(LOGGER_CALLS)),
+        ("sagemaker-mlflow:LogBatch", "other", PolicyDecision.IMPLICIT_DENY),
+        ("sagemaker-mlflow:DeleteRun", None, PolicyDecision.IMPLICIT_DENY),
+        ("sagemaker-mlflow:DeleteExperiment", None, PolicyDecision.IMPLICIT_DENY),
+        ("sagemaker-mlflow:AccessUI", None, PolicyDecision.IMPLICIT_DENY),
+        ("sagemaker:DeleteMlflowTrackingServer", None, PolicyDecision.IMPLICIT_DENY),
     ],
 )
 def test_ray_pods_log_to_their_own_server_and_delete_nothing(
-    managed: Assembly, action: str, server: str | None, decision: Decision
+    managed: Assembly, action: str, server: str | None, decision: PolicyDecision
 ) -> None:
     arn = naming.tracking_server_arn(managed.environment)
     target = arn if server is None else arn.replace(naming.tracking_server(managed.environment), server)

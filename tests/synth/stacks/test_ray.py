@@ -7,7 +7,7 @@ import pytest
 
 from config import load, naming
 from config.labels import TEMPLATE_LABEL
-from embedded_account.services.iam.policies import Decision, evaluate
+from embedded_account.services.iam.policies import PolicyDecision, evaluate
 from k8s_charts.controllers import code as controller_code
 from k8s_charts.ray_objects import image_build
 from k8s_charts.shared.names import JOB_SUPERVISOR, JOB_SUPERVISOR_CODE, RAYJOB_SUBMITTER_CODE, REAPER, REAPER_CODE
@@ -157,13 +157,13 @@ def test_ray_pods_read_and_write_their_prefix_of_the_data_bucket_and_nothing_els
 @pytest.mark.parametrize(
     ("context", "decision"),
     [
-        pytest.param({}, Decision.ALLOW, id="HeadBucket, or a key that is not there"),
-        pytest.param({"s3:prefix": "ray/runs/probe/"}, Decision.ALLOW, id="their own prefix"),
-        pytest.param({"s3:prefix": "results/"}, Decision.IMPLICIT_DENY, id="another prefix"),
+        pytest.param({}, PolicyDecision.ALLOW, id="HeadBucket, or a key that is not there"),
+        pytest.param({"s3:prefix": "ray/runs/probe/"}, PolicyDecision.ALLOW, id="their own prefix"),
+        pytest.param({"s3:prefix": "results/"}, PolicyDecision.IMPLICIT_DENY, id="another prefix"),
     ],
 )
 def test_ray_pods_may_ask_for_the_bucket_and_list_their_prefix(
-    ray: Template, dev: Assembly, context: dict[str, str], decision: Decision
+    ray: Template, dev: Assembly, context: dict[str, str], decision: PolicyDecision
 ) -> None:
     policies = [policy["PolicyDocument"] for policy in role_of(ray, "ray")["Policies"]]
     bucket = f"arn:aws:s3:::{naming.data_bucket(dev.of_eks)}"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from config import load
 from config.facts import container_insights, in_cluster
-from config.facts.capacity import EVICTION_MIB, NodeTooSmallError, Resources, allocatable, whole_node_pod
+from config.facts.capacity import EVICTION_MIB, NodeResources, NodeTooSmallError, allocatable, whole_node_pod
 from config.facts.daemonsets import DAEMONSETS, FLOATING_PODS, NodeLoad, daemonsets_on, system_pods
 from config.facts.instance_types import GPU_RESOURCE, InstanceType, catalogue
 
@@ -105,7 +105,7 @@ def test_a_trainium_node_offers_neuron_devices_and_no_gpus() -> None:
 
 
 def test_resources_without_devices_name_none() -> None:
-    assert Resources(1000, 1024).devices == {}
+    assert NodeResources(1000, 1024).devices == {}
 
 
 @pytest.mark.parametrize(

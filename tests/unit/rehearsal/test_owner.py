@@ -7,7 +7,7 @@ import pytest
 import config
 from config.model import Access
 from embedded_account.running import EmbeddedAccount
-from ops.policy.role import Role
+from ops.policy.role import PersonRole
 from rehearsal.run import owner
 
 SSO = "arn:aws:iam::111122223333:role/aws-reserved/sso.amazonaws.com/AWSReservedSSO_Admin_0123456789abcdef"
@@ -40,7 +40,7 @@ def test_each_role_of_a_person_has_a_name_and_is_made_with_its_path(name: str, a
     environment, account = people(name, *admins), Calls()
     owner.make_roles(cast("EmbeddedAccount", account), environment)
     made = {f"{call['Path']}{call['RoleName']}" for call in account.of("create_role")}
-    assert {owner.name_of(environment, role) for role in Role} <= {path.rpartition("/")[2] for path in made}
+    assert {owner.name_of(environment, role) for role in PersonRole} <= {path.rpartition("/")[2] for path in made}
     assert {arn.partition(":role")[2] for arn in admins} <= made
     assert {call["RoleName"] for call in account.of("create_role")} == owner.role_names(environment)
 

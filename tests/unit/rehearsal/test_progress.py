@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from rehearsal.report import progress
-from rehearsal.report.progress import Progress, elapsed
+from rehearsal.report.progress import StepProgress, elapsed
 from tests.support.waiting import wait_until
 
 
@@ -21,7 +21,7 @@ def test_elapsed_time_is_shown_as_a_clock_does(seconds: float, shown: str) -> No
 def test_at_a_terminal_a_running_step_shows_its_time_and_its_last_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     screen = io.StringIO()
-    told = Progress(Console(file=screen, force_terminal=True, width=100, color_system=None))
+    told = StepProgress(Console(file=screen, force_terminal=True, width=100, color_system=None))
     with told.step("cdk deploy --all"):
         told.echo("rayhp-dev-eks | 12/80 | [bold]CREATE_IN_PROGRESS\n")
         monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 3600))
@@ -31,7 +31,7 @@ def test_at_a_terminal_a_running_step_shows_its_time_and_its_last_line(monkeypat
 
 def test_without_a_terminal_a_step_is_one_line_at_its_start_and_one_at_its_end() -> None:
     screen = io.StringIO()
-    told = Progress(Console(file=screen, width=100))
+    told = StepProgress(Console(file=screen, width=100))
     with told.step("cdk deploy --all") as step:
         told.echo("rayhp-dev-eks | 12/80")
         step.see("one UpdateCluster was sent")

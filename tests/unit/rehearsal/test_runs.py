@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from embedded_account.machine.processes import Supervisor, is_alive, living
+from embedded_account.machine.processes import ProcessSupervisor, is_alive, living
 from rehearsal import __main__, disk, paths, runs
 from tests.support.waiting import wait_until
 
@@ -116,7 +116,7 @@ def test_a_shell_that_inspects_a_run_is_not_one_of_its_processes(root: Path) -> 
 def test_down_ends_what_was_kept(root: Path) -> None:
     directory = root / "runs" / "dev"
     variables = {"HOME": str(directory), "PATH": os.environ["PATH"]}
-    pid = Supervisor(directory).start("account", SLEEP, variables, survives_parent=True).pid
+    pid = ProcessSupervisor(directory).start("account", SLEEP, variables, survives_parent=True).pid
     assert typed("down") == (0, "ended: account ")
     assert not is_alive(pid)
     assert typed("down") == (0, "nothing was running ")

@@ -9,7 +9,7 @@ import pytest
 from config import labels
 from config.model.hyperpod import InstanceGroup
 from controllers import decision, reaper
-from embedded_account.hyperpod.model import DeepCheck, Health
+from embedded_account.hyperpod.model import DeepCheck, NodeHealth
 from k8s_charts.helm import hyperpod_dependencies
 from ops.readiness.nodes import CHECKING
 from ops.watch.logs import STREAMS
@@ -32,7 +32,7 @@ def column(header: str) -> list[str]:
 
 def test_every_value_of_both_labels_is_explained() -> None:
     values = column("value")
-    assert values == [*Health, *DeepCheck]
+    assert values == [*NodeHealth, *DeepCheck]
     assert {labels.NODE_SCHEDULABLE, labels.DEEP_HEALTH_PASSED, *decision.PENDING} <= set(values)
 
 

@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from embedded_account.testing.runs.skips import Allowed
+from embedded_account.testing.runs.skips import PermittedSkips
 from rehearsal.paths import REPOSITORY
 from tests import skips
 
@@ -13,15 +13,15 @@ pytest_plugins = ("pytester",)
 
 CONFTEST = """
 import pytest
-from embedded_account.testing.runs.skips import Allowed, Skips
+from embedded_account.testing.runs.skips import PermittedSkips, Skips
 pytest_plugins = ("tests.support.sampling",)
 
 def pytest_configure(config):
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Skips([
-            Allowed("test_cases.py::test_listed*", "no disk", "the nightly run has one"),
-            Allowed("test_cases.py::test_elsewhere", "*", "never here", here=False),
-            Allowed("test_whole.py", "no *", "the nightly run has one"),
+            PermittedSkips("test_cases.py::test_listed*", "no disk", "the nightly run has one"),
+            PermittedSkips("test_cases.py::test_elsewhere", "*", "never here", here=False),
+            PermittedSkips("test_whole.py", "no *", "the nightly run has one"),
         ]))
 """
 INI = """
@@ -133,7 +133,7 @@ def test_both_suites_refuse_skips() -> None:
 
 
 @pytest.mark.parametrize("permission", skips.allowed(), ids=lambda each: f"{each.tests} {each.reason}")
-def test_permission_names_tests_that_exist(permission: Allowed) -> None:
+def test_permission_names_tests_that_exist(permission: PermittedSkips) -> None:
     files, _, test = permission.tests.partition("::")
     found = [
         path for path in REPOSITORY.glob("tests/**/test_*.py") if fnmatchcase(str(path.relative_to(REPOSITORY)), files)

@@ -18,7 +18,7 @@ OPAQUE: Final = "(a policy that cannot be read)"
 
 
 @dataclass(frozen=True)
-class Grant:
+class PolicyGrant:
     """One action on one resource for one principal."""
 
     allows: bool
@@ -52,7 +52,7 @@ class Grant:
         return readable(f"{self.action} on {self.resource or 'it'}{principal}{condition}")
 
 
-def grants(document: object) -> Iterator[Grant]:
+def grants(document: object) -> Iterator[PolicyGrant]:
     """Yield the grants of a resolved policy document, which may be a JSON text."""
     if isinstance(document, str):
         document = nested(document)
@@ -61,10 +61,10 @@ def grants(document: object) -> Iterator[Grant]:
         if isinstance(statement, Mapping) and statement.get("Effect") in ("Allow", "Deny"):
             yield from _of_statement(statement)
         else:
-            yield Grant(True, OPAQUE, text(statement))
+            yield PolicyGrant(True, OPAQUE, text(statement))
 
 
-def _of_statement(statement: Mapping[str, Any]) -> Iterator[Grant]:
+def _of_statement(statement: Mapping[str, Any]) -> Iterator[PolicyGrant]:
     excluded = frozenset(
         f"{key} {each}"
         for key in ("NotAction", "NotResource", "NotPrincipal")
@@ -76,7 +76,7 @@ def _of_statement(statement: Mapping[str, Any]) -> Iterator[Grant]:
     for action in ["*"] if "NotAction" in statement else elements(statement.get("Action")):
         for resource in ["*"] if "NotResource" in statement else elements(statement.get("Resource", "")):
             for principal in everyone:
-                yield Grant(
+                yield PolicyGrant(
                     statement["Effect"] == "Allow",
                     str(action).lower(),
                     str(resource),
@@ -97,12 +97,12 @@ def _account(principal: str) -> str:
     return f"arn:aws:iam::{principal}:root" if re.fullmatch(r"\d{12}", principal) else principal
 
 
-def covered(grant: Grant, by: Iterator[Grant] | list[Grant]) -> bool:
+def covered(grant: PolicyGrant, by: Iterator[PolicyGrant] | list[PolicyGrant]) -> bool:
     """Return whether one of the other grants includes all that this one means."""
     return any(_includes(each, grant) for each in by)
 
 
-def _includes(wide: Grant, narrow: Grant) -> bool:
+def _includes(wide: PolicyGrant, narrow: PolicyGrant) -> bool:
     if wide.allows != narrow.allows or not wide.excluded <= narrow.excluded:
         return False
     return (

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ops.review.cloudformation.sides import Key, Risk, Side, Sides, referred, renamed
+from ops.review.cloudformation.sides import Key, ResolvedTemplates, Risk, TemplateComparison, referred, renamed
 from ops.review.cloudformation.values import elements, is_off, is_on, mapping, same, short, text
 from ops.review.model import Danger
 
@@ -61,7 +61,7 @@ class Traffic:
         return f"{protocol}{ports} {'from' if self.direction == 'in' else 'to'} {short(self.peer)}"
 
 
-def traffic(side: Side) -> dict[Traffic, Key]:
+def traffic(side: ResolvedTemplates) -> dict[Traffic, Key]:
     """Return what all security groups let through, with the resource that contains the rule."""
     found: dict[Traffic, Key] = {}
     for key, properties in side.of_type(_GROUP):
@@ -86,7 +86,7 @@ def _rule(direction: str, group: str, rule: object) -> Traffic:
     return Traffic(direction, group, _PROTOCOLS.get(protocol, protocol), first, last, peer)
 
 
-def implicit(side: Side, other: Side, found: Mapping[Traffic, Key]) -> dict[Traffic, Key]:
+def implicit(side: ResolvedTemplates, other: ResolvedTemplates, found: Mapping[Traffic, Key]) -> dict[Traffic, Key]:
     """Return the rule that EC2 adds to a group without rules for outgoing traffic: everything may leave."""
     explicit = {each.group for each in found if each.direction == "out"}
     rules = {}
@@ -98,12 +98,12 @@ def implicit(side: Side, other: Side, found: Mapping[Traffic, Key]) -> dict[Traf
     return rules
 
 
-def opened(sides: Sides) -> Iterator[tuple[Traffic, Key, bool]]:
+def opened(sides: TemplateComparison) -> Iterator[tuple[Traffic, Key, bool]]:
     """Yield what is let through and was not, with the rule's resource, and whether the group is new."""
     if not sides.touch(_GROUP, *_SEPARATE):
         return
     before = traffic(sides.base)
-    before |= implicit(sides.base, Side(None), before)
+    before |= implicit(sides.base, ResolvedTemplates(None), before)
     old = [Traffic(**renamed(vars(each), sides.renames)) for each in before]
     after = traffic(sides.head)
     after |= implicit(sides.head, sides.base, after)
@@ -113,7 +113,7 @@ def opened(sides: Sides) -> Iterator[tuple[Traffic, Key, bool]]:
             yield each, key, bool(groups) and not any(sides.existed(group) for group in groups)
 
 
-def closed(sides: Sides) -> Iterator[Traffic]:
+def closed(sides: TemplateComparison) -> Iterator[Traffic]:
     """Yield what was let through and is not any more, by groups that remain."""
     if not sides.touch(_GROUP, *_SEPARATE):
         return
@@ -157,7 +157,7 @@ def network_covers(wide: str, narrow: str) -> bool:
     return False
 
 
-def opened_ports(sides: Sides) -> Iterator[Risk]:
+def opened_ports(sides: TemplateComparison) -> Iterator[Risk]:
     """Yield what a security group or network ACL lets through and did not."""
     for each, key, new_group in opened(sides):
         if new_group and (each.direction == "out" or not _outside(each.peer)):
@@ -174,7 +174,7 @@ def _outside(peer: str) -> bool:
         return not re.fullmatch(r"\$\{[^}]*\}", peer)
 
 
-def public_endpoints(sides: Sides) -> Iterator[Risk]:
+def public_endpoints(sides: TemplateComparison) -> Iterator[Risk]:
     """Yield what becomes reachable from more of the Internet."""
     yield from _eks_endpoints(sides)
     yield from _grafana_workspaces(sides)
@@ -191,7 +191,7 @@ def _acting(properties: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in properties.items() if name not in _DESCRIBING}
 
 
-def _eks_endpoints(sides: Sides) -> Iterator[Risk]:
+def _eks_endpoints(sides: TemplateComparison) -> Iterator[Risk]:
     for cluster in sides.differing("AWS::EKS::Cluster"):
         new = _public_ranges(cluster.after)
         if cluster.new:
@@ -206,7 +206,7 @@ def _eks_endpoints(sides: Sides) -> Iterator[Risk]:
             )
 
 
-def _grafana_workspaces(sides: Sides) -> Iterator[Risk]:
+def _grafana_workspaces(sides: TemplateComparison) -> Iterator[Risk]:
     # Without this property every address reaches the workspace.
     limits = "NetworkAccessControl"
     for each in sides.differing("AWS::Grafana::Workspace"):
@@ -225,7 +225,7 @@ def _public_ranges(cluster: Mapping[str, Any]) -> list[str]:
     return [str(each) for each in elements(config.get("PublicAccessCidrs"))] or [_EVERYWHERE[0]]
 
 
-def _buckets_and_subnets(sides: Sides) -> Iterator[Risk]:
+def _buckets_and_subnets(sides: TemplateComparison) -> Iterator[Risk]:
     for each in sides.differing("AWS::S3::Bucket"):
         old, new = (side.get("PublicAccessBlockConfiguration") for side in (each.before, each.after))
         if off := [

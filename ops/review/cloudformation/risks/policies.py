@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from ops.review.cloudformation.risks.grants import Grant, covered, grants
+from ops.review.cloudformation.risks.grants import PolicyGrant, covered, grants
 from ops.review.cloudformation.risks.protection import PROTECT, protect_lifted
-from ops.review.cloudformation.sides import Key, Renames, Risk, Side, Sides, renamed
+from ops.review.cloudformation.sides import Key, Renames, ResolvedTemplates, Risk, TemplateComparison, renamed
 from ops.review.cloudformation.values import REFERENCE, elements, listed, readable, same, short, text
 from ops.review.model import Danger
 
@@ -64,14 +64,14 @@ Document = tuple[Key, Any]
 
 
 @dataclass(frozen=True)
-class Held:
+class OwnedGrant:
     """A grant, and the resource of the template that contains it."""
 
-    grant: Grant
+    grant: PolicyGrant
     key: Key
 
 
-def _documents(side: Side, renames: Renames) -> dict[Owner, list[Document]]:
+def _documents(side: ResolvedTemplates, renames: Renames) -> dict[Owner, list[Document]]:
     """Return all policies of a side by owner, a role's inline and attached ones together, after `renames`."""
     found: dict[Owner, list[Document]] = defaultdict(list)
     for key, properties in side.of_type(*_PRINCIPALS, *_ATTACHED, *_OF_A_RESOURCE):
@@ -103,22 +103,22 @@ def _of_resource(kind: str, key: Key, properties: Mapping[str, Any]) -> Iterator
 
 
 @dataclass(frozen=True)
-class Difference:
+class GrantChange:
     """What an owner gains and loses; `deny` gained is a restriction."""
 
     owner: Owner
     existed: bool
-    more: list[Held]
-    fewer: list[Held]
+    more: list[OwnedGrant]
+    fewer: list[OwnedGrant]
 
 
 @lru_cache(maxsize=4)
-def differences(sides: Sides) -> tuple[Difference, ...]:
+def differences(sides: TemplateComparison) -> tuple[GrantChange, ...]:
     """Return the difference of every owner of the head, and of owners that lost their policies but remain."""
     return tuple(_differences(sides)) if sides.touch(*_PRINCIPALS, *_ATTACHED, *_OF_A_RESOURCE) else ()
 
 
-def _differences(sides: Sides) -> Iterator[Difference]:
+def _differences(sides: TemplateComparison) -> Iterator[GrantChange]:
     before, after = _documents(sides.base, sides.renames), _documents(sides.head, {})
     for each in dict.fromkeys([*before, *after]):
         key = _owner_key(each[1])
@@ -127,15 +127,15 @@ def _differences(sides: Sides) -> Iterator[Difference]:
         old, new = (list(_held(side.get(each, ()))) for side in (before, after))
         more, fewer = _beyond(new, old), _beyond(old, new)
         if more or fewer:
-            yield Difference(each, not key[0] or sides.existed(key), more, fewer)
+            yield GrantChange(each, not key[0] or sides.existed(key), more, fewer)
 
 
-def _held(documents: Iterable[Document]) -> Iterator[Held]:
+def _held(documents: Iterable[Document]) -> Iterator[OwnedGrant]:
     for key, document in documents:
-        yield from (Held(grant, key) for grant in grants(document))
+        yield from (OwnedGrant(grant, key) for grant in grants(document))
 
 
-def _beyond(many: list[Held], others: list[Held]) -> list[Held]:
+def _beyond(many: list[OwnedGrant], others: list[OwnedGrant]) -> list[OwnedGrant]:
     """Return what the others do not cover."""
     grants_of_others = [each.grant for each in others]
     # Most are equal, and patterns are slow.
@@ -143,14 +143,14 @@ def _beyond(many: list[Held], others: list[Held]) -> list[Held]:
     return [each for each in many if each.grant not in equal and not covered(each.grant, grants_of_others)]
 
 
-def wider_permissions(sides: Sides) -> Iterator[Risk]:
+def wider_permissions(sides: TemplateComparison) -> Iterator[Risk]:
     """Yield what may be done by more, or to more, than before."""
     for each in differences(sides):
         yield from _wider(each, sides)
     yield from _roles(sides)
 
 
-def _wider(difference: Difference, sides: Sides) -> Iterator[Risk]:
+def _wider(difference: GrantChange, sides: TemplateComparison) -> Iterator[Risk]:
     about, name = difference.owner
     allowed = [each for each in difference.more if each.grant.allows]
     if not difference.existed:
@@ -182,22 +182,22 @@ def _wider(difference: Difference, sides: Sides) -> Iterator[Risk]:
             yield Risk(key, Danger.LOWER_PROTECTION, what, "Data may be read in transit.")
 
 
-def _empties(grant: Grant) -> bool:
+def _empties(grant: PolicyGrant) -> bool:
     match = REFERENCE.fullmatch(grant.principal.removeprefix("AWS:"))
     return match is not None and match[2].startswith(_EMPTIER) and grant.action in _EMPTYING
 
 
-def _broad(each: Held) -> bool:
+def _broad(each: OwnedGrant) -> bool:
     # A key's or an endpoint's own policy names its account, and stands for IAM.
     return each.grant.broad and not each.grant.principal
 
 
-def _reaches(grant: Grant) -> bool:
+def _reaches(grant: PolicyGrant) -> bool:
     """Return whether a role's action deletes more than objects, or acts as somebody else."""
     return not grant.principal and bool(_REACHING.match(grant.action))
 
 
-def _strange(grant: Grant, sides: Sides) -> bool:
+def _strange(grant: PolicyGrant, sides: TemplateComparison) -> bool:
     """Return whether a principal is everyone, belongs to another account, or cannot be read."""
     if grant.principal == "*":
         return not _LIMITED.search(grant.condition)
@@ -208,7 +208,7 @@ def _strange(grant: Grant, sides: Sides) -> bool:
     return kind in ("AWS", "Federated", "CanonicalUser") and "${" not in who
 
 
-def _accounts(sides: Sides) -> set[str]:
+def _accounts(sides: TemplateComparison) -> set[str]:
     stacks = sides.head.assembly.stacks.values() if sides.head.assembly else ()
     roles = " ".join(str(stack.settings.get("assumeRoleArn")) for stack in stacks)
     return set(re.findall(r"iam::(\d{12}):", roles))
@@ -223,7 +223,7 @@ def _cut(words: list[str]) -> str:
     return listed([short(each) for each in words], 2)
 
 
-def _roles(sides: Sides) -> Iterator[Risk]:
+def _roles(sides: TemplateComparison) -> Iterator[Risk]:
     for principal in sides.differing(*_PRINCIPALS):
         key, before, after = principal.key, principal.before, principal.after
         old = {text(each) for each in elements(before.get("ManagedPolicyArns"))}

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ops.review.assembly import Assembly
 from ops.review.cloudformation.risks.references import single
-from ops.review.cloudformation.sides import Key, Resource, Risk, Sides
+from ops.review.cloudformation.sides import ChangedResource, Key, Risk, TemplateComparison
 from ops.review.cloudformation.values import is_off, mapping, same, short, text
 from ops.review.model import Danger
 from ops.review.scripts import dangerous_lines
@@ -23,7 +23,7 @@ _TELLS: Final = re.compile(
 )
 
 
-def other_programs(sides: Sides) -> Iterator[Risk]:
+def other_programs(sides: TemplateComparison) -> Iterator[Risk]:
     """Yield start scripts, images and remote access of nodes, and the code and the role of functions."""
     if sides.base.assembly is None:
         return
@@ -40,7 +40,7 @@ def other_programs(sides: Sides) -> Iterator[Risk]:
         yield from _function(each, sides)
 
 
-def _function(function: Resource, sides: Sides) -> Iterator[Risk]:
+def _function(function: ChangedResource, sides: TemplateComparison) -> Iterator[Risk]:
     key, before, after = function.key, function.before, function.after
     if before:
         yield from _environment(key, before, after)
@@ -91,7 +91,7 @@ def _lines(code: Mapping[str, Any], assembly: Assembly | None) -> str:
     return path.read_text(errors="replace")
 
 
-def version_skips(sides: Sides) -> Iterator[Risk]:
+def version_skips(sides: TemplateComparison) -> Iterator[Risk]:
     """Yield EKS clusters and node groups whose version does not go up by one minor version."""
     for each in sides.differing("AWS::EKS::Cluster", "AWS::EKS::Nodegroup"):
         before, after = each.before.get("Version"), each.after.get("Version")

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ops.review.assembly import RETAINED
 from ops.review.cloudformation.risks.expiry import earlier_deletions
-from ops.review.cloudformation.sides import Key, Risk, Sides, referred
+from ops.review.cloudformation.sides import Key, Risk, TemplateComparison, referred
 from ops.review.cloudformation.values import elements, is_off, is_on, nested, number, same, short, text
 from ops.review.model import Danger
 
@@ -170,7 +170,7 @@ RULES: Final[Mapping[str, Mapping[str, Lowered]]] = {
 }
 
 
-def lower_protection(sides: Sides) -> Iterator[Risk]:
+def lower_protection(sides: TemplateComparison) -> Iterator[Risk]:
     """Yield the protections that existing resources lose."""
     lifted = protect_lifted(sides)
     confirmed = PROTECT if lifted else ""
@@ -204,7 +204,7 @@ def _at(properties: Mapping[str, Any], path: str) -> object:
     return value
 
 
-def _retention(key: Key, sides: Sides, confirmed: str) -> Iterator[Risk]:
+def _retention(key: Key, sides: TemplateComparison, confirmed: str) -> Iterator[Risk]:
     before, after = sides.base.resources[sides.earlier(key) or key], sides.head.resources[key]
     for name in ("DeletionPolicy", "UpdateReplacePolicy"):
         old, new = str(before.get(name, "Delete")), str(after.get(name, "Delete"))
@@ -232,7 +232,7 @@ def _network_policy(values: object) -> bool:
     return bool(re.search(r"enableNetworkPolicy[\"']?\s*:\s*[\"']?true", str(values), re.IGNORECASE))
 
 
-def _auto_delete(sides: Sides, confirmed: str) -> Iterator[Risk]:
+def _auto_delete(sides: TemplateComparison, confirmed: str) -> Iterator[Risk]:
     """Yield buckets that their stack empties: with the bucket, or because the emptier goes and the bucket stays."""
     for each in sides.differing(_AUTO_DELETE):
         key, after = each.key, each.after
@@ -252,7 +252,7 @@ def _auto_delete(sides: Sides, confirmed: str) -> Iterator[Risk]:
             yield Risk(key, Danger.DATA_LOSS, what, "On its removal it deletes all objects of the bucket.")
 
 
-def protect_lifted(sides: Sides) -> bool:
+def protect_lifted(sides: TemplateComparison) -> bool:
     """Return whether templates show what `protect: false` does, all of it.
 
     Every stack with termination protection loses it; every retained resource is deleted with its stack from now on,
@@ -270,7 +270,7 @@ def protect_lifted(sides: Sides) -> bool:
     )
 
 
-def _released(key: Key, sides: Sides, emptied: set[Key | None]) -> bool:
+def _released(key: Key, sides: TemplateComparison, emptied: set[Key | None]) -> bool:
     resource = sides.head.resources.get(key)
     if resource is None or any(resource.get(name) != "Delete" for name in ("DeletionPolicy", "UpdateReplacePolicy")):
         return False

@@ -9,7 +9,7 @@ from ops.review.cloudformation.risks.concepts import Concept, concept
 from ops.review.cloudformation.risks.network import network_covers
 from ops.review.cloudformation.risks.protection import RULES
 from ops.review.cloudformation.risks.routes import same_ways
-from ops.review.cloudformation.sides import Resource, Risk, Side, Sides, referred
+from ops.review.cloudformation.sides import ChangedResource, ResolvedTemplates, Risk, TemplateComparison, referred
 from ops.review.cloudformation.values import Leaf, elements, is_off, leaves, nested, same, short, text
 from ops.review.model import Danger
 
@@ -59,7 +59,7 @@ _OWN_LAYER: Final = "AWS::Lambda::LayerVersion"
 _OWN_TOPIC: Final = "AWS::SNS::Topic"
 
 
-def other_references(sides: Sides) -> Iterator[Risk]:
+def other_references(sides: TemplateComparison) -> Iterator[Risk]:
     """Yield properties that name something else than before, and roles that new resources take over."""
     if sides.base.assembly is None:
         return
@@ -73,7 +73,7 @@ def other_references(sides: Sides) -> Iterator[Risk]:
                 yield from _judged(each, leaf, sides)
 
 
-def _judged_new(template: Resource, sides: Sides) -> Iterator[Risk]:
+def _judged_new(template: ChangedResource, sides: TemplateComparison) -> Iterator[Risk]:
     """Yield what a new launch template lets nodes run: existing nodes may get it."""
     for leaf in single({}, template.after):
         if concept(leaf[0]) in (Concept.CODE, Concept.LOGIN):
@@ -130,7 +130,7 @@ def _values(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
         yield path, inner
 
 
-def _judged(resource: Resource, leaf: Leaf, sides: Sides) -> Iterator[Risk]:
+def _judged(resource: ChangedResource, leaf: Leaf, sides: TemplateComparison) -> Iterator[Risk]:
     key, kind = resource.key, resource.kind
     path, before, after = leaf
     if not path or any(one.fullmatch(kind) and names.fullmatch(path[0]) for one, names in _JUDGED):
@@ -153,7 +153,7 @@ def _has_rule(kind: str, path: tuple[str, ...]) -> bool:
     return any(dotted == rule or dotted.startswith(f"{rule}.") for rule in RULES.get(kind, {}))
 
 
-def _dangerous(found: Concept, leaf: Leaf, sides: Sides) -> bool:
+def _dangerous(found: Concept, leaf: Leaf, sides: TemplateComparison) -> bool:
     """Return whether the change is one for the worse; another order never is."""
     path, before, after = leaf
     if path[0].startswith("Definition"):
@@ -176,13 +176,13 @@ def _in_range(address: Any, ranges: Any) -> bool:
     return any(same(each, address) or network_covers(str(each), str(address)) for each in elements(ranges))
 
 
-def _own(value: Any, found: Concept, head: Side) -> bool:
+def _own(value: Any, found: Concept, head: ResolvedTemplates) -> bool:
     """Return whether a value names a layer of this assembly, whose content is read, or a topic of it."""
     wanted = {Concept.CODE: _OWN_LAYER, Concept.TARGET: _OWN_TOPIC}.get(found)
     return wanted is not None and head.type_of(value) == wanted
 
 
-def _existing_roles(resource: Resource, sides: Sides) -> Iterator[Risk]:
+def _existing_roles(resource: ChangedResource, sides: TemplateComparison) -> Iterator[Risk]:
     """Yield the roles of a new resource that this change does not create."""
     kind = resource.kind
     if kind.startswith("Custom::") or any(one.fullmatch(kind) and names.pattern == ".*" for one, names in _JUDGED):
@@ -193,7 +193,7 @@ def _existing_roles(resource: Resource, sides: Sides) -> Iterator[Risk]:
             yield Risk(resource.key, Danger.WIDER_PERMISSIONS, what, "The new resource acts with a role that exists.")
 
 
-def _created(role: Any, sides: Sides) -> bool:
+def _created(role: Any, sides: TemplateComparison) -> bool:
     """Return whether all roles of a value are new in this change."""
     keys = [referred(each) for each in elements(role)]
     return all(each and not any(sides.existed(key) for key in each) for each in keys)

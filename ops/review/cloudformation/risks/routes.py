@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ops.review.cloudformation.risks.network import network_covers
-from ops.review.cloudformation.sides import Key, Risk, Side, Sides, referred, renamed
+from ops.review.cloudformation.sides import Key, ResolvedTemplates, Risk, TemplateComparison, referred, renamed
 from ops.review.cloudformation.values import mapping, readable, same, short, text
 from ops.review.model import Danger
 
@@ -31,7 +31,7 @@ class Way:
     """A kind of gateway, or the exact thing that is none."""
 
 
-def new_ways(sides: Sides) -> Iterator[Risk]:
+def new_ways(sides: TemplateComparison) -> Iterator[Risk]:
     """Yield ways that existing subnets, network ACLs and networks did not have."""
     if sides.base.assembly is None:
         return
@@ -40,7 +40,7 @@ def new_ways(sides: Sides) -> Iterator[Risk]:
     yield from _endpoints(sides)
 
 
-def same_ways(known: Iterable[Any], added: Iterable[Any], sides: Sides) -> bool:
+def same_ways(known: Iterable[Any], added: Iterable[Any], sides: TemplateComparison) -> bool:
     """Return whether subnets have no other routes than those of other subnets; False if nobody can know."""
     ways = _ways(sides.head)
     before = [_owner(each) for each in known]
@@ -50,7 +50,7 @@ def same_ways(known: Iterable[Any], added: Iterable[Any], sides: Sides) -> bool:
     return all(_covered(way, old) for each in added for way in ways[_owner(each)])
 
 
-def _routes(sides: Sides) -> Iterator[Risk]:
+def _routes(sides: TemplateComparison) -> Iterator[Risk]:
     if not sides.touch(*_OF_ROUTES):
         return
     before = {str(renamed(owner, sides.renames)): ways for owner, ways in _ways(sides.base).items()}
@@ -69,7 +69,7 @@ def _routes(sides: Sides) -> Iterator[Risk]:
                 yield Risk(key, Danger.OPENED_PORT, what, "The subnet reaches more, or by another way.")
 
 
-def _ways(side: Side) -> Mapping[str, Mapping[Way, Key]]:
+def _ways(side: ResolvedTemplates) -> Mapping[str, Mapping[Way, Key]]:
     """Return the routes of each subnet, and of each route table that no template holds."""
     tables: dict[str, dict[Way, Key]] = defaultdict(dict)
     for key, _ in side.of_type("AWS::EC2::RouteTable"):
@@ -90,7 +90,7 @@ def _owner(value: object) -> str:
     return f"${{{keys[0][0]}.{keys[0][1]}.Ref}}" if keys else text(value)
 
 
-def _way(route: Mapping[str, Any], side: Side) -> Way | None:
+def _way(route: Mapping[str, Any], side: ResolvedTemplates) -> Way | None:
     places = ("DestinationCidrBlock", "DestinationIpv6CidrBlock", "DestinationPrefixListId")
     destination = next((str(route[name]) for name in places if name in route), "")
     targets = {name: value for name, value in route.items() if name not in (*places, "RouteTableId")}
@@ -113,7 +113,7 @@ def _covered(way: Way, by: Iterable[Way]) -> bool:
     )
 
 
-def _network_acls(sides: Sides) -> Iterator[Risk]:
+def _network_acls(sides: TemplateComparison) -> Iterator[Risk]:
     old, new = (
         {text(entry): (key, entry) for key, each in side.of_type(_ENTRY) for entry in [renamed(each, renames)]}
         for side, renames in ((sides.base, sides.renames), (sides.head, {}))
@@ -158,7 +158,7 @@ def _ports_include(wide: Mapping[str, Any], narrow: Mapping[str, Any]) -> bool:
     return low <= first <= last <= high
 
 
-def _endpoints(sides: Sides) -> Iterator[Risk]:
+def _endpoints(sides: TemplateComparison) -> Iterator[Risk]:
     """Yield endpoints of services that are not AWS's own."""
     for each in sides.differing(_ENDPOINT):
         after = each.after

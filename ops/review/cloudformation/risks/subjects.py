@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ops.review.cloudformation.sides import Key, Risk, Sides
+from ops.review.cloudformation.sides import Key, Risk, TemplateComparison
 from ops.review.cloudformation.values import REFERENCE, elements, mapping, same, short, text
 from ops.review.model import Danger
 
@@ -26,13 +26,13 @@ _NEW_SUBJECTS: Final = {
 }
 
 
-def more_subjects(sides: Sides) -> Iterator[Risk]:
+def more_subjects(sides: TemplateComparison) -> Iterator[Risk]:
     """Yield which principals get access that they did not have, or more of it."""
     yield from _subjects(sides)
     yield from _authentication(sides)
 
 
-def _subjects(sides: Sides) -> Iterator[Risk]:
+def _subjects(sides: TemplateComparison) -> Iterator[Risk]:
     clusters = {key for key, _ in sides.head.of_type("AWS::EKS::Cluster") if sides.existed(key)}
     for each in sides.differing(*_NEW_SUBJECTS):
         key, kind, before, after = each.key, each.kind, each.before, each.after
@@ -77,7 +77,7 @@ def _scope(value: object) -> list[str]:
     return [str(each) for each in elements(scope.get("Namespaces", scope.get("Type")))]
 
 
-def _authentication(sides: Sides) -> Iterator[Risk]:
+def _authentication(sides: TemplateComparison) -> Iterator[Risk]:
     for each in sides.differing("AWS::EKS::Cluster"):
         old, new = (mapping(side.get("AccessConfig")).get("AuthenticationMode") for side in (each.before, each.after))
         if old == "API" and new != "API":

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any, Final
 
-from ops.review.consequences import Consequence, endangers, refused
+from ops.review.consequences import ReviewFinding, endangers, refused
 from ops.review.kubernetes.deltas import at, fields, summary
 from ops.review.kubernetes.objects import Body
-from ops.review.kubernetes.rules.context import Context
+from ops.review.kubernetes.rules.context import RuleContext
 from ops.review.model import Danger, Effect
 from ops.review.steps import author
 
@@ -18,7 +18,7 @@ Grant = tuple[str, str, str, str]
 """API group or `url`, resource or path, resource name (`*`: all), verb."""
 
 
-def judge_role(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
+def judge_role(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield what a Role or ClusterRole newly allows."""
     if wider := new_grants(before, after):
         yield endangers(Danger.WIDER_PERMISSIONS, f"may now {summary(in_words(wider))}")
@@ -31,12 +31,12 @@ def judge_role(before: Body | None, after: Body, _context: Context) -> Iterator[
     if before is None or wider:
         return
     if narrower := new_grants(after, before):
-        yield Consequence(f"may no longer {summary(in_words(narrower))}", Effect.IN_PLACE)
+        yield ReviewFinding(f"may no longer {summary(in_words(narrower))}", Effect.IN_PLACE)
     elif before.get("rules") != after.get("rules"):
-        yield Consequence("its rules are written in another way", Effect.NOTHING, "They allow the same.")
+        yield ReviewFinding("its rules are written in another way", Effect.NOTHING, "They allow the same.")
 
 
-def judge_binding(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
+def judge_binding(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield who newly gets which role."""
     role = f"{at(after, 'roleRef', 'kind')} {at(after, 'roleRef', 'name')}"
     same_name = before is not None and before["metadata"]["name"] == after["metadata"]["name"]
@@ -48,23 +48,23 @@ def judge_binding(before: Body | None, after: Body, _context: Context) -> Iterat
     if subjects:
         yield endangers(Danger.WIDER_PERMISSIONS, f"{', '.join(subjects)} may now act with {role}")
     if before is not None and (gone := new_subjects(after, before)):
-        yield Consequence(f"{', '.join(gone)} loses {role}", Effect.IN_PLACE)
+        yield ReviewFinding(f"{', '.join(gone)} loses {role}", Effect.IN_PLACE)
 
 
-def judge_service_account(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
+def judge_service_account(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield which AWS role a service account's pods newly get, and whether they get a token."""
     old, new = (at(side, "metadata", "annotations", ROLE_ANNOTATION) for side in (before, after))
     if old != new and new is not None:
         yield endangers(Danger.WIDER_PERMISSIONS, f"AWS role {old or 'none'} → {new}", "Its pods act with that role.")
     elif old != new:
-        yield Consequence(f"AWS role {old} → none", Effect.IN_PLACE, "Its new pods cannot call AWS.")
+        yield ReviewFinding(f"AWS role {old} → none", Effect.IN_PLACE, "Its new pods cannot call AWS.")
     # The judges of pods look at the pods' own field, which wins.
     tokens = [at(side, "automountServiceAccountToken") is not False for side in (before, after)]
     if before is not None and tokens == [False, True]:
         why = "Its pods get a token of the API server."
         yield endangers(Danger.LOOSER_ISOLATION, "automountServiceAccountToken", why)
     if changed := fields(before, after, "secrets", "imagePullSecrets"):
-        yield Consequence(summary(changed), Effect.IN_PLACE, "It holds for new pods.")
+        yield ReviewFinding(summary(changed), Effect.IN_PLACE, "It holds for new pods.")
 
 
 def new_grants(before: Body | None, after: Body | None) -> list[Grant]:

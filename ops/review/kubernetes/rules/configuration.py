@@ -4,10 +4,10 @@ import difflib
 from collections.abc import Iterator
 from typing import Final
 
-from ops.review.consequences import Consequence, endangers, refused
+from ops.review.consequences import ReviewFinding, endangers, refused
 from ops.review.kubernetes.deltas import at, deltas, summary
 from ops.review.kubernetes.objects import Body, is_placeholder
-from ops.review.kubernetes.rules.context import Context
+from ops.review.kubernetes.rules.context import RuleContext
 from ops.review.model import Danger, Effect
 from ops.review.scripts import dangerous_lines
 from ops.review.steps import author
@@ -15,7 +15,7 @@ from ops.review.steps import author
 _DATA: Final = ("data", "binaryData")
 
 
-def judge_config_map(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
+def judge_config_map(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield which texts of a ConfigMap differ, and what newly added lines may do."""
     old, new = at(before, "data") or {}, at(after, "data") or {}
     names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
@@ -29,12 +29,12 @@ def judge_config_map(before: Body | None, after: Body, _context: Context) -> Ite
     elif names:
         counts = [f"{name} {_lines(str(old.get(name, '')), str(new.get(name, '')))}" for name in names]
         why = "Pods with the hash of the text restart; others read it when they start."
-        yield Consequence(summary(counts), Effect.IN_PLACE, why)
+        yield ReviewFinding(summary(counts), Effect.IN_PLACE, why)
     if at(before, "binaryData") != at(after, "binaryData"):
         yield endangers(Danger.UNKNOWN, "binaryData", "No rule reads binary data.", Effect.UNKNOWN)
 
 
-def judge_secret(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
+def judge_secret(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield a Secret's change; a value in a template is no secret."""
     for key in ("data", "stringData"):
         for each in deltas(at(before, key) or {}, at(after, key) or {}):
@@ -43,7 +43,7 @@ def judge_secret(before: Body | None, after: Body, _context: Context) -> Iterato
                 why = "Everyone who reads the template reads it."
                 yield endangers(Danger.LOWER_PROTECTION, f"{name} has a plain value", why)
             else:
-                yield Consequence(f"{name} changed", Effect.IN_PLACE, "It holds for new pods.")
+                yield ReviewFinding(f"{name} changed", Effect.IN_PLACE, "It holds for new pods.")
     if before is not None and before.get("immutable") and any(at(before, key) != at(after, key) for key in _DATA):
         yield refused("data", "The Secret is immutable.", author("rename the Secret"))
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ops.review.consequences import Consequence
+from ops.review.consequences import ReviewFinding
 from ops.review.kubernetes.deltas import at
 from ops.review.kubernetes.objects import Body, Key, KubernetesObject
 
 
 @dataclass(frozen=True)
-class Context:
+class RuleContext:
     """All objects of both sides, by key."""
 
     environment: str
@@ -57,5 +57,5 @@ class Context:
         )
 
 
-Rule = Callable[[Body | None, Body, Context], Iterator[Consequence]]
+Rule = Callable[[Body | None, Body, RuleContext], Iterator[ReviewFinding]]
 """Judge an object as it was and as it is. `before` of a created object is the one that it replaces, if there is one."""

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ops.review.consequences import Consequence, endangers, unknown
+from ops.review.consequences import ReviewFinding, endangers, unknown
 from ops.review.kubernetes.deltas import at, deltas, fields, summary
 from ops.review.kubernetes.objects import Body
-from ops.review.kubernetes.rules.context import Context
+from ops.review.kubernetes.rules.context import RuleContext
 from ops.review.model import Danger, Effect
 
 _OPEN: Final = "x-kubernetes-preserve-unknown-fields"
@@ -20,14 +20,14 @@ _CHECKS: Final = (
 _UNCOUNTED: Final = ("additionalPrinterColumns", "description")
 
 
-def judge_definition(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
+def judge_definition(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield what a CustomResourceDefinition's change does to the objects of its kind."""
     if before is None:
         return
     old, new = _versions(before), _versions(after)
     for name in sorted(old.keys() - new.keys()):
         why = "The API server refuses it while objects are stored in that version; clients of it fail."
-        yield Consequence(
+        yield ReviewFinding(
             f"version {name} removed", Effect.REFUSED, why, "ops kuberay crds", frozenset({Danger.DATA_LOSS})
         )
     for name in sorted(new):
@@ -36,7 +36,7 @@ def judge_definition(before: Body | None, after: Body, _context: Context) -> Ite
         yield from _fields(name, old.get(name), new[name])
     yield from _stored(old, new)
     if fixed := fields(at(before, "spec"), at(after, "spec"), "group", "scope"):
-        yield Consequence(summary(fixed), Effect.REFUSED, "These fields of a definition are immutable.")
+        yield ReviewFinding(summary(fixed), Effect.REFUSED, "These fields of a definition are immutable.")
     if changed := fields(at(before, "spec"), at(after, "spec"), "conversion"):
         yield unknown(summary(changed), "A conversion rewrites all objects of the kind.")
     if changed := list(deltas(_served_names(before), _served_names(after), ("names",))):
@@ -45,7 +45,7 @@ def judge_definition(before: Body | None, after: Body, _context: Context) -> Ite
         yield _loses("preserveUnknownFields true → false", "Objects lose the fields that the schema lacks.")
 
 
-def judge_admission(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
+def judge_admission(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield how webhooks and admission policies check less."""
     if before is None:
         if str(after["kind"]).startswith("Mutating"):
@@ -64,9 +64,9 @@ def _versions(body: Body) -> dict[str, Any]:
     return {str(each.get("name")): each for each in at(body, "spec", "versions") or []}
 
 
-def _fields(version: str, before: Any, after: Any) -> Iterator[Consequence]:
+def _fields(version: str, before: Any, after: Any) -> Iterator[ReviewFinding]:
     if before is None:
-        yield Consequence(f"version {version} added", Effect.IN_PLACE)
+        yield ReviewFinding(f"version {version} added", Effect.IN_PLACE)
         return
     old, new = (dict(_schemas(at(side, "schema", "openAPIV3Schema"))) for side in (before, after))
     gone, added = _lost(old, new), sorted(new.keys() - old.keys())
@@ -77,19 +77,19 @@ def _fields(version: str, before: Any, after: Any) -> Iterator[Consequence]:
         what = f"{version}: fewer checks of {summary(path or 'the object' for path in looser)}"
         yield endangers(Danger.LOOSER_ISOLATION, what, "The API server accepts what it refused.")
     if added:
-        yield Consequence(f"{version}: {len(added)} fields added", Effect.IN_PLACE)
+        yield ReviewFinding(f"{version}: {len(added)} fields added", Effect.IN_PLACE)
     if at(before, "subresources", "status") is not None and at(after, "subresources", "status") is None:
         what = f"{version}: subresource status removed"
         yield endangers(Danger.LOOSER_ISOLATION, what, "Whoever can update objects can then write their status too.")
     if not gone and not added and not looser and _counted(before) != _counted(after):
-        yield Consequence(f"{version}: schema", Effect.IN_PLACE)
+        yield ReviewFinding(f"{version}: schema", Effect.IN_PLACE)
 
 
-def _loses(what: str, why: str) -> Consequence:
-    return Consequence(what, Effect.DATA_LOST, why, "ops kuberay crds", frozenset({Danger.DATA_LOSS}))
+def _loses(what: str, why: str) -> ReviewFinding:
+    return ReviewFinding(what, Effect.DATA_LOST, why, "ops kuberay crds", frozenset({Danger.DATA_LOSS}))
 
 
-def _stored(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Consequence]:
+def _stored(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[ReviewFinding]:
     """Yield fields that the version in which objects are newly stored lacks."""
     old, new = (next((name for name, each in side.items() if each.get("storage")), "") for side in (before, after))
     if not old or not new or old == new:

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ops.review.consequences import Consequence, endangers, refused
+from ops.review.consequences import ReviewFinding, endangers, refused
 from ops.review.kubernetes.deltas import at, deltas, fields, others, summary
 from ops.review.kubernetes.objects import Body, is_placeholder
-from ops.review.kubernetes.rules.context import Context
+from ops.review.kubernetes.rules.context import RuleContext
 from ops.review.model import Danger, Effect
 from ops.review.steps import author
 
@@ -14,7 +14,7 @@ _TYPES: Final = ("ClusterIP", "ExternalName")
 _BALANCER: Final = ("service.beta.kubernetes.io/", "alb.ingress.kubernetes.io/", "external-dns")
 
 
-def judge_service(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
+def judge_service(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield how a Service becomes reachable from outside its cluster."""
     old, new = at(before, "spec") or {}, at(after, "spec") or {}
     kind = new.get("type", "ClusterIP")
@@ -37,10 +37,10 @@ def judge_service(before: Body | None, after: Body, _context: Context) -> Iterat
         if outside:
             yield endangers(Danger.PUBLIC_ENDPOINT, summary(rest), "Other pods or ports are reachable from outside.")
         else:
-            yield Consequence(summary(rest), Effect.IN_PLACE)
+            yield ReviewFinding(summary(rest), Effect.IN_PLACE)
 
 
-def judge_ingress(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
+def judge_ingress(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield what an Ingress publishes."""
     changed = fields(before, after, "spec")
     if before is None or changed:
@@ -49,7 +49,7 @@ def judge_ingress(before: Body | None, after: Body, _context: Context) -> Iterat
     yield from _annotations(before, after, outside=True)
 
 
-def _annotations(before: Body | None, after: Body, *, outside: bool) -> Iterator[Consequence]:
+def _annotations(before: Body | None, after: Body, *, outside: bool) -> Iterator[ReviewFinding]:
     marks: list[Any] = [at(side, "metadata", "annotations") or {} for side in (before, after)]
     changed = [each for each in deltas(*marks) if each.path[0].startswith(_BALANCER)]
     if changed and outside:

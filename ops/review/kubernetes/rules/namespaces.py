@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
-from ops.review.consequences import Consequence, endangers, refused, unknown
+from ops.review.consequences import ReviewFinding, endangers, refused, unknown
 from ops.review.kubernetes.deltas import Delta, at, deltas, fields, summary
 from ops.review.kubernetes.objects import Body
-from ops.review.kubernetes.rules.context import Context
+from ops.review.kubernetes.rules.context import RuleContext
 from ops.review.kubernetes.rules.pods.template import selector_keys
 from ops.review.model import Danger, Effect
 from ops.review.steps import author
@@ -21,7 +21,7 @@ _UNITS: Final = {
 }
 
 
-def judge_namespace(before: Body | None, after: Body, context: Context) -> Iterator[Consequence]:
+def judge_namespace(before: Body | None, after: Body, context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield what a namespace's change does to everything in it."""
     old, new = (at(side, "metadata", "labels") or {} for side in (before, after))
     for mode in ("enforce", "audit", "warn"):
@@ -33,7 +33,7 @@ def judge_namespace(before: Body | None, after: Body, context: Context) -> Itera
             what = f"pod security {was if before else 'none'} → {now}"
             yield endangers(Danger.LOOSER_ISOLATION, what, "Its pods may do more.")
         elif was != now and before is not None:
-            yield Consequence(f"pod security ({mode}) {was} → {now}", Effect.IN_PLACE, "It holds for new pods.")
+            yield ReviewFinding(f"pod security ({mode}) {was} → {now}", Effect.IN_PLACE, "It holds for new pods.")
         version = f"{label}-version"
         if before is not None and old.get(version) != new.get(version):
             yield _version(mode, old.get(version), new.get(version))
@@ -41,29 +41,29 @@ def judge_namespace(before: Body | None, after: Body, context: Context) -> Itera
         yield from _other_labels(old, new, context)
 
 
-def judge_quota(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
+def judge_quota(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield the limits of a ResourceQuota that are raised or removed."""
     if before is None:
         return
     for each in deltas(at(before, "spec", "hard"), at(after, "spec", "hard")):
         if each.before is None or _at_most(each.after, each.before):
-            yield Consequence(f"{each}", Effect.IN_PLACE, "Existing objects stay; new ones beyond it are refused.")
+            yield ReviewFinding(f"{each}", Effect.IN_PLACE, "Existing objects stay; new ones beyond it are refused.")
         else:
             yield endangers(Danger.LOOSER_ISOLATION, str(each), "The namespace may use more.")
     if scopes := fields(at(before, "spec"), at(after, "spec"), "scopes", "scopeSelector"):
         yield endangers(Danger.LOOSER_ISOLATION, summary(scopes), "The quota counts other objects.")
 
 
-def judge_limit_range(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
+def judge_limit_range(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield a LimitRange's changes; every change but a lower maximum may allow more."""
     if before is not None and (changed := list(deltas(_by_type(before), _by_type(after)))):
         if looser := [each for each in changed if not _stricter(each)]:
             yield endangers(Danger.LOOSER_ISOLATION, summary(looser), "Its pods may use more.")
         if rest := [each for each in changed if each not in looser]:
-            yield Consequence(summary(rest), Effect.IN_PLACE, "It holds for new pods.")
+            yield ReviewFinding(summary(rest), Effect.IN_PLACE, "It holds for new pods.")
 
 
-def judge_disruption_budget(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
+def judge_disruption_budget(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield how many more pods may be evicted at once."""
     if before is None:
         return
@@ -71,12 +71,12 @@ def judge_disruption_budget(before: Body | None, after: Body, _context: Context)
         field = each.path[-1]
         bounds = {"minAvailable": (each.before, each.after), "maxUnavailable": (each.after, each.before)}
         if field in bounds and each.after is not None and _at_most(*bounds[field]):
-            yield Consequence(str(each))
+            yield ReviewFinding(str(each))
         else:
             yield endangers(Danger.LOOSER_ISOLATION, str(each), "More pods may be evicted at once.")
 
 
-def judge_priority_class(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
+def judge_priority_class(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield a PriorityClass' change; its value is immutable."""
     if after.get("globalDefault") and not at(before, "globalDefault"):
         yield endangers(Danger.LOOSER_ISOLATION, "globalDefault true", "All new pods of the cluster get this priority.")
@@ -102,12 +102,12 @@ def _rank(level: str) -> int:
     return _LEVELS.index(level) if level in _LEVELS else len(_LEVELS)
 
 
-def _version(mode: str, before: Any, after: Any) -> Consequence:
+def _version(mode: str, before: Any, after: Any) -> ReviewFinding:
     what = f"pod security's {mode}-version {before or 'latest'} → {after or 'latest'}"
     old, new = (_minor(str(each or "latest")) for each in (before, after))
     if mode == "enforce" and new < old:
         return endangers(Danger.LOOSER_ISOLATION, what, "An earlier version knows fewer rules.")
-    return Consequence(what, Effect.IN_PLACE, "It holds for new pods.")
+    return ReviewFinding(what, Effect.IN_PLACE, "It holds for new pods.")
 
 
 def _minor(version: str) -> int:
@@ -115,7 +115,7 @@ def _minor(version: str) -> int:
     return int(digits) if digits.isdigit() else 1000 if version == "latest" else -1
 
 
-def _other_labels(old: Any, new: Any, context: Context) -> Iterator[Consequence]:
+def _other_labels(old: Any, new: Any, context: RuleContext) -> Iterator[ReviewFinding]:
     changed = [each for each in deltas(old, new) if not each.path[0].startswith(_POD_SECURITY)]
     used = {key for policy in context.of_kind("NetworkPolicy", after=True) for key in selector_keys(policy.body)}
     for each in changed:
@@ -124,7 +124,7 @@ def _other_labels(old: Any, new: Any, context: Context) -> Iterator[Consequence]
         elif any(word in each.path[0] for word in ("policy", "security", "admission", "exclude", "ignore", "webhook")):
             yield unknown(f"label {each}", "Admission rules may select namespaces by it.")
         else:
-            yield Consequence(f"label {each}", Effect.IN_PLACE)
+            yield ReviewFinding(f"label {each}", Effect.IN_PLACE)
 
 
 def _by_type(body: Body) -> dict[str, Any]:

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any, Final
 
-from ops.review.consequences import Consequence, endangers
+from ops.review.consequences import ReviewFinding, endangers
 from ops.review.kubernetes.deltas import at, fields, summary
 from ops.review.kubernetes.objects import Body, KubernetesObject
-from ops.review.kubernetes.rules.context import Context
+from ops.review.kubernetes.rules.context import RuleContext
 from ops.review.model import Danger, Effect
 
 _DIRECTIONS: Final = (("Ingress", "ingress", "from"), ("Egress", "egress", "to"))
 
 
 @dataclass(frozen=True)
-class Flow:
+class AllowedFlow:
     """What a rule allows; a peer or port of None stands for all."""
 
     policy: str
@@ -31,7 +31,7 @@ class Flow:
         return f"{_pods(self.pods)} in {self.namespace} may {verb} {_port(self.port)} {towards} {_peer(self.peer)}"
 
 
-def judge_network_policy(before: Body | None, after: Body, context: Context) -> Iterator[Consequence]:
+def judge_network_policy(before: Body | None, after: Body, context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield what a policy newly allows, and which pods it no longer isolates."""
     name, namespace = str(after["metadata"]["name"]), str(after["metadata"].get("namespace", ""))
     opened = [str(flow) for flow in new_flows(context) if (flow.policy, flow.namespace) == (name, namespace)]
@@ -43,10 +43,10 @@ def judge_network_policy(before: Body | None, after: Body, context: Context) -> 
     yield from no_longer_isolates(before, context, Effect.IN_PLACE)
     if before is not None and (changed := fields(before, after, "spec")):
         same = _unordered(before.get("spec")) == _unordered(after.get("spec"))
-        yield Consequence(summary(changed), Effect.NOTHING if same else Effect.IN_PLACE)
+        yield ReviewFinding(summary(changed), Effect.NOTHING if same else Effect.IN_PLACE)
 
 
-def no_longer_isolates(before: Body | None, context: Context, effect: Effect) -> Iterator[Consequence]:
+def no_longer_isolates(before: Body | None, context: RuleContext, effect: Effect) -> Iterator[ReviewFinding]:
     """Yield which pods a policy, changed or removed, isolated and no policy does now."""
     for direction, pods in lost_isolation(before, context):
         verb = "receive" if direction == "Ingress" else "send"
@@ -54,7 +54,7 @@ def no_longer_isolates(before: Body | None, context: Context, effect: Effect) ->
         yield endangers(Danger.LOOSER_ISOLATION, what, effect=effect)
 
 
-def new_flows(context: Context) -> Iterator[Flow]:
+def new_flows(context: RuleContext) -> Iterator[AllowedFlow]:
     """Yield each flow that no policy allowed before, although the pods were isolated then."""
     old, new = (context.of_kind("NetworkPolicy", after=after) for after in (False, True))
     known = {policy.key: policy.body for policy in old}
@@ -72,7 +72,7 @@ def new_flows(context: Context) -> Iterator[Flow]:
                 yield flow
 
 
-def lost_isolation(before: Body | None, context: Context) -> Iterator[tuple[str, Any]]:
+def lost_isolation(before: Body | None, context: RuleContext) -> Iterator[tuple[str, Any]]:
     """Yield each direction and pod selector in which a policy isolated pods and no policy does now."""
     if before is None:
         return
@@ -109,14 +109,16 @@ def _unordered(value: Any) -> Any:
     return value
 
 
-def flows(policy: KubernetesObject) -> Iterator[Flow]:
+def flows(policy: KubernetesObject) -> Iterator[AllowedFlow]:
     """Yield each combination of peer and port that a policy allows."""
     spec = policy.body.get("spec") or {}
     for direction, field, peers in _DIRECTIONS:
         for rule in (spec.get(field) or []) if direction in directions(policy.body) else ():
             for peer in rule.get(peers) or [None]:
                 for port in rule.get("ports") or [None]:
-                    yield Flow(policy.name, policy.namespace, direction, spec.get("podSelector") or {}, peer, port)
+                    yield AllowedFlow(
+                        policy.name, policy.namespace, direction, spec.get("podSelector") or {}, peer, port
+                    )
 
 
 def directions(body: Body) -> list[str]:
@@ -135,7 +137,7 @@ def selects(wide: Any, narrow: Any) -> bool:
     )
 
 
-def _covers(old: Flow, new: Flow) -> bool:
+def _covers(old: AllowedFlow, new: AllowedFlow) -> bool:
     same = (old.namespace, old.direction) == (new.namespace, new.direction)
     return same and selects(old.pods, new.pods) and _peers(old.peer, new.peer) and _ports(old.port, new.port)
 
@@ -188,7 +190,7 @@ def _ports(wide: Any, narrow: Any) -> bool:
     return bool(low <= narrow["port"] and narrow.get("endPort", narrow["port"]) <= high)
 
 
-def _inside_new(flow: Flow, context: Context) -> bool:
+def _inside_new(flow: AllowedFlow, context: RuleContext) -> bool:
     """Return whether a flow only connects pods of a RayCluster that is created."""
     if not context.only_new(flow.namespace, flow.pods):
         return False

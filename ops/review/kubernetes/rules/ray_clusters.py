@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from config.labels import INSTANCE_GROUP_LABEL, TEMPLATE_LABEL
-from ops.review.consequences import Consequence, endangers, unknown
+from ops.review.consequences import ReviewFinding, endangers, unknown
 from ops.review.kubernetes.deltas import Delta, at, deltas, fields, others, summary
 from ops.review.kubernetes.objects import Body
-from ops.review.kubernetes.rules.context import Context
+from ops.review.kubernetes.rules.context import RuleContext
 from ops.review.kubernetes.rules.pods.template import judge_pod
 from ops.review.kubernetes.rules.pods.words import in_words
 from ops.review.model import Danger, Effect
@@ -41,10 +41,10 @@ class _Cluster:
 
     namespace: str
     rollout: str
-    context: Context
+    context: RuleContext
 
 
-def judge_ray_cluster(before: Body | None, after: Body, context: Context) -> Iterator[Consequence]:
+def judge_ray_cluster(before: Body | None, after: Body, context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield what a RayCluster's change does to its pods."""
     name = str(after["metadata"]["name"])
     if before is not None and before["metadata"]["name"] != name:
@@ -64,7 +64,7 @@ def groups(spec: Any) -> dict[str, Mapping[str, Any]]:
     return {str(group.get("groupName", "")): group for group in at(spec, "workerGroupSpecs") or []}
 
 
-def _worker_groups(old: Any, new: Any, cluster: _Cluster) -> Iterator[Consequence]:
+def _worker_groups(old: Any, new: Any, cluster: _Cluster) -> Iterator[ReviewFinding]:
     before, after = groups(old), groups(new)
     if len(after) != len(at(new, "workerGroupSpecs") or []):
         yield unknown("worker groups with equal names", "Only one of them is judged.")
@@ -72,11 +72,11 @@ def _worker_groups(old: Any, new: Any, cluster: _Cluster) -> Iterator[Consequenc
     for name in dict.fromkeys([*before, *after]):
         if name not in after:
             why = "KubeRay leaves the pods of a removed group running; they keep their nodes until a rollout."
-            yield Consequence(f"worker group {name} removed", Effect.NEEDS_ROLLOUT, why, cluster.rollout)
+            yield ReviewFinding(f"worker group {name} removed", Effect.NEEDS_ROLLOUT, why, cluster.rollout)
             continue
         if name not in before and old:
             what = f"worker group {name} added: {after[name].get('replicas', 0)} replicas"
-            yield Consequence(what, Effect.IN_PLACE, "KubeRay creates its pods.")
+            yield ReviewFinding(what, Effect.IN_PLACE, "KubeRay creates its pods.")
         yield from _group(f"worker group {name}", before.get(name), after[name], cluster)
         if name in before:
             yield from _numbers(name, before[name], after[name], autoscaled=autoscaled)
@@ -84,18 +84,18 @@ def _worker_groups(old: Any, new: Any, cluster: _Cluster) -> Iterator[Consequenc
 
 def _numbers(
     name: str, before: Mapping[str, Any], after: Mapping[str, Any], *, autoscaled: bool
-) -> Iterator[Consequence]:
+) -> Iterator[ReviewFinding]:
     changed = [Delta((key,), before.get(key), after.get(key)) for key in _NUMBERS if before.get(key) != after.get(key)]
     wanted = [_wanted(group) for group in (before, after)]
     most = [group.get("maxReplicas", _NO_MAXIMUM) for group in (before, after)]
     if None in wanted or wanted[1] < wanted[0] or (autoscaled and most[1] < most[0]):
         action = operator_before(_before_fewer(before))
-        yield Consequence(f"{name}: {summary(changed)}", Effect.ENDS_JOBS, _fewer(wanted, autoscaled), action)
+        yield ReviewFinding(f"{name}: {summary(changed)}", Effect.ENDS_JOBS, _fewer(wanted, autoscaled), action)
     elif changed:
-        yield Consequence(f"{name}: {summary(changed)}", Effect.IN_PLACE, "No running pod is deleted.")
+        yield ReviewFinding(f"{name}: {summary(changed)}", Effect.IN_PLACE, "No running pod is deleted.")
     for key in ("numOfHosts", "scaleStrategy"):
         if before.get(key) != after.get(key):
-            yield Consequence(f"{name}: {key}", Effect.ENDS_JOBS, "KubeRay deletes pods of the group.")
+            yield ReviewFinding(f"{name}: {key}", Effect.ENDS_JOBS, "KubeRay deletes pods of the group.")
 
 
 def _fewer(wanted: list[Any], autoscaled: bool) -> str:
@@ -123,7 +123,7 @@ def _wanted(group: Mapping[str, Any]) -> Any:
     return max(least, min(replicas, most))
 
 
-def _group(name: str, before: Any, after: Any, cluster: _Cluster) -> Iterator[Consequence]:
+def _group(name: str, before: Any, after: Any, cluster: _Cluster) -> Iterator[ReviewFinding]:
     """Yield the consequences of a changed template or start parameters; `before` is None for a new group."""
     old, new = at(before, "template"), at(after, "template")
     for each in judge_pod(old, new, cluster.context, namespace=cluster.namespace):
@@ -140,7 +140,7 @@ def _group(name: str, before: Any, after: Any, cluster: _Cluster) -> Iterator[Co
         what = f"{name}: {summary([*images, *in_words(rest)])}"
         ready = operator_after(f"run `ops wait --env {cluster.context.environment}` until the image exists")
         action = steps(ready if images else "", cluster.rollout)
-        yield Consequence(what, Effect.NEEDS_ROLLOUT, _NO_ROLL, action)
+        yield ReviewFinding(what, Effect.NEEDS_ROLLOUT, _NO_ROLL, action)
     known = _HEAD_FIELDS if name == "head" else _GROUP_FIELDS
     if strange := others(before, after, known):
         yield unknown(f"{name}: {summary(strange)}", "No rule knows these fields of a group.")
@@ -153,29 +153,29 @@ def tag_of(template: Any) -> str:
     return image.rpartition("/")[2].partition("@" if "@" in image else ":")[2]
 
 
-def _spec(before: Body, after: Body, rollout: str) -> Iterator[Consequence]:
+def _spec(before: Body, after: Body, rollout: str) -> Iterator[ReviewFinding]:
     old, new = before.get("spec") or {}, after.get("spec") or {}
     if not old.get("suspend") and new.get("suspend"):
         why = "KubeRay deletes all pods of a suspended RayCluster."
-        yield Consequence("suspend none → true", Effect.ENDS_JOBS, why)
+        yield ReviewFinding("suspend none → true", Effect.ENDS_JOBS, why)
     elif old.get("suspend") != new.get("suspend"):
-        yield Consequence("suspend", Effect.IN_PLACE, "KubeRay creates the pods of a resumed RayCluster.")
+        yield ReviewFinding("suspend", Effect.IN_PLACE, "KubeRay creates the pods of a resumed RayCluster.")
     if autoscaling := fields(old, new, "enableInTreeAutoscaling", "autoscalerOptions"):
         why = "The autoscaler is a container of the head pod."
-        yield Consequence(summary(autoscaling), Effect.NEEDS_ROLLOUT, why, rollout)
+        yield ReviewFinding(summary(autoscaling), Effect.NEEDS_ROLLOUT, why, rollout)
     if old.get("rayVersion") != new.get("rayVersion"):
         what = f"rayVersion {old.get('rayVersion')} → {new.get('rayVersion')}"
-        yield Consequence(what, Effect.NEEDS_ROLLOUT, _NO_ROLL, rollout)
+        yield ReviewFinding(what, Effect.NEEDS_ROLLOUT, _NO_ROLL, rollout)
     if strange := others(old, new, _SPEC_FIELDS):
         yield unknown(summary(strange), "No rule knows these fields of a RayCluster.")
     marks = [(at(side, "metadata", "annotations") or {}) for side in (before, after)]
     if any(marks[0].get(key) != marks[1].get(key) for key in _POD_ANNOTATIONS):
-        yield Consequence("annotations of KubeRay", Effect.NEEDS_ROLLOUT, _NO_ROLL, rollout)
+        yield ReviewFinding("annotations of KubeRay", Effect.NEEDS_ROLLOUT, _NO_ROLL, rollout)
     if before["apiVersion"] != after["apiVersion"]:
         yield unknown(f"apiVersion {before['apiVersion']} → {after['apiVersion']}", "The CRD decides what it keeps.")
 
 
-def _exposure(before: Body | None, after: Body) -> Iterator[Consequence]:
+def _exposure(before: Body | None, after: Body) -> Iterator[ReviewFinding]:
     """Yield how the head's service or ingress becomes reachable; KubeRay creates each once and leaves it then."""
     old, new = (at(side, "spec", "headGroupSpec") or {} for side in (before, after))
     why = "Ray's dashboard runs any code, without a password."
@@ -195,4 +195,4 @@ def _exposure(before: Body | None, after: Body) -> Iterator[Consequence]:
         yield endangers(Danger.PUBLIC_ENDPOINT, f"head service: {summary(new_ones)}", "They configure load balancers.")
     rest = fields(old, new, "headService")
     if rest and before is not None:
-        yield Consequence(f"head: {summary(rest)}", Effect.NEEDS_ROLLOUT, "KubeRay creates the head's service once.")
+        yield ReviewFinding(f"head: {summary(rest)}", Effect.NEEDS_ROLLOUT, "KubeRay creates the head's service once.")

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from ops.review.consequences import Consequence, endangers
+from ops.review.consequences import ReviewFinding, endangers
 from ops.review.kubernetes.deltas import at
 from ops.review.kubernetes.objects import Body
-from ops.review.kubernetes.rules.context import Context
+from ops.review.kubernetes.rules.context import RuleContext
 from ops.review.kubernetes.rules.network_policies import no_longer_isolates
 from ops.review.model import Danger, Effect
 
@@ -14,7 +14,7 @@ _RAY: Final = frozenset({"RayCluster", "RayJob", "RayService"})
 _GROUP_OF_RAY: Final = "ray.io"
 
 
-def judge_removal(body: Body, context: Context) -> Iterator[Consequence]:
+def judge_removal(body: Body, context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield what the removal of an object does."""
     if body["kind"] == "NetworkPolicy":
         yield from no_longer_isolates(body, context, Effect.DELETED)
@@ -22,14 +22,14 @@ def judge_removal(body: Body, context: Context) -> Iterator[Consequence]:
     yield same_for_all or _BY_OBJECT.get(body["kind"], _workload)(body, context)
 
 
-def _deleted(why: str) -> Consequence:
-    return Consequence("removed", Effect.DELETED, why)
+def _deleted(why: str) -> ReviewFinding:
+    return ReviewFinding("removed", Effect.DELETED, why)
 
 
 _ROLE: Final = _deleted("Who was bound to it loses what it allowed.")
 _BINDING: Final = _deleted("Its subjects lose the role.")
 _ADMISSION: Final = endangers(Danger.LOOSER_ISOLATION, "removed", "What it refused is admitted.", Effect.DELETED)
-_SAME_FOR_ALL: Final[Mapping[str, Consequence]] = {
+_SAME_FOR_ALL: Final[Mapping[str, ReviewFinding]] = {
     "CSIDriver": endangers(Danger.LOWER_PROTECTION, "removed", "New pods cannot mount its volumes.", Effect.DELETED),
     "ClusterRole": _ROLE,
     "ClusterRoleBinding": _BINDING,
@@ -56,7 +56,7 @@ _SAME_FOR_ALL: Final[Mapping[str, Consequence]] = {
 }
 
 
-def _namespace(body: Body, context: Context) -> Consequence:
+def _namespace(body: Body, context: RuleContext) -> ReviewFinding:
     inside = [each for each in context.before.values() if each.namespace == body["metadata"]["name"]]
     ray = any(each.kind in _RAY for each in inside)
     claims = any(each.kind == "PersistentVolumeClaim" and not at(each.body, "spec", "volumeName") for each in inside)
@@ -64,22 +64,22 @@ def _namespace(body: Body, context: Context) -> Consequence:
     dangers |= {Danger.DATA_LOSS} if claims else set()
     effect = Effect.DATA_LOST if claims else Effect.ENDS_JOBS if ray else Effect.DELETED
     why = "Everything in it goes, also what no stack created."
-    return Consequence("removed", effect, why, dangers=frozenset(dangers))
+    return ReviewFinding("removed", effect, why, dangers=frozenset(dangers))
 
 
-def _limit(body: Body, context: Context) -> Consequence:
+def _limit(body: Body, context: RuleContext) -> ReviewFinding:
     if context.only_gone(_namespace_of(body), None):
         return _deleted("Its namespace is removed.")
     return endangers(Danger.LOOSER_ISOLATION, "removed", "The namespace may use more.", Effect.DELETED)
 
 
-def _disruption_budget(body: Body, context: Context) -> Consequence:
+def _disruption_budget(body: Body, context: RuleContext) -> ReviewFinding:
     if context.only_gone(_namespace_of(body), at(body, "spec", "selector")):
         return _deleted("Its pods are removed.")
     return endangers(Danger.LOOSER_ISOLATION, "removed", "All of its pods may be evicted at once.", Effect.DELETED)
 
 
-def _volume(body: Body, _context: Context) -> Consequence:
+def _volume(body: Body, _context: RuleContext) -> ReviewFinding:
     policy = at(body, "spec", "persistentVolumeReclaimPolicy") or "Retain"
     if policy == "Retain":
         return _deleted("Its policy is Retain: the file system stays. New pods cannot mount it.")
@@ -87,7 +87,7 @@ def _volume(body: Body, _context: Context) -> Consequence:
     return endangers(Danger.DATA_LOSS, "removed", why, Effect.DATA_LOST)
 
 
-def _claim(body: Body, context: Context) -> Consequence:
+def _claim(body: Body, context: RuleContext) -> ReviewFinding:
     static = at(body, "spec", "volumeName")
     bound = [each for each in context.of_kind("PersistentVolume", after=False) if each.name == static]
     policies = {at(each.body, "spec", "persistentVolumeReclaimPolicy") or "Retain" for each in bound}
@@ -99,13 +99,13 @@ def _claim(body: Body, context: Context) -> Consequence:
     return endangers(Danger.DATA_LOSS, "removed", why, Effect.DATA_LOST)
 
 
-def _definition(body: Body, _context: Context) -> Consequence:
+def _definition(body: Body, _context: RuleContext) -> ReviewFinding:
     jobs = {Danger.JOBS_REMOVED} if at(body, "spec", "group") == _GROUP_OF_RAY else set()
     why = f"Kubernetes deletes every {at(body, 'spec', 'names', 'kind')} of the cluster with it."
-    return Consequence("removed", Effect.DATA_LOST, why, dangers=frozenset({Danger.DATA_LOSS, *jobs}))
+    return ReviewFinding("removed", Effect.DATA_LOST, why, dangers=frozenset({Danger.DATA_LOSS, *jobs}))
 
 
-def _workload(body: Body, context: Context) -> Consequence:
+def _workload(body: Body, context: RuleContext) -> ReviewFinding:
     if context.only_gone(_namespace_of(body), None):
         return _deleted("Its namespace is removed.")
     why = f"Nothing does the {body['kind']}'s work any more."
@@ -116,7 +116,7 @@ def _namespace_of(body: Body) -> str:
     return str(body["metadata"].get("namespace", ""))
 
 
-_BY_OBJECT: Final[Mapping[str, Callable[[Body, Context], Consequence]]] = {
+_BY_OBJECT: Final[Mapping[str, Callable[[Body, RuleContext], ReviewFinding]]] = {
     "CustomResourceDefinition": _definition,
     "LimitRange": _limit,
     "Namespace": _namespace,

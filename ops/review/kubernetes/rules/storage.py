@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ops.review.consequences import Consequence, endangers, refused, unknown
+from ops.review.consequences import ReviewFinding, endangers, refused, unknown
 from ops.review.kubernetes.deltas import at, fields, others, shown, summary
 from ops.review.kubernetes.objects import Body
-from ops.review.kubernetes.rules.context import Context
+from ops.review.kubernetes.rules.context import RuleContext
 from ops.review.kubernetes.rules.namespaces import quantity
 from ops.review.model import Danger, Effect
 from ops.review.steps import operator_before
@@ -39,7 +39,7 @@ _CLASS_FIXED: Final = ("parameters", "provisioner", "reclaimPolicy", "volumeBind
 _OTHER_FILES: Final = "Jobs would see another file system."
 
 
-def judge_volume(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
+def judge_volume(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield what a PersistentVolume's change does to its data and to the pods that mount it."""
     policy = at(before, "spec", "persistentVolumeReclaimPolicy") or "Retain"
     old, new = at(before, "spec") or {}, at(after, "spec") or {}
@@ -48,30 +48,30 @@ def judge_volume(before: Body | None, after: Body, _context: Context) -> Iterato
         what = f"persistentVolumeReclaimPolicy {policy if before else 'none'} → {now}"
         yield endangers(Danger.LOWER_PROTECTION, what, "A deleted claim deletes the file system.")
     elif policy != now:
-        yield Consequence(f"persistentVolumeReclaimPolicy {policy} → {now}", Effect.IN_PLACE)
+        yield ReviewFinding(f"persistentVolumeReclaimPolicy {policy} → {now}", Effect.IN_PLACE)
     if (path := at(new, "hostPath", "path")) and at(old, "hostPath") != at(new, "hostPath"):
         yield endangers(Danger.LOOSER_ISOLATION, f"hostPath {path}", "Pods mount the node's own disk.")
     if before is None:
         return
     if moved := fields(old, new, *_SOURCES):
         why = f"The source of a PersistentVolume is immutable. {_OTHER_FILES}"
-        yield Consequence(summary(moved), Effect.REFUSED, why, _RENAME, frozenset({Danger.DATA_LOSS}))
+        yield ReviewFinding(summary(moved), Effect.REFUSED, why, _RENAME, frozenset({Danger.DATA_LOSS}))
     yield from _other(old, new, _VOLUME_FIELDS - set(_SOURCES) - {"persistentVolumeReclaimPolicy"})
 
 
-def judge_claim(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
+def judge_claim(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield what a PersistentVolumeClaim's change does to its data."""
     if before is None:
         return
     old, new = at(before, "spec") or {}, at(after, "spec") or {}
     if fixed := fields(old, new, *_CLAIM_FIXED):
         why = f"These fields of a claim are immutable. {_OTHER_FILES}"
-        yield Consequence(summary(fixed), Effect.REFUSED, why, _RENAME, frozenset({Danger.DATA_LOSS}))
+        yield ReviewFinding(summary(fixed), Effect.REFUSED, why, _RENAME, frozenset({Danger.DATA_LOSS}))
     yield from _size(old, new)
     yield from _other(old, new, frozenset({*_CLAIM_FIXED, "resources"}), skip=True)
 
 
-def _size(old: Any, new: Any) -> Iterator[Consequence]:
+def _size(old: Any, new: Any) -> Iterator[ReviewFinding]:
     path = ("resources", "requests", "storage")
     was, now = at(old, *path), at(new, *path)
     if was == now:
@@ -83,10 +83,10 @@ def _size(old: Any, new: Any) -> Iterator[Consequence]:
     elif new.get("volumeName"):
         yield refused(what, "A claim of a static volume cannot grow: no storage class expands it.")
     else:
-        yield Consequence(what, Effect.IN_PLACE, "The driver expands the volume if its storage class allows it.")
+        yield ReviewFinding(what, Effect.IN_PLACE, "The driver expands the volume if its storage class allows it.")
 
 
-def judge_storage_class(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
+def judge_storage_class(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield a StorageClass' change; all but the labels is immutable."""
     default = "storageclass.kubernetes.io/is-default-class"
     if before is None:
@@ -103,15 +103,15 @@ def judge_storage_class(before: Body | None, after: Body, _context: Context) -> 
         action = "Delete the StorageClass, then deploy; volumes stay."
         yield refused(summary(fixed), "A StorageClass is immutable.", action)
     if at(before, "metadata", "annotations", default) != at(after, "metadata", "annotations", default):
-        yield Consequence("default class", Effect.IN_PLACE, "Claims without a class get the default class.")
+        yield ReviewFinding("default class", Effect.IN_PLACE, "Claims without a class get the default class.")
     if growth := fields(before, after, "allowVolumeExpansion"):
-        yield Consequence(summary(growth))
+        yield ReviewFinding(summary(growth))
 
 
-def _other(old: Any, new: Any, known: frozenset[str], *, skip: bool = False) -> Iterator[Consequence]:
+def _other(old: Any, new: Any, known: frozenset[str], *, skip: bool = False) -> Iterator[ReviewFinding]:
     """Yield the changes of known fields, unless `skip`, and of unknown ones; sources are judged apart."""
     changed = others(old, new, {*_SOURCES, "persistentVolumeReclaimPolicy"})
     if mine := [each for each in changed if each.path[0] in known and not skip]:
-        yield Consequence(summary(mine), Effect.IN_PLACE, "It holds for new mounts.")
+        yield ReviewFinding(summary(mine), Effect.IN_PLACE, "It holds for new mounts.")
     if strange := [each for each in changed if each.path[0] not in known]:
         yield unknown(summary(strange), "No rule knows these fields.")

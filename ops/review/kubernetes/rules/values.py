@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from ops.review.consequences import Consequence, endangers, unknown
+from ops.review.consequences import ReviewFinding, endangers, unknown
 from ops.review.kubernetes.deltas import Delta, deltas, summary
 from ops.review.kubernetes.objects import is_placeholder
 from ops.review.kubernetes.rules.pods.images import foreign, registry, unpinned
@@ -36,7 +36,7 @@ _ACCOUNT: Final = re.compile(
 
 def judge_values(
     before: Mapping[str, Any], after: Mapping[str, Any], accounts: frozenset[str] = frozenset()
-) -> Iterator[Consequence]:
+) -> Iterator[ReviewFinding]:
     """Yield a consequence for each dangerous value, and one for all others. `accounts`: the environment's own."""
     changed = list(deltas(_parsed(before), _parsed(after)))
     ordinary: list[Delta] = []
@@ -46,10 +46,10 @@ def judge_values(
         else:
             ordinary.append(each)
     if ordinary:
-        yield Consequence(summary(ordinary), Effect.IN_PLACE, "Helm upgrades the release.")
+        yield ReviewFinding(summary(ordinary), Effect.IN_PLACE, "Helm upgrades the release.")
 
 
-def _judged(each: Delta, accounts: frozenset[str]) -> Consequence | None:
+def _judged(each: Delta, accounts: frozenset[str]) -> ReviewFinding | None:
     path = ".".join(each.path)
     for rule in (_security, _access, _exposure, partial(_images, accounts=accounts), _switches, _texts):
         found, known = rule(each, path)
@@ -64,7 +64,7 @@ def _judged(each: Delta, accounts: frozenset[str]) -> Consequence | None:
     return None
 
 
-Answer = tuple[Consequence | None, bool]
+Answer = tuple[ReviewFinding | None, bool]
 """A consequence, and whether the rule knows the value."""
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ops.review.consequences import Consequence, endangers, refused
+from ops.review.consequences import ReviewFinding, endangers, refused
 from ops.review.kubernetes.deltas import at, fields, summary
 from ops.review.kubernetes.objects import Body
-from ops.review.kubernetes.rules.context import Context
+from ops.review.kubernetes.rules.context import RuleContext
 from ops.review.kubernetes.rules.pods.reach import judge_variables
 from ops.review.kubernetes.rules.pods.template import judge_pod
 from ops.review.model import Danger, Effect
@@ -24,7 +24,7 @@ _EFFECTS: Final = {
 }
 
 
-def judge_workload(before: Body | None, after: Body, context: Context) -> Iterator[Consequence]:
+def judge_workload(before: Body | None, after: Body, context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield what a workload's change does."""
     kind, namespace = str(after["kind"]), str(after["metadata"].get("namespace", ""))
     old, new = template_of(before), template_of(after)
@@ -60,21 +60,21 @@ def without_code(template: Any) -> Any:
     return {**template, "metadata": {**template["metadata"], "annotations": annotations}}
 
 
-def _in_place(before: Body, after: Body, kind: str) -> Iterator[Consequence]:
+def _in_place(before: Body, after: Body, kind: str) -> Iterator[ReviewFinding]:
     changed = fields(before, after, "spec")
     code = [each for each in changed if each.path[-1] == CODE_ANNOTATION or _only_code(each.before, each.after)]
     if code:
-        yield Consequence("hash of its code", Effect.NOTHING, "It follows from the changed ConfigMap of the code.")
+        yield ReviewFinding("hash of its code", Effect.NOTHING, "It follows from the changed ConfigMap of the code.")
     if rest := [each for each in changed if each not in code]:
         rolled = any("template" in each.path for each in rest)
-        yield Consequence(summary(rest), Effect.IN_PLACE, _EFFECTS.get(kind, _ROLLED if rolled else ""))
+        yield ReviewFinding(summary(rest), Effect.IN_PLACE, _EFFECTS.get(kind, _ROLLED if rolled else ""))
     replicas = [at(side, "spec", "replicas") for side in (before, after)]
     if kind in _SELECTED and replicas[1] == 0 and replicas[0] != 0:
         yield endangers(Danger.LOWER_PROTECTION, "no replicas", f"Nothing does the {kind}'s work any more.")
     if kind == "CronJob" and at(after, "spec", "suspend") and not at(before, "spec", "suspend"):
         yield endangers(Danger.LOWER_PROTECTION, "suspended", "Nothing does the CronJob's work any more.")
     elif kind == "CronJob" and at(after, "spec", "suspend") != at(before, "spec", "suspend"):
-        yield Consequence("suspend", Effect.IN_PLACE, "A CronJob that is not suspended starts Jobs.")
+        yield ReviewFinding("suspend", Effect.IN_PLACE, "A CronJob that is not suspended starts Jobs.")
 
 
 def _only_code(before: Any, after: Any) -> bool:
@@ -87,7 +87,7 @@ def _fixed_part(job: Body) -> dict[str, Any]:
     return {key: value for key, value in (job.get("spec") or {}).items() if key not in changeable}
 
 
-def judge_driver(before: Body | None, after: Body, _context: Context) -> Iterator[Consequence]:
+def judge_driver(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield a CSIDriver's change."""
     if before is not None and (changed := fields(before, after, "spec")):
-        yield Consequence(summary(changed), Effect.IN_PLACE, "It holds for new mounts.")
+        yield ReviewFinding(summary(changed), Effect.IN_PLACE, "It holds for new mounts.")

@@ -22,7 +22,7 @@ class UnknownKeyError(Exception):
 
 
 @dataclass(frozen=True)
-class Owner:
+class AccessKeyOwner:
     """The owner of an access key. `arn` is the ARN of the user, or of the role (not of the role's session)."""
 
     arn: str
@@ -30,7 +30,7 @@ class Owner:
     credentials: Credentials
 
 
-def owner_of(account: Account, access_key_id: str, session_token: str | None) -> Owner:
+def owner_of(account: Account, access_key_id: str, session_token: str | None) -> AccessKeyOwner:
     """Return the owner of an access key.
 
     Raises UnknownKeyError for an unknown key, an expired session, or a session key without its session token.
@@ -38,7 +38,7 @@ def owner_of(account: Account, access_key_id: str, session_token: str | None) ->
     keys = account.keys
     if access_key_id == keys.access_key_id:
         root = f"arn:aws:iam::{account.account_id}:root"
-        return Owner(root, "", Credentials(keys.access_key_id, keys.secret_access_key))
+        return AccessKeyOwner(root, "", Credentials(keys.access_key_id, keys.secret_access_key))
     session = sts_backends[account.account_id]["aws"].get_assumed_role_from_access_key(access_key_id)
     if session:
         if session_token != session.session_token:
@@ -46,9 +46,9 @@ def owner_of(account: Account, access_key_id: str, session_token: str | None) ->
         if session.expiration.replace(tzinfo=UTC) < account.clock.now():
             raise UnknownKeyError("ExpiredToken", f"the session of {access_key_id} has expired")
         credentials = Credentials(access_key_id, session.secret_access_key, session.session_token)
-        return Owner(session.role_arn, session.session_name, credentials)
+        return AccessKeyOwner(session.role_arn, session.session_name, credentials)
     for user in iam_backends[account.account_id]["aws"].users.values():
         for key in user.access_keys:
             if key.access_key_id == access_key_id:
-                return Owner(user.arn, "", Credentials(access_key_id, key.secret_access_key))
+                return AccessKeyOwner(user.arn, "", Credentials(access_key_id, key.secret_access_key))
     raise UnknownKeyError("InvalidClientTokenId", f"the account did not issue the access key {access_key_id}")

@@ -16,7 +16,7 @@ from wsgiref.types import WSGIApplication
 from werkzeug.wrappers import Request, Response
 
 from embedded_account import error_responses
-from embedded_account.admission.access_keys import Owner, UnknownKeyError, owner_of
+from embedded_account.admission.access_keys import AccessKeyOwner, UnknownKeyError, owner_of
 from embedded_account.admission.signatures import Signature, SignatureRefusedError, UnsignedError, body_of
 from embedded_account.context import Account
 
@@ -31,7 +31,7 @@ _UNSIGNED: Final = "AssumeRoleWithWebIdentity"
 class Caller:
     """Who signed a request, and the service that it was signed for."""
 
-    owner: Owner
+    owner: AccessKeyOwner
     service: str
 
 

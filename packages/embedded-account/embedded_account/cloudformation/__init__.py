@@ -9,7 +9,7 @@ import threading
 
 from moto.cloudformation import urls
 
-from embedded_account.cloudformation.api.operations import Api
+from embedded_account.cloudformation.api.operations import CloudFormationApi
 from embedded_account.cloudformation.api.responses import response_class
 from embedded_account.cloudformation.engine import Engine
 from embedded_account.cloudformation.templates.resource_types import resource_types
@@ -20,6 +20,6 @@ def install(account: Account) -> None:
     """Make this engine answer the account's CloudFormation endpoint."""
     engine = Engine(account)
     account.stacks = engine.store
-    urls.url_paths = {"{0}/$": response_class(Api(account, engine)).dispatch}
+    urls.url_paths = {"{0}/$": response_class(CloudFormationApi(account, engine)).dispatch}
     # Reading the resource database takes a third of a second: read it before the first deployment needs it.
     threading.Thread(target=resource_types, args=(account.node_modules,), name="resource-types", daemon=True).start()

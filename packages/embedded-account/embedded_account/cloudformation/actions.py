@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from embedded_account.cloudformation.handlers import Handler, LeftBehindError, Properties, Target
-from embedded_account.cloudformation.stack import Handle, Resource, Stack
+from embedded_account.cloudformation.handlers import LeftBehindError, Properties, ResourceHandler, Target
+from embedded_account.cloudformation.stack import Handle, Stack, StackResource
 from embedded_account.cloudformation.templates.dependencies import reverse, walk
 from embedded_account.errors import ResourceError, reason_of
 
@@ -31,14 +31,14 @@ class Actions:
     """
 
     account: "Account"
-    handler_for: Callable[[str], Handler]
+    handler_for: Callable[[str], ResourceHandler]
     stack: Stack
     tags: Mapping[str, str]
     role_arn: str | None
-    _running: dict[int, tuple[Resource, str]] = field(default_factory=dict)
+    _running: dict[int, tuple[StackResource, str]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def create(self, resource: Resource, *, verb: str = "CREATE") -> None:
+    def create(self, resource: StackResource, *, verb: str = "CREATE") -> None:
         """Create `resource`. It has a handle afterwards, in some cases also after a failure.
 
         `verb` is UPDATE for the new resource of a replacement, as in CloudFormation's events.
@@ -59,7 +59,7 @@ class Actions:
             why = "Requested update requires the creation of a new physical resource; hence creating one."
         self._act(verb, resource, make, why)
 
-    def update(self, resource: Resource, old: Properties) -> None:
+    def update(self, resource: StackResource, old: Properties) -> None:
         """Update `resource`, which has the old handle and the new properties."""
         handler, before = self.handler_for(resource.type), _handle(resource)
 
@@ -73,7 +73,7 @@ class Actions:
 
         self._act("UPDATE", resource, change)
 
-    def delete(self, resources: list[Resource], keep: Callable[[Resource], bool]) -> list[Resource]:
+    def delete(self, resources: list[StackResource], keep: Callable[[StackResource], bool]) -> list[StackResource]:
         """Delete resources, each after those that depend on it; return those that could not be deleted.
 
         Resources for which `keep` returns true stay in the account; the stack forgets them.
@@ -88,7 +88,7 @@ class Actions:
         failures = walk(reverse(needs), lambda index: self._delete_one(resources[index], keep), stop_on_failure=False)
         return [resources[index] for index in sorted(failures)]
 
-    def _delete_one(self, resource: Resource, keep: Callable[[Resource], bool]) -> None:
+    def _delete_one(self, resource: StackResource, keep: Callable[[StackResource], bool]) -> None:
         handle = resource.handle
         if handle is None:
             return
@@ -98,7 +98,7 @@ class Actions:
         handler = self.handler_for(resource.type)
         self._act("DELETE", resource, lambda: handler.delete(self._target(resource), handle, resource.properties))
 
-    def _act(self, verb: str, resource: Resource, action: Callable[[], Any], why: str | None = None) -> None:
+    def _act(self, verb: str, resource: StackResource, action: Callable[[], Any], why: str | None = None) -> None:
         """Run one action between its events. Raises ResourceError with the reason, whatever the action raised."""
         self.stack.set_resource_status(resource, f"{verb}_IN_PROGRESS", why)
         with self._lock:
@@ -115,7 +115,7 @@ class Actions:
             raise ResourceError(reason) from error
         self._finish(resource, verb, f"{verb}_COMPLETE", None, start)
 
-    def _finish(self, resource: Resource, verb: str, status: str, reason: str | None, start: float) -> None:
+    def _finish(self, resource: StackResource, verb: str, status: str, reason: str | None, start: float) -> None:
         with self._lock:
             was_cancelled = self._running.pop(id(resource), None) is None
         if not was_cancelled:
@@ -143,15 +143,15 @@ class Actions:
         for resource, verb in cancelled:
             self.stack.set_resource_status(resource, f"{verb}_FAILED", CANCELLED.get(verb))
 
-    def _is_cancelled(self, resource: Resource) -> bool:
+    def _is_cancelled(self, resource: StackResource) -> bool:
         with self._lock:
             return id(resource) not in self._running
 
-    def _target(self, resource: Resource) -> Target:
+    def _target(self, resource: StackResource) -> Target:
         return Target(self.stack.stack_id, self.stack.name, resource.logical_id, resource.type, self.tags)
 
 
-def _handle(resource: Resource) -> Handle:
+def _handle(resource: StackResource) -> Handle:
     if resource.handle is None:
         raise ResourceError(f"{resource.logical_id} does not exist")
     return resource.handle

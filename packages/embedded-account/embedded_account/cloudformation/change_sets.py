@@ -9,10 +9,10 @@ from typing import Any
 from embedded_account.cloudformation.change_set import Change, ChangeSet
 from embedded_account.cloudformation.custom_resources import is_custom
 from embedded_account.cloudformation.deployment import intrinsics_of
-from embedded_account.cloudformation.lookups import AccountLookups, Surroundings
+from embedded_account.cloudformation.lookups import AccountLookups, StackLookups
 from embedded_account.cloudformation.models import tagged
 from embedded_account.cloudformation.planning import PropertyChange, property_changes
-from embedded_account.cloudformation.stack import Desired, Output, Resource, Stack
+from embedded_account.cloudformation.stack import Desired, Output, Stack, StackResource
 from embedded_account.cloudformation.templates.intrinsics import NOT_YET_KNOWN, as_text
 from embedded_account.cloudformation.templates.resource_types import Replacement
 
@@ -103,7 +103,7 @@ class _Comparison:
         existing = self._stack.resources.get(logical_id)
         properties = self._intrinsics.resolve(definition.get("Properties", {}))
         properties = tagged(self._types, definition["Type"], properties, self._desired.tags)
-        wanted = Resource(logical_id, definition["Type"], definition, properties, depends_on)
+        wanted = StackResource(logical_id, definition["Type"], definition, properties, depends_on)
         if existing is None or existing.handle is None or existing.status == "CREATE_FAILED":
             return _addition(wanted)
         changed = property_changes(wanted.type, existing.properties, properties, self._types)
@@ -131,7 +131,7 @@ class _Comparison:
             **_policy_action(existing, replacement),
         }
 
-    def _detail(self, existing: Resource, wanted: Resource, change: PropertyChange) -> dict[str, Any]:
+    def _detail(self, existing: StackResource, wanted: StackResource, change: PropertyChange) -> dict[str, Any]:
         dynamic = NOT_YET_KNOWN in json.dumps(change.after)
         target = {"Attribute": _attribute(change.name), "RequiresRecreation": _RECREATION[change.replacement]}
         if target["Attribute"] == "Properties":
@@ -145,7 +145,7 @@ class _Comparison:
             **({"CausingEntity": cause} if cause else {}),
         }
 
-    def _source(self, existing: Resource, wanted: Resource, change: PropertyChange) -> tuple[str, str | None]:
+    def _source(self, existing: StackResource, wanted: StackResource, change: PropertyChange) -> tuple[str, str | None]:
         """Return why a property changes: its text in the template, or a value that the text refers to."""
         before = existing.definition.get("Properties", {}).get(change.name)
         after = wanted.definition.get("Properties", {}).get(change.name)
@@ -161,13 +161,13 @@ class _Comparison:
         return "Automatic", None
 
 
-class _Foresight(Surroundings):
+class _Foresight(StackLookups):
     """Values known before the deployment.
 
     Unknown are resources that will be created or replaced, and what functions will return.
     """
 
-    def __init__(self, lookups: AccountLookups, resources: Mapping[str, Resource], unknown: set[str]) -> None:
+    def __init__(self, lookups: AccountLookups, resources: Mapping[str, StackResource], unknown: set[str]) -> None:
         super().__init__(lookups, resources)
         self._unknown = unknown
         self.attributes_unknown: set[str] = set()
@@ -177,7 +177,7 @@ class _Foresight(Surroundings):
             return NOT_YET_KNOWN
         return super().attribute(logical_id, name)
 
-    def _existing(self, logical_id: str) -> Resource | None:
+    def _existing(self, logical_id: str) -> StackResource | None:
         resource = self._resources.get(logical_id)
         if resource is None or resource.handle is None or logical_id in self._unknown:
             return None
@@ -188,7 +188,7 @@ def _attribute(property_name: str) -> str:
     return "Tags" if property_name == "Tags" else "Properties"
 
 
-def _addition(wanted: Resource) -> Change:
+def _addition(wanted: StackResource) -> Change:
     return {
         "Action": "Add",
         "LogicalResourceId": wanted.logical_id,
@@ -199,7 +199,7 @@ def _addition(wanted: Resource) -> Change:
     }
 
 
-def _removal(resource: Resource) -> Change:
+def _removal(resource: StackResource) -> Change:
     retained = str(resource.definition.get("DeletionPolicy", "Delete")).startswith("Retain")
     return {
         "PolicyAction": "Retain" if retained else "Delete",
@@ -213,7 +213,7 @@ def _removal(resource: Resource) -> Change:
     }
 
 
-def _policy_action(existing: Resource, replacement: str) -> dict[str, str]:
+def _policy_action(existing: StackResource, replacement: str) -> dict[str, str]:
     if replacement != "True":
         return {}
     policy = existing.definition.get("UpdateReplacePolicy", "Delete")
@@ -248,7 +248,7 @@ def _values(change: PropertyChange) -> dict[str, str]:
     }
 
 
-def _context(resource: Resource) -> str:
+def _context(resource: StackResource) -> str:
     kept = ("DeletionPolicy", "UpdateReplacePolicy", "Metadata")
     other = {name: resource.definition[name] for name in kept if name in resource.definition}
     return json.dumps({"Properties": resource.properties, **other})

@@ -8,10 +8,10 @@ from typing import Any
 from embedded_account.cloudformation.actions import Actions
 from embedded_account.cloudformation.custom_resources import is_custom
 from embedded_account.cloudformation.faults import RefusedCallError
-from embedded_account.cloudformation.lookups import AccountLookups, Surroundings
+from embedded_account.cloudformation.lookups import AccountLookups, StackLookups
 from embedded_account.cloudformation.models import tagged
 from embedded_account.cloudformation.planning import property_changes, replaces
-from embedded_account.cloudformation.stack import Desired, Output, Resource, Stack
+from embedded_account.cloudformation.stack import Desired, Output, Stack, StackResource
 from embedded_account.cloudformation.store import Store
 from embedded_account.cloudformation.templates.dependencies import walk
 from embedded_account.cloudformation.templates.intrinsics import Intrinsics, as_text
@@ -30,11 +30,11 @@ class Base:
     """
 
     desired: Desired
-    resources: dict[str, Resource]
+    resources: dict[str, StackResource]
     imports: frozenset[str]
-    made: list[Resource] = dataclasses.field(default_factory=list)
-    touched: dict[str, Resource] = dataclasses.field(default_factory=dict)
-    superseded: list[Resource] = dataclasses.field(default_factory=list)
+    made: list[StackResource] = dataclasses.field(default_factory=list)
+    touched: dict[str, StackResource] = dataclasses.field(default_factory=dict)
+    superseded: list[StackResource] = dataclasses.field(default_factory=list)
 
 
 class Deployment:
@@ -61,7 +61,7 @@ class Deployment:
         self._delete_retained = retain_except_on_create
         self._types = lookups.resource_types
         self._lock = threading.Lock()
-        self._surroundings = Surroundings(lookups, stack.resources)
+        self._surroundings = StackLookups(lookups, stack.resources)
         self._intrinsics = intrinsics_of(stack, desired, self._surroundings)
         self._live = desired.live
 
@@ -92,7 +92,7 @@ class Deployment:
         superseded = self.base.superseded
         replaced = {id(resource) for resource in superseded}
 
-        def keep(resource: Resource) -> bool:
+        def keep(resource: StackResource) -> bool:
             policy = "UpdateReplacePolicy" if id(resource) in replaced else "DeletionPolicy"
             return str(resource.definition.get(policy, "Delete")).startswith("Retain")
 
@@ -104,7 +104,7 @@ class Deployment:
         definition = self._live[logical_id]
         existing = self._stack.resources.get(logical_id)
         properties = self._properties(logical_id, definition)
-        wanted = Resource(logical_id, definition["Type"], definition, properties, depends_on)
+        wanted = StackResource(logical_id, definition["Type"], definition, properties, depends_on)
         if existing is None or existing.handle is None or existing.status == "CREATE_FAILED":
             if existing is not None and existing.handle is not None:
                 # A resource left by an earlier attempt may have the name that the new one needs.
@@ -120,19 +120,19 @@ class Deployment:
         else:
             self._update(existing, wanted)
 
-    def _create(self, wanted: Resource) -> None:
+    def _create(self, wanted: StackResource) -> None:
         with self._lock:
             self._stack.resources[wanted.logical_id] = wanted
             self.base.made.append(wanted)
         self._actions.create(wanted)
 
-    def _take_over(self, existing: Resource, wanted: Resource) -> None:
+    def _take_over(self, existing: StackResource, wanted: StackResource) -> None:
         """Keep the resource, and record the new template's text (policies, metadata, dependencies)."""
         wanted.handle = existing.handle
         wanted.status, wanted.reason, wanted.timestamp = existing.status, existing.reason, existing.timestamp
         self._swap(existing, wanted)
 
-    def _replace(self, existing: Resource, wanted: Resource) -> None:
+    def _replace(self, existing: StackResource, wanted: StackResource) -> None:
         self._refuse_same_name(existing, wanted)
         with self._lock:
             self._stack.resources[wanted.logical_id] = wanted
@@ -140,7 +140,7 @@ class Deployment:
             self.base.superseded.append(existing)
         self._actions.create(wanted, verb="UPDATE")
 
-    def _update(self, existing: Resource, wanted: Resource) -> None:
+    def _update(self, existing: StackResource, wanted: StackResource) -> None:
         wanted.handle = existing.handle
         self._swap(existing, wanted)
         with self._lock:
@@ -151,12 +151,12 @@ class Deployment:
             with self._lock:
                 self.base.superseded.append(existing)
 
-    def _swap(self, existing: Resource, wanted: Resource) -> None:
+    def _swap(self, existing: StackResource, wanted: StackResource) -> None:
         with self._lock:
             self._stack.resources[wanted.logical_id] = wanted
             self.base.made = [wanted if made is existing else made for made in self.base.made]
 
-    def _refuse_same_name(self, existing: Resource, wanted: Resource) -> None:
+    def _refuse_same_name(self, existing: StackResource, wanted: StackResource) -> None:
         name_property = REGISTERED[wanted.type].cloudformation_name_type()
         name = wanted.properties.get(name_property)
         if name and name == existing.properties.get(name_property):
@@ -171,7 +171,7 @@ class Deployment:
         try:
             properties = self._intrinsics.resolve(definition.get("Properties", {}))
         except (RefusedCallError, ResourceError) as error:
-            failed = self._stack.resources.get(logical_id) or Resource(
+            failed = self._stack.resources.get(logical_id) or StackResource(
                 logical_id, definition["Type"], definition, {}, frozenset()
             )
             verb = "UPDATE" if failed.handle else "CREATE"
@@ -239,10 +239,10 @@ class Deployment:
         stack.imports = base.imports
         return None
 
-    def clean_up_back(self) -> list[Resource]:
+    def clean_up_back(self) -> list[StackResource]:
         """Delete what the failed deployment created; return what could not be deleted."""
 
-        def keep(resource: Resource) -> bool:
+        def keep(resource: StackResource) -> bool:
             policy = resource.definition.get("DeletionPolicy", "Delete")
             return bool(policy == "Retain" and not self._delete_retained)
 
@@ -271,7 +271,7 @@ class Deployment:
         self.base.resources[logical_id] = restored
 
 
-def intrinsics_of(stack: Stack, desired: Desired, surroundings: Surroundings) -> Intrinsics:
+def intrinsics_of(stack: Stack, desired: Desired, surroundings: StackLookups) -> Intrinsics:
     """Return what evaluates the template of `desired` for `stack`."""
     partition, _, region, account_id = stack.stack_id.split(":")[1:5]
     pseudo = {

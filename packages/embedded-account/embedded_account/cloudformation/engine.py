@@ -11,11 +11,11 @@ from embedded_account.cloudformation.actions import Actions
 from embedded_account.cloudformation.custom_resources import CustomResources, is_custom
 from embedded_account.cloudformation.deployment import Base, Deployment
 from embedded_account.cloudformation.faults import invalid
-from embedded_account.cloudformation.handlers import Handler, Marker
+from embedded_account.cloudformation.handlers import Marker, ResourceHandler
 from embedded_account.cloudformation.lookups import AccountLookups
 from embedded_account.cloudformation.models import ModelHandler
 from embedded_account.cloudformation.service_role import require_assumable
-from embedded_account.cloudformation.stack import NOTHING, Desired, Resource, Stack, now
+from embedded_account.cloudformation.stack import NOTHING, Desired, Stack, StackResource, now
 from embedded_account.cloudformation.store import Store
 from embedded_account.cloudformation.templates.resource_types import METADATA_TYPE
 from embedded_account.errors import reason_of
@@ -53,7 +53,7 @@ class Engine:
         self._marker = Marker()
         self._unfinished: dict[str, Deployment] = {}
 
-    def handler_for(self, resource_type: str) -> Handler:
+    def handler_for(self, resource_type: str) -> ResourceHandler:
         """Return the handler of a resource type."""
         if resource_type == METADATA_TYPE:
             return self._marker
@@ -206,7 +206,7 @@ class Engine:
             stack.set_status(before, f"Delete canceled. {problem}")
             return
 
-        def keep(resource: Resource) -> bool:
+        def keep(resource: StackResource) -> bool:
             policy = str(resource.definition.get("DeletionPolicy", "Delete"))
             return policy.startswith("Retain") or resource.logical_id in retain
 
@@ -235,6 +235,6 @@ def _rollback_verb(deployment: Deployment) -> str:
     return "ROLLBACK" if deployment.base.desired is NOTHING else "UPDATE_ROLLBACK"
 
 
-def _failed_to_delete(resources: list[Resource]) -> str:
+def _failed_to_delete(resources: list[StackResource]) -> str:
     names = ", ".join(sorted(resource.logical_id for resource in resources))
     return f"The following resource(s) failed to delete: [{names}]. "

@@ -29,7 +29,7 @@ class LeftBehindError(ResourceError):
         self.handle = handle
 
 
-class Handler(Protocol):
+class ResourceHandler(Protocol):
     """Creates, updates in place and deletes resources. Any exception fails the resource."""
 
     def create(self, target: Target, properties: Properties) -> Handle:

@@ -9,7 +9,7 @@ from moto.secretsmanager.models import secretsmanager_backends
 from moto.ssm.models import ssm_backends
 
 from embedded_account.cloudformation.faults import invalid
-from embedded_account.cloudformation.stack import Resource
+from embedded_account.cloudformation.stack import StackResource
 from embedded_account.cloudformation.store import Store
 from embedded_account.cloudformation.templates.intrinsics import NOT_YET_KNOWN
 from embedded_account.cloudformation.templates.resource_types import ResourceTypes, resource_types
@@ -67,10 +67,10 @@ class AccountLookups:
         return str(json.loads(text)[key]) if key else str(text)
 
 
-class Surroundings:
+class StackLookups:
     """The lookups of one stack: its own resources and the account. Records which exports were imported."""
 
-    def __init__(self, lookups: AccountLookups, resources: Mapping[str, Resource]) -> None:
+    def __init__(self, lookups: AccountLookups, resources: Mapping[str, StackResource]) -> None:
         self._lookups = lookups
         self._resources = resources
         self.imports: set[str] = set()
@@ -93,7 +93,7 @@ class Surroundings:
     def dynamic(self, reference: str) -> str:
         return self._lookups.dynamic(reference)
 
-    def _existing(self, logical_id: str) -> Resource | None:
+    def _existing(self, logical_id: str) -> StackResource | None:
         """Return an existing resource, or None if it cannot be known yet."""
         resource = self._resources.get(logical_id)
         if resource is None or resource.handle is None:

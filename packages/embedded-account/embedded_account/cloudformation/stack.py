@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
-from embedded_account.cloudformation.templates.parameters import NO_PARAMETERS, Parameters
+from embedded_account.cloudformation.templates.parameters import NO_PARAMETERS, DeploymentParameters
 from embedded_account.cloudformation.templates.template import Template
 
 STACK_TYPE = "AWS::CloudFormation::Stack"
@@ -30,7 +30,7 @@ class Handle(Protocol):
 
 
 @dataclass
-class Resource:
+class StackResource:
     """One resource of a stack. `properties` are resolved; `definition` is the resource's text in the template."""
 
     logical_id: str
@@ -50,7 +50,7 @@ class Resource:
 
 
 @dataclass(frozen=True)
-class Event:
+class StackEvent:
     """One entry of DescribeStackEvents."""
 
     stack_id: str
@@ -81,7 +81,7 @@ class Desired:
 
     body: str
     template: Template
-    parameters: Parameters
+    parameters: DeploymentParameters
     tags: Mapping[str, str]
     capabilities: tuple[str, ...] = ()
     role_arn: str | None = None
@@ -108,10 +108,10 @@ class Stack:
     desired: Desired = NOTHING
     status: str = "REVIEW_IN_PROGRESS"
     reason: str | None = None
-    resources: dict[str, Resource] = field(default_factory=dict)
+    resources: dict[str, StackResource] = field(default_factory=dict)
     outputs: tuple[Output, ...] = ()
     imports: frozenset[str] = frozenset()
-    events: list[Event] = field(default_factory=list)
+    events: list[StackEvent] = field(default_factory=list)
     termination_protection: bool = False
     rollback_disabled: bool = False
     created: datetime = field(default_factory=now)
@@ -136,7 +136,7 @@ class Stack:
             self.status, self.reason = status, reason
             self._add_event(self.name, self.stack_id, STACK_TYPE, status, reason)
 
-    def set_resource_status(self, resource: Resource, status: str, reason: str | None = None) -> None:
+    def set_resource_status(self, resource: StackResource, status: str, reason: str | None = None) -> None:
         """Set a resource's status, and add its event."""
         with self.lock:
             resource.status, resource.reason, resource.timestamp = status, reason, now()
@@ -148,4 +148,4 @@ class Stack:
         if self.events:
             moment = max(moment, self.events[-1].timestamp + timedelta(milliseconds=1))
         what = (logical_id, physical_id, kind, status, reason)
-        self.events.append(Event(self.stack_id, self.name, *what, self.token, moment))
+        self.events.append(StackEvent(self.stack_id, self.name, *what, self.token, moment))

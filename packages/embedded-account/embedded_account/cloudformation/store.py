@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from embedded_account.cloudformation.change_set import ChangeSet
 from embedded_account.cloudformation.faults import RefusedCallError, invalid, no_change_set, no_stack
-from embedded_account.cloudformation.stack import Output, Resource, Stack
+from embedded_account.cloudformation.stack import Output, Stack, StackResource
 
 
 class Export(NamedTuple):
@@ -64,7 +64,7 @@ class Store:
             raise no_stack(name_or_id)
         return stack
 
-    def owners(self) -> Iterator[tuple[Stack, Resource]]:
+    def owners(self) -> Iterator[tuple[Stack, StackResource]]:
         """Yield every existing resource with its stack."""
         for stack in self.living():
             for resource in list(stack.resources.values()):

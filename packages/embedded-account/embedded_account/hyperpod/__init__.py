@@ -27,8 +27,8 @@ from embedded_account.hyperpod.api.operations import HyperPodApi, serving
 from embedded_account.hyperpod.eks import EksOrchestrators
 from embedded_account.hyperpod.schedule import Schedule
 from embedded_account.hyperpod.state import HyperPodService
-from embedded_account.hyperpod.surroundings import Surroundings
-from embedded_account.hyperpod.world import World
+from embedded_account.hyperpod.surroundings import AccountServices
+from embedded_account.hyperpod.world import SimulatorState
 from embedded_account.services import events, service_quotas
 
 if TYPE_CHECKING:
@@ -42,10 +42,10 @@ _simulators: dict[tuple[str, str], HyperPodService] = {}
 
 def install(account: "Account") -> None:
     """Serve HyperPod in this account until the account ends; a thread carries out the transitions that are due."""
-    world = World(
+    world = SimulatorState(
         account_id=account.account_id,
         region=account.region,
-        surroundings=Surroundings(account.account_id, account.region, account.background),
+        surroundings=AccountServices(account.account_id, account.region, account.background),
         orchestrators=EksOrchestrators(account),
         timeline=Schedule(account.clock),
         record=account.journal.record,

@@ -27,13 +27,13 @@ from moto import mock_aws
 from embedded_account import moto_internals
 from embedded_account.background import Background
 from embedded_account.hyperpod.api.operations import HyperPodApi, serving
-from embedded_account.hyperpod.eks import EksCluster, KubernetesUnavailableError
+from embedded_account.hyperpod.eks import EksDescription, KubernetesUnavailableError
 from embedded_account.hyperpod.fault_requests import apply
 from embedded_account.hyperpod.nodes import KubernetesNode
 from embedded_account.hyperpod.schedule import Schedule
 from embedded_account.hyperpod.state import HyperPodService
-from embedded_account.hyperpod.surroundings import Surroundings
-from embedded_account.hyperpod.world import World
+from embedded_account.hyperpod.surroundings import AccountServices
+from embedded_account.hyperpod.world import SimulatorState
 from embedded_account.machine import isolation
 
 ACCOUNT_ID: Final = "111122223333"
@@ -106,14 +106,14 @@ class EksRecords:
     """
 
     def __init__(self) -> None:
-        self.clusters: dict[str, EksCluster] = {}
+        self.clusters: dict[str, EksDescription] = {}
         self.missing: list[str] = []
         self.access_entries: dict[str, dict[str, dict[str, Any]]] = {}
         self.nodes: dict[str, KubernetesNode] = {}
         self.silent: set[str] = set()
         self.unavailable = False
 
-    def cluster(self, name: str) -> EksCluster | None:
+    def cluster(self, name: str) -> EksDescription | None:
         return self.clusters.get(name)
 
     def missing_dependencies(self, name: str) -> list[str]:
@@ -175,10 +175,10 @@ class HyperPodBench:
         self._stack.enter_context(mock_aws_for_boto3())
         background = Background(ACCOUNT_ID, REGION, self)  # type: ignore[arg-type]  # it only records
         self.hyperpod = HyperPodService(
-            World(
+            SimulatorState(
                 account_id=ACCOUNT_ID,
                 region=REGION,
-                surroundings=Surroundings(ACCOUNT_ID, REGION, background),
+                surroundings=AccountServices(ACCOUNT_ID, REGION, background),
                 orchestrators=self.eks,
                 timeline=Schedule(self.clock),
                 record=self.record,
@@ -297,7 +297,7 @@ class HyperPodBench:
         """Record an EKS cluster, by default ACTIVE and with authentication mode API; return its ARN."""
         arn = f"arn:aws:eks:{REGION}:{ACCOUNT_ID}:cluster/{name}"
         fields = {"status": "ACTIVE", "authentication_mode": "API", "vpc_id": self.vpc_id, "version": "1.35"}
-        self.eks.clusters[name] = EksCluster(name=name, arn=arn, **(fields | changes))
+        self.eks.clusters[name] = EksDescription(name=name, arn=arn, **(fields | changes))
         return arn
 
 

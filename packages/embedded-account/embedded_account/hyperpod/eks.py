@@ -11,7 +11,7 @@ import boto3
 from urllib3.exceptions import HTTPError
 
 from embedded_account.hyperpod.nodes import HEALTH_LABEL, KubernetesNode
-from embedded_account.kubernetes.api import Api, ApiError
+from embedded_account.kubernetes.api import KubernetesClient, KubernetesClientError
 
 if TYPE_CHECKING:
     from embedded_account.context import Account
@@ -26,7 +26,7 @@ class KubernetesUnavailableError(Exception):
 
 
 @dataclass(frozen=True)
-class EksCluster:
+class EksDescription:
     """The part of DescribeCluster that HyperPod needs. `vpc_id` and `version` are "" if EKS does not return them."""
 
     name: str
@@ -40,7 +40,7 @@ class EksCluster:
 class Orchestrators(Protocol):
     """All EKS clusters of the account, by name."""
 
-    def cluster(self, name: str) -> EksCluster | None:
+    def cluster(self, name: str) -> EksDescription | None:
         """Return the cluster's description; None if it does not exist."""
 
     def missing_dependencies(self, name: str) -> list[str]:
@@ -87,12 +87,12 @@ class EksOrchestrators:
             aws_secret_access_key=self._account.keys.secret_access_key,
         )
 
-    def cluster(self, name: str) -> EksCluster | None:
+    def cluster(self, name: str) -> EksDescription | None:
         try:
             found = self._eks.describe_cluster(name=name)["cluster"]
         except self._eks.exceptions.ResourceNotFoundException:
             return None
-        return EksCluster(
+        return EksDescription(
             name=name,
             arn=found["arn"],
             status=found["status"],
@@ -159,8 +159,8 @@ class EksOrchestrators:
         with _translated(ignoring=HTTPStatus.NOT_FOUND):
             self._running(name).nodes.stop_heartbeat(node_name)
 
-    def _api(self, name: str) -> Api:
-        api: Api = self._running(name).control_plane.api
+    def _api(self, name: str) -> KubernetesClient:
+        api: KubernetesClient = self._running(name).control_plane.api
         return api
 
     def _running(self, name: str) -> Any:
@@ -179,7 +179,7 @@ def _translated(*, ignoring: int | None = None) -> Iterator[None]:
     """Raise KubernetesUnavailableError for an error of the API server; ignore the HTTP status `ignoring`."""
     try:
         yield
-    except ApiError as error:
+    except KubernetesClientError as error:
         if error.status != ignoring:
             raise KubernetesUnavailableError(str(error)) from error
     except (HTTPError, OSError) as error:

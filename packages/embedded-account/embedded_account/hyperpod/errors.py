@@ -7,7 +7,7 @@ It does not list the codes of validation and authorisation failures, which SageM
 from moto.core.exceptions import ServiceException
 
 
-class ApiError(ServiceException):  # type: ignore[misc]  # moto publishes no types, its base class is Any
+class HyperPodApiError(ServiceException):  # type: ignore[misc]  # moto publishes no types, its base class is Any
     """An error that moto's serialiser sends to the client: `code` and the message."""
 
     def __init__(self, message: str, code: str | None = None) -> None:
@@ -16,37 +16,37 @@ class ApiError(ServiceException):  # type: ignore[misc]  # moto publishes no typ
             self.code = code
 
 
-class ValidationFailedError(ApiError):
+class ValidationFailedError(HyperPodApiError):
     """The request violates the service model or one of HyperPod's rules."""
 
     code = "ValidationException"
 
 
-class AccessDeniedError(ApiError):
+class HyperPodAccessDeniedError(HyperPodApiError):
     """The caller lacks permission for the operation, or for an action that the service performs on its behalf."""
 
     code = "AccessDeniedException"
 
 
-class AlreadyInUseError(ApiError):
+class AlreadyInUseError(HyperPodApiError):
     """A cluster with this name already exists."""
 
     code = "ResourceInUse"
 
 
-class LimitExceededError(ApiError):
+class LimitExceededError(HyperPodApiError):
     """A service quota is too small."""
 
     code = "ResourceLimitExceeded"
 
 
-class ConflictError(ApiError):
+class ConflictError(HyperPodApiError):
     """The cluster's state does not permit the change."""
 
     code = "ConflictException"
 
 
-class NotFoundError(ApiError):
+class NotFoundError(HyperPodApiError):
     """The cluster, node, event or operation does not exist."""
 
     code = "ResourceNotFound"

@@ -5,7 +5,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, PositiveInt
 
-from embedded_account.hyperpod.errors import ApiError
+from embedded_account.hyperpod.errors import HyperPodApiError
 
 ALWAYS: Final = 1_000_000
 
@@ -52,7 +52,9 @@ class Faults:
         fault.times -= 1
         if fault.times <= 0:
             del self.calls[operation]
-        raise ApiError(fault.message or f"{fault.error}: a fault that the rehearsal set on {operation}", fault.error)
+        raise HyperPodApiError(
+            fault.message or f"{fault.error}: a fault that the rehearsal set on {operation}", fault.error
+        )
 
     def take_creation(self) -> str:
         """Return the FailureMessage for a new cluster and clear the fault; "" if no fault is set."""

@@ -26,7 +26,7 @@ _VALID_THREADS_PER_CORE: Final = {"g5": (1, 2)}
 
 
 @dataclass(frozen=True)
-class InstanceType:
+class NodeType:
     """An instance type. `vcpus` counts the CPUs at the maximum threads per core; `memory_gib` is rounded down."""
 
     name: str
@@ -57,7 +57,7 @@ class InstanceType:
 
 
 @cache
-def find(name: str) -> InstanceType | None:
+def find(name: str) -> NodeType | None:
     """Return the type with this name (`ml.…`); None if EC2's record lacks it or it is not x86-64 (not simulated)."""
     ec2_name = name.removeprefix("ml.")
     ec2 = INSTANCE_TYPES.get(ec2_name, {})
@@ -69,7 +69,7 @@ def find(name: str) -> InstanceType | None:
     efa = network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0)
     pods = network["Ipv4AddressesPerInterface"] - 1
     threads = _VALID_THREADS_PER_CORE.get(ec2_name.partition(".")[0], (cpu["DefaultThreadsPerCore"],))
-    return InstanceType(
+    return NodeType(
         name=name,
         vcpus=cpu["DefaultVCpus"],
         memory_gib=max(1, ec2["MemoryInfo"]["SizeInMiB"] // 1024),

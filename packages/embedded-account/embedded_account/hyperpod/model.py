@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from embedded_account.hyperpod import instance_types
-from embedded_account.hyperpod.instance_types import InstanceType
+from embedded_account.hyperpod.instance_types import NodeType
 
 DEFAULT_THREADS_PER_CORE = 1
 """The value for a group without ThreadsPerCore (AWS's console and CloudFormation; sources differ)."""
@@ -57,7 +57,7 @@ JOINED = frozenset({NodeStatus.RUNNING, NodeStatus.DEEP_HEALTH_CHECK, NodeStatus
 """Statuses of a node that is part of the Kubernetes cluster and counts in CurrentCount."""
 
 
-class Health(StrEnum):
+class NodeHealth(StrEnum):
     """Values of the label sagemaker.amazonaws.com/node-health-status."""
 
     SCHEDULABLE = "Schedulable"
@@ -75,7 +75,7 @@ class DeepCheck(StrEnum):
 
 
 @dataclass(frozen=True)
-class Subnet:
+class NodeSubnet:
     """A subnet, its VPC and its Availability Zone."""
 
     subnet_id: str
@@ -90,16 +90,16 @@ class Node:
 
     instance_id: str
     group: str
-    instance_type: InstanceType
+    instance_type: NodeType
     threads_per_core: int
     launched: datetime
-    subnet: Subnet
+    subnet: NodeSubnet
     security_groups: tuple[str, ...]
     interface_id: str = ""
     address: str = ""
     status: NodeStatus = NodeStatus.PENDING
     message: str = ""
-    health: Health = Health.SCHEDULABLE
+    health: NodeHealth = NodeHealth.SCHEDULABLE
     deep_check: DeepCheck | None = None
     fault: str = ""
     software_updated: datetime | None = None
@@ -117,7 +117,7 @@ class Node:
 
 
 @dataclass
-class Group:
+class SimulatedGroup:
     """An instance group: the specification from the request and the simulator's own state.
 
     `shortage` is the message of the last launch attempt if it failed, else "". A group with `deleting` is removed
@@ -168,7 +168,7 @@ class Group:
         return int(self.specification.get("MinInstanceCount", 0))
 
     @property
-    def instance_types(self) -> list[InstanceType]:
+    def instance_types(self) -> list[NodeType]:
         """The instance types that the group may use, the preferred one first."""
         return instance_types_of(self.specification)
 
@@ -186,7 +186,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Event:
+class ClusterEvent:
     """A cluster event; `metadata` is the EventMetadata structure of DescribeClusterEvent."""
 
     event_id: str
@@ -215,7 +215,7 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Outdated:
+class DelayedView:
     """The cluster before a change, which read calls return until `until`; `view` is None if it did not exist."""
 
     until: datetime
@@ -224,7 +224,7 @@ class Outdated:
 
 
 @dataclass
-class HyperPodCluster:
+class SimulatedCluster:
     """A HyperPod cluster.
 
     Attributes:
@@ -242,19 +242,19 @@ class HyperPodCluster:
     name: str
     arn: str
     request: Specification
-    groups: dict[str, Group]
+    groups: dict[str, SimulatedGroup]
     created: datetime
     eks_name: str
     status: ClusterStatus = ClusterStatus.CREATING
     failure: str = ""
     nodes: dict[str, Node] = field(default_factory=dict)
-    events: list[Event] = field(default_factory=list)
+    events: list[ClusterEvent] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)
     tag_values: dict[str, str] = field(default_factory=dict)
     access_entries: list[str] = field(default_factory=list)
     previous: dict[str, Specification] | None = None
     previous_request: Specification = field(default_factory=dict)
-    outdated: list[Outdated] = field(default_factory=list)
+    outdated: list[DelayedView] = field(default_factory=list)
     orphaned: bool = False
     published_status: ClusterStatus | None = None
 
@@ -280,7 +280,7 @@ class HyperPodCluster:
         """The tags in the form of AWS's API (moto's resource groups read this too)."""
         return [{"Key": key, "Value": value} for key, value in self.tag_values.items()]
 
-    def vpc_config(self, group: Group) -> dict[str, list[str]]:
+    def vpc_config(self, group: SimulatedGroup) -> dict[str, list[str]]:
         """Return the group's VpcConfig (subnets and security groups): its override or else the cluster's."""
         config: dict[str, list[str]] = group.specification.get("OverrideVpcConfig") or self.request["VpcConfig"]
         return config
@@ -298,7 +298,7 @@ class HyperPodCluster:
         return sum(node.status in JOINED for node in self.nodes_of(group))
 
 
-def instance_types_of(specification: Specification) -> list[InstanceType]:
+def instance_types_of(specification: Specification) -> list[NodeType]:
     """Return the known instance types that a group of a request names, the preferred one first."""
     found = (instance_types.find(name) for name in names_of_types(specification))
     return [each for each in found if each]

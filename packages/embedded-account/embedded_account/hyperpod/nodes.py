@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from embedded_account.hyperpod.model import DeepCheck, Group, Health, HyperPodCluster, Node
+from embedded_account.hyperpod.model import DeepCheck, Node, NodeHealth, SimulatedCluster, SimulatedGroup
 from embedded_account.kubernetes.allocatable import allocatable
 
 PREFIX: Final = "sagemaker.amazonaws.com"
 HEALTH_LABEL: Final = f"{PREFIX}/node-health-status"
 DEEP_CHECK_LABEL: Final = f"{PREFIX}/deep-health-check-status"
-DEEP_CHECK_TAINT: Final = {"key": HEALTH_LABEL, "value": Health.UNSCHEDULABLE.value, "effect": "NoSchedule"}
+DEEP_CHECK_TAINT: Final = {"key": HEALTH_LABEL, "value": NodeHealth.UNSCHEDULABLE.value, "effect": "NoSchedule"}
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class KubernetesNode:
     taints: tuple[Mapping[str, str], ...] = ()
 
 
-def as_kubernetes(cluster: HyperPodCluster, node: Node) -> KubernetesNode:
+def as_kubernetes(cluster: SimulatedCluster, node: Node) -> KubernetesNode:
     """Return the Node object for the node's present state.
 
     HyperPod taints a node only for deep health checks. A node that awaits replacement has only the health label.
@@ -60,14 +60,14 @@ def quantities(node: Node) -> dict[str, str]:
     return resources
 
 
-def _labels(cluster: HyperPodCluster, node: Node) -> dict[str, str]:
+def _labels(cluster: SimulatedCluster, node: Node) -> dict[str, str]:
     in_deep_check = node.deep_check is DeepCheck.IN_PROGRESS
     region = cluster.arn.split(":")[3]
     labels = {
         f"{PREFIX}/cluster-name": cluster.name,
         f"{PREFIX}/compute-type": "hyperpod",
         f"{PREFIX}/instance-group-name": node.group,
-        HEALTH_LABEL: Health.UNSCHEDULABLE if in_deep_check else node.health,
+        HEALTH_LABEL: NodeHealth.UNSCHEDULABLE if in_deep_check else node.health,
         "node.kubernetes.io/instance-type": node.instance_type.name,
         "topology.kubernetes.io/region": region,
         "topology.kubernetes.io/zone": node.subnet.zone,
@@ -83,7 +83,7 @@ def _labels(cluster: HyperPodCluster, node: Node) -> dict[str, str]:
     return {key: str(value) for key, value in labels.items()}
 
 
-def _kubernetes_config(group: Group | None) -> dict[str, Any]:
+def _kubernetes_config(group: SimulatedGroup | None) -> dict[str, Any]:
     return dict(group.specification.get("KubernetesConfig", {})) if group else {}
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from embedded_account.hyperpod import instance_types
-from embedded_account.hyperpod.eks import EksCluster, KubernetesUnavailableError
+from embedded_account.hyperpod.eks import EksDescription, KubernetesUnavailableError
 from embedded_account.hyperpod.errors import (
     AlreadyInUseError,
     ConflictError,
@@ -20,9 +20,9 @@ from embedded_account.hyperpod.errors import (
 from embedded_account.hyperpod.model import (
     KEPT_WHEN_OMITTED,
     ClusterStatus,
-    Group,
-    HyperPodCluster,
     NodeStatus,
+    SimulatedCluster,
+    SimulatedGroup,
     Specification,
     instance_types_of,
     names_of_types,
@@ -30,7 +30,7 @@ from embedded_account.hyperpod.model import (
 from embedded_account.hyperpod.permissions import checks as permissions
 from embedded_account.hyperpod.permissions import volume_keys
 from embedded_account.hyperpod.slurm import clusters as slurm
-from embedded_account.hyperpod.world import World
+from embedded_account.hyperpod.world import SimulatorState
 from embedded_account.services.iam.policies import trusts
 
 NOT_SIMULATED: Final = ("RestrictedInstanceGroups", "RestrictedInstanceGroupsConfig", "AutoScaling")
@@ -54,7 +54,7 @@ SUBNETS_NOT_RETRIEVED: Final = (
 Request = Mapping[str, Any]
 
 
-def check_create(world: World, request: Request) -> EksCluster | None:
+def check_create(world: SimulatorState, request: Request) -> EksDescription | None:
     """Return the EKS cluster that orchestrates the new cluster, None for Slurm; raise the error of SageMaker."""
     name = request["ClusterName"]
     if name in world.clusters:
@@ -83,7 +83,7 @@ def check_create(world: World, request: Request) -> EksCluster | None:
     return eks
 
 
-def check_update(world: World, cluster: HyperPodCluster, request: Request) -> None:
+def check_update(world: SimulatorState, cluster: SimulatedCluster, request: Request) -> None:
     """Raise the error that SageMaker would return for UpdateCluster, if any."""
     check_takes_changes(cluster)
     _refuse_not_simulated(request, NOT_SIMULATED)
@@ -119,7 +119,7 @@ def check_update(world: World, cluster: HyperPodCluster, request: Request) -> No
 
 
 def _check_slurm_after(
-    cluster: HyperPodCluster, groups: Iterable[Specification], deleted: Iterable[str], request: Request
+    cluster: SimulatedCluster, groups: Iterable[Specification], deleted: Iterable[str], request: Request
 ) -> None:
     """Raise ValidationFailedError unless the groups after the update are those of a Slurm cluster."""
     named = {name: group.specification for name, group in cluster.groups.items() if not group.deleting}
@@ -138,7 +138,7 @@ def _check_tiered_storage(request: Request) -> None:
         raise ValidationFailedError("InstanceMemoryAllocationPercentage must be between 20 and 100.")
 
 
-def check_takes_changes(cluster: HyperPodCluster) -> None:
+def check_takes_changes(cluster: SimulatedCluster) -> None:
     """Raise an error unless the cluster permits changes.
 
     Raises:
@@ -232,7 +232,7 @@ def _check_storage(name: str, group: Specification) -> None:
             raise ValidationFailedError(f"Instance group {name}: VolumeSizeInGB is required for the secondary volume.")
 
 
-def _check_training_plans(world: World, groups: Iterable[Specification]) -> None:
+def _check_training_plans(world: SimulatorState, groups: Iterable[Specification]) -> None:
     """Raise ValidationFailedError for a training plan outside this account and region.
 
     The rehearsal has no reservations, so it assumes that every plan inside exists.
@@ -246,7 +246,7 @@ def _check_training_plans(world: World, groups: Iterable[Specification]) -> None
             )
 
 
-def _check_unchanged(group: Group | None, wanted: Specification) -> None:
+def _check_unchanged(group: SimulatedGroup | None, wanted: Specification) -> None:
     if group is None:
         return
     changed = [
@@ -265,7 +265,7 @@ def _check_unchanged(group: Group | None, wanted: Specification) -> None:
         )
 
 
-def _check_eks(world: World, arn: str) -> EksCluster:
+def _check_eks(world: SimulatorState, arn: str) -> EksDescription:
     name = arn.rpartition("/")[2]
     eks = world.orchestrators.cluster(name)
     if eks is None or eks.arn != arn:
@@ -291,7 +291,7 @@ def _check_eks(world: World, arn: str) -> EksCluster:
     return eks
 
 
-def _check_dependencies(world: World, eks: EksCluster) -> None:
+def _check_dependencies(world: SimulatorState, eks: EksDescription) -> None:
     try:
         missing = world.orchestrators.missing_dependencies(eks.name)
     except KubernetesUnavailableError as error:
@@ -305,7 +305,7 @@ def _check_dependencies(world: World, eks: EksCluster) -> None:
         )
 
 
-def _check_roles(world: World, groups: Iterable[Specification]) -> None:
+def _check_roles(world: SimulatorState, groups: Iterable[Specification]) -> None:
     """Raise ValidationFailedError unless each role exists, trusts SageMaker and may describe the network.
 
     SageMaker's message names only the trust policy, whichever of them is the cause.
@@ -321,7 +321,7 @@ def _check_roles(world: World, groups: Iterable[Specification]) -> None:
         _check_keys(world, group)
 
 
-def _check_keys(world: World, group: Specification) -> None:
+def _check_keys(world: SimulatorState, group: Specification) -> None:
     """Raise ValidationFailedError unless the volumes' KMS keys can be used, and the role may grant their use."""
     name, keys = group["InstanceGroupName"], list(dict.fromkeys(volume_keys.of(group).values()))
     for key in keys:
@@ -334,7 +334,7 @@ def _check_keys(world: World, group: Specification) -> None:
         raise ValidationFailedError(f"Instance group {name}: the execution role may not call {refused[0].action}.")
 
 
-def _check_vpc(world: World, config: Request, eks: EksCluster | None) -> None:
+def _check_vpc(world: SimulatorState, config: Request, eks: EksDescription | None) -> None:
     subnets = {subnet_id: world.surroundings.subnet(subnet_id) for subnet_id in config["Subnets"]}
     groups = {group_id: world.surroundings.security_group(group_id) for group_id in config["SecurityGroupIds"]}
     absent = [identifier for identifier, found in (*subnets.items(), *groups.items()) if found is None]
@@ -348,7 +348,7 @@ def _check_vpc(world: World, config: Request, eks: EksCluster | None) -> None:
         )
 
 
-def _check_quota(world: World, groups: Iterable[Specification], *, replacing: str) -> None:
+def _check_quota(world: SimulatorState, groups: Iterable[Specification], *, replacing: str) -> None:
     """Raise LimitExceededError if instances that the groups add would exceed a service quota.
 
     The groups' counts replace those of the same groups in the cluster named `replacing`. A quota that was lowered below

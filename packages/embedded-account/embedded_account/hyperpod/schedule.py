@@ -10,7 +10,7 @@ Action = Callable[[], None]
 Key = tuple[str, ...]
 
 
-class Clock(Protocol):
+class SimulatedClock(Protocol):
     """The account's clock: real time, and the number of simulated seconds in a real second (`scale`)."""
 
     scale: float
@@ -27,7 +27,7 @@ class Schedule:
     therefore produces the same history as a clock that ticks.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: SimulatedClock) -> None:
         self._clock = clock
         self._queue: list[tuple[datetime, int, Key]] = []
         self._plans: dict[Key, tuple[int, Action]] = {}

@@ -16,20 +16,20 @@ from uuid import uuid4
 
 from embedded_account.hyperpod import rules
 from embedded_account.hyperpod.errors import ConflictError, not_found
-from embedded_account.hyperpod.instances.provisioning import Nodes
+from embedded_account.hyperpod.instances.provisioning import NodeTransitions
 from embedded_account.hyperpod.model import (
     UP_TO_DATE,
     ClusterStatus,
-    Group,
-    HyperPodCluster,
     Node,
     NodeStatus,
     Operation,
+    SimulatedCluster,
+    SimulatedGroup,
     Specification,
 )
 from embedded_account.hyperpod.permissions.required import SERVICE_LINKED_ROLE
 from embedded_account.hyperpod.slurm import clusters as slurm
-from embedded_account.hyperpod.world import World
+from embedded_account.hyperpod.world import SimulatorState
 
 UPDATABLE: Final = ("NodeRecovery", "NodeProvisioningMode", "ClusterRole", "TieredStorageConfig")
 NOT_DELETABLE: Final = frozenset(
@@ -46,17 +46,17 @@ NOT_DELETABLE: Final = frozenset(
 class HyperPodService:
     """The simulator of one account and region. Callers hold `lock` during every call; `tick` runs due transitions."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatorState) -> None:
         self.world = world
         self.lock = RLock()
-        self.nodes = Nodes(world, on_change=self._settle, on_failure=self._fail)
+        self.nodes = NodeTransitions(world, on_change=self._settle, on_failure=self._fail)
 
     def tick(self) -> None:
         """Carry out every transition that is due."""
         with self.lock:
             self.world.timeline.run_due()
 
-    def cluster(self, name_or_arn: str) -> HyperPodCluster:
+    def cluster(self, name_or_arn: str) -> SimulatedCluster:
         """Return the cluster with this name or ARN; raise NotFoundError if there is none."""
         for cluster in self.world.clusters.values():
             if name_or_arn in {cluster.name, cluster.arn}:
@@ -69,12 +69,12 @@ class HyperPodService:
         world = self.world
         return f"arn:{world.partition}:sagemaker:{world.region}:{world.account_id}:cluster/{cluster_id}"
 
-    def create(self, arn: str, request: Specification) -> HyperPodCluster:
+    def create(self, arn: str, request: Specification) -> SimulatedCluster:
         """Start to create a cluster and return it; raise the errors of `rules` before any change."""
         eks = rules.check_create(self.world, request)
         request = deepcopy(request)
-        groups = [Group(specification) for specification in request.pop("InstanceGroups", [])]
-        cluster = HyperPodCluster(
+        groups = [SimulatedGroup(specification) for specification in request.pop("InstanceGroups", [])]
+        cluster = SimulatedCluster(
             name=request["ClusterName"],
             arn=arn,
             request=request,
@@ -101,7 +101,7 @@ class HyperPodService:
             self._plan(cluster, self.world.minutes.accept, lambda: self._fill_all(cluster))
         return cluster
 
-    def update(self, cluster: HyperPodCluster, request: Specification) -> None:
+    def update(self, cluster: SimulatedCluster, request: Specification) -> None:
         """Start to update the cluster; raise the errors of `rules` before any change."""
         rules.check_update(self.world, cluster, request)
         request = deepcopy(request)
@@ -116,7 +116,7 @@ class HyperPodService:
             if name in cluster.groups:
                 cluster.groups[name].change(specification)
             else:
-                cluster.groups[name] = Group(specification)
+                cluster.groups[name] = SimulatedGroup(specification)
         for name in request.get("InstanceGroupsToDelete", []):
             cluster.groups[name].mark_deleted()
         self._begin_operation(cluster, original)
@@ -131,7 +131,7 @@ class HyperPodService:
         then = self._accepted if cluster.continuous else self._fill_all
         self._plan(cluster, self.world.minutes.update, lambda: then(cluster))
 
-    def delete(self, cluster: HyperPodCluster) -> None:
+    def delete(self, cluster: SimulatedCluster) -> None:
         """Start to delete the cluster with all its nodes; raise ConflictError during another change."""
         if cluster.status in NOT_DELETABLE:
             raise ConflictError(f"Cluster {cluster.arn} cannot be deleted in status {cluster.status}.")
@@ -150,7 +150,7 @@ class HyperPodService:
             self.nodes.shut_down(cluster, node)
         self._settle(cluster)
 
-    def update_software(self, cluster: HyperPodCluster, names: Iterable[str]) -> None:
+    def update_software(self, cluster: SimulatedCluster, names: Iterable[str]) -> None:
         """Start to rewrite the root volumes of the nodes of these groups, or of all groups if `names` is empty."""
         rules.check_takes_changes(cluster)
         groups = [cluster.groups[name] for name in names] or list(cluster.groups.values())
@@ -162,14 +162,14 @@ class HyperPodService:
         self.world.event(cluster, f"The software of cluster {cluster.name} is being updated.")
         self._plan(cluster, self.world.minutes.software, lambda: self._software_updated(cluster, groups))
 
-    def delete_nodes(self, cluster: HyperPodCluster, nodes: Iterable[Node]) -> None:
+    def delete_nodes(self, cluster: SimulatedCluster, nodes: Iterable[Node]) -> None:
         """Shut down these nodes and lower their groups' targets, so that HyperPod does not replace them."""
         for node in nodes:
             group = cluster.groups[node.group]
             group.target = max(0, group.target - 1)
             self.nodes.shut_down(cluster, node)
 
-    def _let_in(self, cluster: HyperPodCluster, service_linked_role: str = "") -> None:
+    def _let_in(self, cluster: SimulatedCluster, service_linked_role: str = "") -> None:
         """Create the missing access entries; leave entries that others created before as they are."""
         roles = {group.execution_role: {"type": "HYPERPOD_LINUX"} for group in cluster.groups.values()}
         if service_linked_role:
@@ -180,7 +180,7 @@ class HyperPodService:
             if self.world.orchestrators.add_access_entry(cluster.eks_name, principal, **properties):
                 cluster.access_entries.append(principal)
 
-    def _begin_operation(self, cluster: HyperPodCluster, original: Mapping[str, tuple[int, int]]) -> None:
+    def _begin_operation(self, cluster: SimulatedCluster, original: Mapping[str, tuple[int, int]]) -> None:
         for operation in cluster.operations:
             if operation.status == "InProgress":
                 operation.status = "Superseded"
@@ -188,7 +188,7 @@ class HyperPodService:
         now = self.world.timeline.now()
         cluster.operations.append(Operation(str(uuid4()), now, dict(original), desired))
 
-    def _accepted(self, cluster: HyperPodCluster) -> None:
+    def _accepted(self, cluster: SimulatedCluster) -> None:
         """Set the cluster InService and start to fill its groups (Continuous provisioning).
 
         A new Slurm cluster first waits for its controller and its login node.
@@ -208,13 +208,13 @@ class HyperPodService:
             self.nodes.fill(cluster, group)
         self._settle(cluster)
 
-    def _fill_all(self, cluster: HyperPodCluster) -> None:
+    def _fill_all(self, cluster: SimulatedCluster) -> None:
         for group in list(cluster.groups.values()):
             if cluster.status in {ClusterStatus.CREATING, ClusterStatus.UPDATING}:
                 self.nodes.fill(cluster, group)
         self._settle(cluster)
 
-    def _watch_minimum(self, cluster: HyperPodCluster, group: Group, before: int) -> None:
+    def _watch_minimum(self, cluster: SimulatedCluster, group: SimulatedGroup, before: int) -> None:
         """Restore the earlier target `before` if the group misses MinInstanceCount for three hours.
 
         Source: SageMaker API reference, MinInstanceCount.
@@ -232,7 +232,7 @@ class HyperPodService:
 
         self.world.plan(cluster, ("minimum", group.name), self.world.minutes.minimum, look)
 
-    def _settle(self, cluster: HyperPodCluster) -> None:
+    def _settle(self, cluster: SimulatedCluster) -> None:
         """Update the groups, the last operation and the cluster's status after a change of its nodes."""
         for group in [group for group in cluster.groups.values() if group.deleting]:
             if not any(cluster.nodes_of(group.name)):
@@ -256,11 +256,11 @@ class HyperPodService:
             cluster.previous = None
             self._serve(cluster)
 
-    def _first_nodes_run(self, cluster: HyperPodCluster) -> bool:
+    def _first_nodes_run(self, cluster: SimulatedCluster) -> bool:
         first = slurm.waits_for(cluster)
         return bool(first) and all(cluster.current_count(group.name) for group in first if group.target)
 
-    def _fail(self, cluster: HyperPodCluster, message: str) -> None:
+    def _fail(self, cluster: SimulatedCluster, message: str) -> None:
         """End a creation in Failed, or roll back an update, after a node or a launch failed.
 
         With Continuous provisioning a failure does not change the cluster, except that of Slurm's controller.
@@ -274,7 +274,7 @@ class HyperPodService:
         elif cluster.status is ClusterStatus.UPDATING:
             self._roll_back(cluster, message)
 
-    def _end_in_failure(self, cluster: HyperPodCluster, message: str) -> None:
+    def _end_in_failure(self, cluster: SimulatedCluster, message: str) -> None:
         cluster.status, cluster.failure = ClusterStatus.FAILED, message
         self.world.event(
             cluster,
@@ -288,7 +288,7 @@ class HyperPodService:
             if node.status is not NodeStatus.FAILURE:
                 self.nodes.shut_down(cluster, node)
 
-    def _not_deleted(self, cluster: HyperPodCluster, message: str) -> None:
+    def _not_deleted(self, cluster: SimulatedCluster, message: str) -> None:
         cluster.status, cluster.failure = ClusterStatus.FAILED, message
         self.world.event(
             cluster,
@@ -297,7 +297,7 @@ class HyperPodService:
             metadata={"Cluster": {"FailureMessage": message}},
         )
 
-    def _roll_back(self, cluster: HyperPodCluster, message: str) -> None:
+    def _roll_back(self, cluster: SimulatedCluster, message: str) -> None:
         cluster.status = ClusterStatus.ROLLING_BACK
         cluster.request = cluster.previous_request
         before = cluster.previous or {}
@@ -322,7 +322,7 @@ class HyperPodService:
 
         self._plan(cluster, self.world.minutes.roll_back, end)
 
-    def _software_updated(self, cluster: HyperPodCluster, groups: Iterable[Group]) -> None:
+    def _software_updated(self, cluster: SimulatedCluster, groups: Iterable[SimulatedGroup]) -> None:
         failed = False
         for group in groups:
             group.software_status = "Succeeded"
@@ -338,15 +338,15 @@ class HyperPodService:
             self.world.event(cluster, "The software update failed and was rolled back.", level="Error")
         self._serve(cluster)
 
-    def _serve(self, cluster: HyperPodCluster) -> None:
+    def _serve(self, cluster: SimulatedCluster) -> None:
         cluster.status = ClusterStatus.IN_SERVICE
         self.world.event(cluster, f"Cluster {cluster.name} is InService.")
 
-    def _remove(self, cluster: HyperPodCluster) -> None:
+    def _remove(self, cluster: SimulatedCluster) -> None:
         for principal in cluster.access_entries:
             self.world.orchestrators.remove_access_entry(cluster.eks_name, principal)
         del self.world.clusters[cluster.name]
         self.world.record("hyperpod", action="deleted", cluster=cluster.name, arn=cluster.arn)
 
-    def _plan(self, cluster: HyperPodCluster, minutes: float, action: Any) -> None:
+    def _plan(self, cluster: SimulatedCluster, minutes: float, action: Any) -> None:
         self.world.plan(cluster, ("cluster",), minutes, action)

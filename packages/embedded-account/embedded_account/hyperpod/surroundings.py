@@ -17,10 +17,10 @@ from moto.sts.models import sts_backends
 from moto.utilities.utils import get_partition
 
 from embedded_account.background import Background
-from embedded_account.hyperpod.errors import AccessDeniedError
-from embedded_account.hyperpod.model import HyperPodCluster, Node, Subnet
+from embedded_account.hyperpod.errors import HyperPodAccessDeniedError
+from embedded_account.hyperpod.model import Node, NodeSubnet, SimulatedCluster
 from embedded_account.hyperpod.permissions.required import SERVICE_LINKED_ROLE, SERVICE_LINKED_ROLE_SERVICE
-from embedded_account.services.ec2.reach import NODE_SERVICES, Place, unreachable
+from embedded_account.services.ec2.reach import NODE_SERVICES, NetworkLocation, unreachable
 from embedded_account.services.iam.grants import document, grants_of
 from embedded_account.services.iam.policies import Grants, Policy
 from embedded_account.services.keys import CREATE_GRANT, unusable
@@ -30,7 +30,7 @@ TEMPORARY_KEY_PREFIX = "ASIA"
 
 
 @dataclass(frozen=True)
-class Role:
+class NodeRole:
     """An IAM role: its trust policy and the permissions that it grants."""
 
     arn: str
@@ -47,7 +47,7 @@ class Caller:
 
 
 @dataclass(frozen=True)
-class SecurityGroup:
+class NodeSecurityGroup:
     """A security group; the two flags say whether its rules allow all traffic from and to the group itself."""
 
     group_id: str
@@ -56,7 +56,7 @@ class SecurityGroup:
     self_egress: bool
 
 
-class Surroundings:
+class AccountServices:
     """The account's other services: what HyperPod reads from them and changes in them."""
 
     def __init__(self, account_id: str, region: str, background: Background) -> None:
@@ -82,23 +82,23 @@ class Surroundings:
         if session is not None:
             role = self.role(session.role_arn)
             if role is None:
-                raise AccessDeniedError(f"The role of the session no longer exists: {session.role_arn}")
+                raise HyperPodAccessDeniedError(f"The role of the session no longer exists: {session.role_arn}")
             return Caller(session.arn, role.grants)
         user = self._iam.get_user_from_access_key_id(access_key)
         if user is not None:
             return Caller(user.arn, grants_of(self.account_id, user))
         if access_key.startswith(TEMPORARY_KEY_PREFIX):
-            raise AccessDeniedError(
+            raise HyperPodAccessDeniedError(
                 "The security token included in the request is invalid.", "UnrecognizedClientException"
             )
         return Caller(f"arn:{self.partition}:iam::{self.account_id}:root", None)
 
-    def role(self, arn: str) -> Role | None:
+    def role(self, arn: str) -> NodeRole | None:
         """Return the role with this ARN; None if it does not exist."""
         found = next((role for role in self._iam.roles.values() if role.arn == arn), None)
         if found is None:
             return None
-        return Role(arn, document(found.assume_role_policy_document), grants_of(self.account_id, found))
+        return NodeRole(arn, document(found.assume_role_policy_document), grants_of(self.account_id, found))
 
     def service_linked_role(self) -> str | None:
         """Return the ARN of HyperPod's service-linked role; None if it does not exist."""
@@ -135,19 +135,19 @@ class Surroundings:
         self._background.make("iam-role", SERVICE_LINKED_ROLE, role.arn, "service-linked role of HyperPod")
         return str(role.arn)
 
-    def subnet(self, subnet_id: str) -> Subnet | None:
+    def subnet(self, subnet_id: str) -> NodeSubnet | None:
         """Return the subnet; None if it does not exist."""
         found = next((zone[subnet_id] for zone in self._ec2.subnets.values() if subnet_id in zone), None)
         if found is None:
             return None
-        return Subnet(subnet_id, found.vpc_id, found.availability_zone, found.availability_zone_id)
+        return NodeSubnet(subnet_id, found.vpc_id, found.availability_zone, found.availability_zone_id)
 
-    def security_group(self, group_id: str) -> SecurityGroup | None:
+    def security_group(self, group_id: str) -> NodeSecurityGroup | None:
         """Return the security group; None if it does not exist."""
         found = self._ec2.get_security_group_from_id(group_id)
         if found is None:
             return None
-        return SecurityGroup(
+        return NodeSecurityGroup(
             group_id,
             found.vpc_id,
             self_ingress=_allows_all_with_itself(found.ingress_rules, group_id),
@@ -171,9 +171,11 @@ class Surroundings:
 
     def unreachable(self, node: Node) -> str:
         """Return why the node cannot reach the services that every node calls at its start, or ""."""
-        return unreachable(self._ec2, Place(node.subnet.subnet_id, tuple(node.security_groups)), NODE_SERVICES)
+        return unreachable(
+            self._ec2, NetworkLocation(node.subnet.subnet_id, tuple(node.security_groups)), NODE_SERVICES
+        )
 
-    def attach_interface(self, cluster: HyperPodCluster, node: Node) -> str:
+    def attach_interface(self, cluster: SimulatedCluster, node: Node) -> str:
         """Create the node's network interface in its subnet, with as many addresses as the instance type needs.
 
         Return "", or EC2's message if that fails, for example because the subnet has too few free addresses.
@@ -197,7 +199,7 @@ class Surroundings:
             self._background.drop(node.interface_id)
             node.interface_id = ""
 
-    def log(self, cluster: HyperPodCluster, stream: str, message: str, milliseconds: int) -> None:
+    def log(self, cluster: SimulatedCluster, stream: str, message: str, milliseconds: int) -> None:
         """Append one line to a stream of the cluster's log group; create the group and the stream if missing."""
         self._background.log_group(maker_arn=cluster.arn, name=cluster.log_group)
         logs = logs_backends[self.account_id][self.region]

@@ -4,7 +4,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from embedded_account.hyperpod.errors import ValidationFailedError
-from embedded_account.hyperpod.model import ClusterStatus, Event, Group, HyperPodCluster, Node, NodeStatus, Operation
+from embedded_account.hyperpod.model import (
+    ClusterEvent,
+    ClusterStatus,
+    Node,
+    NodeStatus,
+    Operation,
+    SimulatedCluster,
+    SimulatedGroup,
+)
 
 ECHOED = ("NodeRecovery", "NodeProvisioningMode", "VpcConfig", "Orchestrator", "TieredStorageConfig", "ClusterRole")
 ECHOED_OF_GROUPS = (
@@ -24,7 +32,7 @@ DEFAULT_PAGE = 100
 View = dict[str, Any]
 
 
-def cluster_view(cluster: HyperPodCluster) -> View:
+def cluster_view(cluster: SimulatedCluster) -> View:
     """Return the DescribeCluster response."""
     view = {
         "ClusterArn": cluster.arn,
@@ -44,7 +52,7 @@ def tags_view(tags: Mapping[str, str]) -> list[View]:
     return [{"Key": key, "Value": value} for key, value in tags.items()]
 
 
-def cluster_summary(cluster: HyperPodCluster) -> View:
+def cluster_summary(cluster: SimulatedCluster) -> View:
     """Return an entry of ListClusters."""
     return {
         "ClusterArn": cluster.arn,
@@ -54,7 +62,7 @@ def cluster_summary(cluster: HyperPodCluster) -> View:
     }
 
 
-def _group_view(cluster: HyperPodCluster, group: Group) -> View:
+def _group_view(cluster: SimulatedCluster, group: SimulatedGroup) -> View:
     specification = group.specification
     view = {
         "InstanceGroupName": group.name,
@@ -83,7 +91,7 @@ def _group_view(cluster: HyperPodCluster, group: Group) -> View:
     return view
 
 
-def _group_status(cluster: HyperPodCluster, group: Group) -> str:
+def _group_status(cluster: SimulatedCluster, group: SimulatedGroup) -> str:
     if group.deleting or cluster.status is ClusterStatus.DELETING:
         return "Deleting"
     if cluster.status is ClusterStatus.FAILED:
@@ -116,7 +124,7 @@ def node_summary(node: Node, *, logical_id: bool) -> View:
     return view
 
 
-def node_details(cluster: HyperPodCluster, node: Node) -> View:
+def node_details(cluster: SimulatedCluster, node: Node) -> View:
     """Return the NodeDetails of DescribeClusterNode."""
     view = node_summary(node, logical_id=True)
     group = cluster.groups.get(node.group)
@@ -131,7 +139,7 @@ def node_details(cluster: HyperPodCluster, node: Node) -> View:
     return view
 
 
-def event_view(cluster: HyperPodCluster, event: Event, *, details: bool) -> View:
+def event_view(cluster: SimulatedCluster, event: ClusterEvent, *, details: bool) -> View:
     """Return an entry of ListClusterEvents or, with `details`, the EventDetails of DescribeClusterEvent."""
     view = {
         "EventId": event.event_id,
@@ -153,7 +161,7 @@ def event_view(cluster: HyperPodCluster, event: Event, *, details: bool) -> View
     return view
 
 
-def operation_view(cluster: HyperPodCluster, operation: Operation, *, details: bool) -> View:
+def operation_view(cluster: SimulatedCluster, operation: Operation, *, details: bool) -> View:
     """Return an entry of ListClusterOperations or, with `details`, the DescribeClusterOperation response."""
     view: View = {
         "OperationId": operation.operation_id,

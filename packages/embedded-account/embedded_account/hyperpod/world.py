@@ -10,11 +10,11 @@ from moto.sagemaker.models import sagemaker_backends
 from embedded_account.hyperpod import views
 from embedded_account.hyperpod.eks import KubernetesUnavailableError, Orchestrators
 from embedded_account.hyperpod.faults import Faults
-from embedded_account.hyperpod.model import Event, HyperPodCluster
+from embedded_account.hyperpod.model import ClusterEvent, SimulatedCluster
 from embedded_account.hyperpod.schedule import Action, Schedule
 from embedded_account.hyperpod.slurm.clusters import OrWithout
 from embedded_account.hyperpod.slurm.scripts import RunScripts
-from embedded_account.hyperpod.surroundings import Surroundings
+from embedded_account.hyperpod.surroundings import AccountServices
 
 KUBERNETES_RETRY_MINUTES = 1.0
 CLUSTER_EVENT = "SageMaker HyperPod Cluster Event"
@@ -48,7 +48,7 @@ class Minutes:
 
 
 @dataclass
-class World:
+class SimulatorState:
     """The simulator's shared state. `record` appends to the journal; `publish` sends to EventBridge.
 
     An extension of the account's caller sets `run_scripts` to run the lifecycle scripts of new nodes; while they run,
@@ -60,7 +60,7 @@ class World:
 
     account_id: str
     region: str
-    surroundings: Surroundings
+    surroundings: AccountServices
     orchestrators: Orchestrators
     timeline: Schedule
     record: Callable[..., object]
@@ -73,16 +73,16 @@ class World:
         self.orchestrators = OrWithout(self.orchestrators)
 
     @property
-    def clusters(self) -> dict[str, HyperPodCluster]:
+    def clusters(self) -> dict[str, SimulatedCluster]:
         """The clusters by name. moto's backend stores them, so a reset of moto removes them too."""
-        clusters: dict[str, HyperPodCluster] = sagemaker_backends[self.account_id][self.region].clusters
+        clusters: dict[str, SimulatedCluster] = sagemaker_backends[self.account_id][self.region].clusters
         return clusters
 
     @property
     def partition(self) -> str:
         return self.surroundings.partition
 
-    def plan(self, cluster: HyperPodCluster, key: tuple[str, ...], minutes: float, action: Action) -> None:
+    def plan(self, cluster: SimulatedCluster, key: tuple[str, ...], minutes: float, action: Action) -> None:
         """Run `action` after `minutes`, unless the cluster is gone by then.
 
         If Kubernetes does not answer, the action is retried every minute, so it must be idempotent.
@@ -99,17 +99,17 @@ class World:
 
         self.timeline.plan((cluster.arn, *key), minutes, run)
 
-    def planned(self, cluster: HyperPodCluster, *key: str) -> bool:
+    def planned(self, cluster: SimulatedCluster, *key: str) -> bool:
         """Return whether an action is planned for the cluster under the key."""
         return self.timeline.planned((cluster.arn, *key))
 
-    def forget(self, cluster: HyperPodCluster, *key: str) -> None:
+    def forget(self, cluster: SimulatedCluster, *key: str) -> None:
         """Cancel the action planned for the cluster under the key, if any."""
         self.timeline.forget((cluster.arn, *key))
 
     def event(
         self,
-        cluster: HyperPodCluster,
+        cluster: SimulatedCluster,
         description: str,
         *,
         level: str = "Info",
@@ -123,7 +123,7 @@ class World:
         """
         resource_type = "Instance" if instance else "InstanceGroup" if group else "Cluster"
         operation = cluster.operations[-1].operation_id if cluster.operations else ""
-        event = Event(
+        event = ClusterEvent(
             event_id=str(uuid4()),
             time=self.timeline.now(),
             level=level,

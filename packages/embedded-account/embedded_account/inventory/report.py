@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from embedded_account.context import Account
-from embedded_account.inventory.sources import PENDING_DELETION, Found, found_in_account
+from embedded_account.inventory.sources import PENDING_DELETION, InventoryResource, found_in_account
 
 NOBODY = "nobody"
 EXISTING = "existing"
@@ -25,7 +25,7 @@ _MADE_BY_CUSTOM_RESOURCES = ("AWS::SageMaker::Cluster", "AWS::IAM::OIDCProvider"
 
 
 @dataclass(frozen=True)
-class Item:
+class InventoryItem:
     """One resource.
 
     `owner` is a stack's name, "bootstrap", "existing", "nobody", or "background:" with the ARN of the service's
@@ -42,12 +42,15 @@ class Item:
     note: str
 
 
-def collect(account: Account) -> list[Item]:
+def collect(account: Account) -> list[InventoryItem]:
     """Return every resource of the account but what it brings itself, sorted by service, type and id."""
     everything = (*found_in_account(), *_of_eks(account), *_stacks(account))
     found = [one for one in everything if one.arn not in account.provided]
     owners = _Owners.of(account, found)
-    items = [Item(_service(one), one.type, one.id, one.arn, owners.of_resource(one), owners.note(one)) for one in found]
+    items = [
+        InventoryItem(_service(one), one.type, one.id, one.arn, owners.of_resource(one), owners.note(one))
+        for one in found
+    ]
     return sorted(items, key=lambda item: (item.service, item.type, item.id))
 
 
@@ -58,11 +61,11 @@ class _Owners:
     by_resource: dict[tuple[str, str], str] = field(default_factory=dict)
     by_custom_resource: dict[str, str] = field(default_factory=dict)
     by_service: dict[str, str] = field(default_factory=dict)
-    by_arn: Mapping[str, Found] = field(default_factory=dict)
+    by_arn: Mapping[str, InventoryResource] = field(default_factory=dict)
     existing: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, account: Account, found: list[Found]) -> "_Owners":
+    def of(cls, account: Account, found: list[InventoryResource]) -> "_Owners":
         owners = cls(by_arn={one.arn: one for one in found}, existing=frozenset(account.existing))
         for stack, resource in account.stacks.owners():
             name = _stack_owner(stack.name)
@@ -74,7 +77,7 @@ class _Owners:
             owners.by_service[made.identifier] = made.maker_arn
         return owners
 
-    def of_resource(self, one: Found) -> str:
+    def of_resource(self, one: InventoryResource) -> str:
         if owner := self._stated(one):
             return owner
         if maker := self._maker(one):
@@ -86,14 +89,14 @@ class _Owners:
         by_custom_resource = self.by_custom_resource if one.type in _MADE_BY_CUSTOM_RESOURCES else {}
         return by_custom_resource.get(one.id, NOBODY)
 
-    def _stated(self, one: Found) -> str | None:
+    def _stated(self, one: InventoryResource) -> str | None:
         if one.id in self.existing:
             return EXISTING
         if one.type == "AWS::CloudFormation::Stack":
             return _stack_owner(one.id)
         return self.by_resource.get((one.type, one.id))
 
-    def note(self, one: Found) -> str:
+    def note(self, one: InventoryResource) -> str:
         maker = self._maker(one)
         gone = maker is not None and (one.type, one.id) not in self.by_resource and maker not in self.by_arn
         notes = (
@@ -103,7 +106,7 @@ class _Owners:
         )
         return "; ".join(note for note in notes if note)
 
-    def _maker(self, one: Found) -> str | None:
+    def _maker(self, one: InventoryResource) -> str | None:
         return self.by_service.get(one.id) or self.by_service.get(one.arn)
 
 
@@ -111,17 +114,17 @@ def _stack_owner(name: str) -> str:
     return BOOTSTRAP if name.partition("-")[0] == BOOTSTRAP_STACK else name
 
 
-def _service(one: Found) -> str:
+def _service(one: InventoryResource) -> str:
     """Return the service's short name: ec2 for AWS::EC2::VPC, sqs for moto's sqs:queue."""
     return (one.type.split("::")[1] if "::" in one.type else one.type.split(":")[0]).lower()
 
 
-def _stacks(account: Account) -> Iterator[Found]:
+def _stacks(account: Account) -> Iterator[InventoryResource]:
     for stack in account.stacks.living():
-        yield Found("AWS::CloudFormation::Stack", stack.name, stack.stack_id, stack.status)
+        yield InventoryResource("AWS::CloudFormation::Stack", stack.name, stack.stack_id, stack.status)
 
 
-def _of_eks(account: Account) -> Iterator[Found]:
+def _of_eks(account: Account) -> Iterator[InventoryResource]:
     """Yield what EKS keeps in a cluster: add-ons, access entries, pod identities."""
     from embedded_account.services.eks.service import service_of  # noqa: PLC0415 - load Kubernetes only with EKS
 
@@ -129,11 +132,13 @@ def _of_eks(account: Account) -> Iterator[Found]:
     for cluster in list(eks.records.backend.clusters.values()):
         for name in eks.addons.names(cluster.name):
             addon = eks.addons.get(cluster.name, name)
-            yield Found("AWS::EKS::Addon", f"{cluster.name}|{name}", addon["addonArn"])
+            yield InventoryResource("AWS::EKS::Addon", f"{cluster.name}|{name}", addon["addonArn"])
         for entry in eks.entries.all(cluster.name):
             # EKS and HyperPod create the access entries of their nodes' roles on their own.
             part_of = cluster.arn if entry.type in ("EC2_LINUX", "HYPERPOD_LINUX") else ""
-            yield Found("AWS::EKS::AccessEntry", f"{entry.principal_arn}|{cluster.name}", entry.arn, part_of=part_of)
+            yield InventoryResource(
+                "AWS::EKS::AccessEntry", f"{entry.principal_arn}|{cluster.name}", entry.arn, part_of=part_of
+            )
         for association in eks.pod_identities.all(cluster.name):
             arn = association["associationArn"]
-            yield Found("AWS::EKS::PodIdentityAssociation", arn, arn)
+            yield InventoryResource("AWS::EKS::PodIdentityAssociation", arn, arn)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from moto.core.base_backend import BackendDict
 
 
-class Found(NamedTuple):
+class InventoryResource(NamedTuple):
     """One resource. `part_of` is the ARN of the resource that it was created with, or empty."""
 
     type: str
@@ -22,10 +22,10 @@ class Found(NamedTuple):
     part_of: str = ""
 
 
-Source = Callable[[Any], Iterator[Found]]
+Source = Callable[[Any], Iterator[InventoryResource]]
 
 
-def found_in_account() -> Iterator[Found]:
+def found_in_account() -> Iterator[InventoryResource]:
     """Yield every resource of every service, account and region of this process."""
     seen: set[str] = set()
     for backends in list(BackendDict._instances):
@@ -42,11 +42,11 @@ def _arn(backend: Any, service: str, resource: str) -> str:
     return f"arn:{backend.partition}:{service}:{backend.region_name}:{backend.account_id}:{resource}"
 
 
-def _ec2(backend: Any) -> Iterator[Found]:
-    def found(kind: str, arn_kind: str, identifier: str, note: str = "", vpc: str | None = None) -> Found:
+def _ec2(backend: Any) -> Iterator[InventoryResource]:
+    def found(kind: str, arn_kind: str, identifier: str, note: str = "", vpc: str | None = None) -> InventoryResource:
         part_of = _arn(backend, "ec2", f"vpc/{vpc}") if vpc else ""
         arn = _arn(backend, "ec2", f"{arn_kind}/{identifier}")
-        return Found(f"AWS::EC2::{kind}", identifier, arn, note, part_of)
+        return InventoryResource(f"AWS::EC2::{kind}", identifier, arn, note, part_of)
 
     for kind, arn_kind, resources in (
         ("VPC", "vpc", backend.vpcs.values()),
@@ -66,7 +66,7 @@ def _ec2(backend: Any) -> Iterator[Found]:
         yield found("SecurityGroup", "security-group", group.id, group.name, vpc)
     for address in backend.addresses:
         arn = _arn(backend, "ec2", f"elastic-ip/{address.allocation_id}")
-        yield Found("AWS::EC2::EIP", address.public_ip, arn)
+        yield InventoryResource("AWS::EC2::EIP", address.public_ip, arn)
     for endpoint in backend.vpc_end_points.values():
         yield found("VPCEndpoint", "vpc-endpoint", endpoint.id, endpoint.service_name)
     for one in backend.managed_prefix_lists.values():
@@ -77,7 +77,7 @@ def _ec2(backend: Any) -> Iterator[Found]:
     yield from _other_ec2(backend)
 
 
-def _other_ec2(backend: Any) -> Iterator[Found]:
+def _other_ec2(backend: Any) -> Iterator[InventoryResource]:
     """Yield the kinds of EC2 resources that the stacks do not use, from moto's own list."""
     listed = {
         "flow-logs",
@@ -98,141 +98,145 @@ def _other_ec2(backend: Any) -> Iterator[Found]:
             yield tagged._replace(id=identifier)
 
 
-def _s3(backend: Any) -> Iterator[Found]:
+def _s3(backend: Any) -> Iterator[InventoryResource]:
     for bucket in backend.buckets.values():
         versions = sum(len(bucket.keys.getlist(key)) for key in bucket.keys)
         note = f"{versions} object versions" if versions else "empty"
-        yield Found("AWS::S3::Bucket", bucket.name, f"arn:{backend.partition}:s3:::{bucket.name}", note)
+        yield InventoryResource("AWS::S3::Bucket", bucket.name, f"arn:{backend.partition}:s3:::{bucket.name}", note)
 
 
-def _ecr(backend: Any) -> Iterator[Found]:
+def _ecr(backend: Any) -> Iterator[InventoryResource]:
     for repository in backend.repositories.values():
         note = f"{len(repository.images)} images"
-        yield Found("AWS::ECR::Repository", repository.name, repository.arn, note)
+        yield InventoryResource("AWS::ECR::Repository", repository.name, repository.arn, note)
 
 
-def _iam(backend: Any) -> Iterator[Found]:
+def _iam(backend: Any) -> Iterator[InventoryResource]:
     for role in backend.roles.values():
-        yield Found("AWS::IAM::Role", role.name, role.arn)
+        yield InventoryResource("AWS::IAM::Role", role.name, role.arn)
     for policy in backend.managed_policies.values():
         if policy.arn.split(":")[4] != "aws":
-            yield Found("AWS::IAM::ManagedPolicy", policy.arn, policy.arn)
+            yield InventoryResource("AWS::IAM::ManagedPolicy", policy.arn, policy.arn)
     for profile in backend.instance_profiles.values():
-        yield Found("AWS::IAM::InstanceProfile", profile.name, profile.arn)
+        yield InventoryResource("AWS::IAM::InstanceProfile", profile.name, profile.arn)
     for provider in backend.open_id_providers.values():
-        yield Found("AWS::IAM::OIDCProvider", provider.arn, provider.arn)
+        yield InventoryResource("AWS::IAM::OIDCProvider", provider.arn, provider.arn)
     for user in backend.users.values():
-        yield Found("AWS::IAM::User", user.name, user.arn)
+        yield InventoryResource("AWS::IAM::User", user.name, user.arn)
     for group in backend.groups.values():
-        yield Found("AWS::IAM::Group", group.name, group.arn)
+        yield InventoryResource("AWS::IAM::Group", group.name, group.arn)
 
 
-def _lambda(backend: Any) -> Iterator[Found]:
+def _lambda(backend: Any) -> Iterator[InventoryResource]:
     for function in backend.list_functions():
-        yield Found("AWS::Lambda::Function", function.function_name, function.function_arn)
+        yield InventoryResource("AWS::Lambda::Function", function.function_name, function.function_arn)
     for layer in backend._layers.list_layers():
         for version in backend._layers.get_layer_versions(layer["LayerName"]):
-            yield Found("AWS::Lambda::LayerVersion", version.arn, version.arn)
+            yield InventoryResource("AWS::Lambda::LayerVersion", version.arn, version.arn)
 
 
-def _stepfunctions(backend: Any) -> Iterator[Found]:
+def _stepfunctions(backend: Any) -> Iterator[InventoryResource]:
     for machine in backend.state_machines:
-        yield Found("AWS::StepFunctions::StateMachine", machine.arn, machine.arn)
+        yield InventoryResource("AWS::StepFunctions::StateMachine", machine.arn, machine.arn)
 
 
-def _logs(backend: Any) -> Iterator[Found]:
+def _logs(backend: Any) -> Iterator[InventoryResource]:
     for group in backend.groups.values():
-        yield Found("AWS::Logs::LogGroup", group.name, group.arn)
+        yield InventoryResource("AWS::Logs::LogGroup", group.name, group.arn)
 
 
-def _kms(backend: Any) -> Iterator[Found]:
+def _kms(backend: Any) -> Iterator[InventoryResource]:
     for key in backend.keys.values():
         if key.key_manager == "CUSTOMER":
             pending = key.key_state == "PendingDeletion"
-            yield Found("AWS::KMS::Key", key.id, key.arn, PENDING_DELETION if pending else "")
+            yield InventoryResource("AWS::KMS::Key", key.id, key.arn, PENDING_DELETION if pending else "")
             for alias in key.aliases:
-                yield Found("AWS::KMS::Alias", alias, _arn(backend, "kms", alias))
+                yield InventoryResource("AWS::KMS::Alias", alias, _arn(backend, "kms", alias))
 
 
-def _ssm(backend: Any) -> Iterator[Found]:
+def _ssm(backend: Any) -> Iterator[InventoryResource]:
     for name, versions in list(backend._parameters.items()):
         if versions and not name.startswith("/aws/service/"):
-            yield Found("AWS::SSM::Parameter", name, _arn(backend, "ssm", f"parameter/{name.lstrip('/')}"))
+            yield InventoryResource("AWS::SSM::Parameter", name, _arn(backend, "ssm", f"parameter/{name.lstrip('/')}"))
 
 
-def _sns(backend: Any) -> Iterator[Found]:
+def _sns(backend: Any) -> Iterator[InventoryResource]:
     for topic in backend.topics.values():
-        yield Found("AWS::SNS::Topic", topic.arn, topic.arn)
+        yield InventoryResource("AWS::SNS::Topic", topic.arn, topic.arn)
     for subscription in backend.subscriptions.values():
-        yield Found("AWS::SNS::Subscription", subscription.arn, subscription.arn, subscription.endpoint)
+        yield InventoryResource("AWS::SNS::Subscription", subscription.arn, subscription.arn, subscription.endpoint)
 
 
-def _events(backend: Any) -> Iterator[Found]:
+def _events(backend: Any) -> Iterator[InventoryResource]:
     for bus in backend.event_buses.values():
         if bus.name != "default":
-            yield Found("AWS::Events::EventBus", bus.name, bus.arn)
+            yield InventoryResource("AWS::Events::EventBus", bus.name, bus.arn)
         for rule in bus.rules.values():
-            yield Found("AWS::Events::Rule", rule.name, rule.arn)
+            yield InventoryResource("AWS::Events::Rule", rule.name, rule.arn)
 
 
-def _budgets(backend: Any) -> Iterator[Found]:
+def _budgets(backend: Any) -> Iterator[InventoryResource]:
     for account_id, budgets in backend.budgets.items():
         for name in budgets:
-            yield Found("AWS::Budgets::Budget", name, f"arn:{backend.partition}:budgets::{account_id}:budget/{name}")
+            yield InventoryResource(
+                "AWS::Budgets::Budget", name, f"arn:{backend.partition}:budgets::{account_id}:budget/{name}"
+            )
 
 
-def _cloudwatch(backend: Any) -> Iterator[Found]:
+def _cloudwatch(backend: Any) -> Iterator[InventoryResource]:
     for alarm in backend.alarms.values():
-        yield Found("AWS::CloudWatch::Alarm", alarm.name, alarm.alarm_arn)
+        yield InventoryResource("AWS::CloudWatch::Alarm", alarm.name, alarm.alarm_arn)
     for dashboard in backend.dashboards.values():
-        yield Found("AWS::CloudWatch::Dashboard", dashboard.name, dashboard.arn)
+        yield InventoryResource("AWS::CloudWatch::Dashboard", dashboard.name, dashboard.arn)
 
 
-def _aps(backend: Any) -> Iterator[Found]:
+def _aps(backend: Any) -> Iterator[InventoryResource]:
     for workspace in backend.workspaces.values():
-        yield Found("AWS::APS::Workspace", workspace.arn, workspace.arn)
+        yield InventoryResource("AWS::APS::Workspace", workspace.arn, workspace.arn)
 
 
-def _grafana(backend: Any) -> Iterator[Found]:
+def _grafana(backend: Any) -> Iterator[InventoryResource]:
     for identifier, workspace in backend.workspaces.items():
         note = "DELETING" if workspace["deleting"] else ""
-        yield Found("AWS::Grafana::Workspace", identifier, workspace["arn"], note)
+        yield InventoryResource("AWS::Grafana::Workspace", identifier, workspace["arn"], note)
 
 
-def _fsx(backend: Any) -> Iterator[Found]:
+def _fsx(backend: Any) -> Iterator[InventoryResource]:
     for identifier, system in backend.file_systems.items():
-        yield Found("AWS::FSx::FileSystem", identifier, system.resource_arn, "DELETING" if system.deleting else "")
+        yield InventoryResource(
+            "AWS::FSx::FileSystem", identifier, system.resource_arn, "DELETING" if system.deleting else ""
+        )
     for identifier, one in backend.__dict__.get("associations", {}).items():
-        yield Found("AWS::FSx::DataRepositoryAssociation", identifier, one.resource_arn)
+        yield InventoryResource("AWS::FSx::DataRepositoryAssociation", identifier, one.resource_arn)
 
 
-def _eks(backend: Any) -> Iterator[Found]:
+def _eks(backend: Any) -> Iterator[InventoryResource]:
     for cluster in backend.clusters.values():
-        yield Found("AWS::EKS::Cluster", cluster.name, cluster.arn)
+        yield InventoryResource("AWS::EKS::Cluster", cluster.name, cluster.arn)
         for group in cluster.nodegroups.values():
-            yield Found("AWS::EKS::Nodegroup", f"{cluster.name}/{group.nodegroup_name}", group.arn)
+            yield InventoryResource("AWS::EKS::Nodegroup", f"{cluster.name}/{group.nodegroup_name}", group.arn)
 
 
-def _sagemaker(backend: Any) -> Iterator[Found]:
+def _sagemaker(backend: Any) -> Iterator[InventoryResource]:
     for cluster in backend.clusters.values():
-        yield Found("AWS::SageMaker::Cluster", cluster.name, cluster.arn)
+        yield InventoryResource("AWS::SageMaker::Cluster", cluster.name, cluster.arn)
     for name, plan in backend.__dict__.get("training_plans", {}).items():
-        yield Found("AWS::SageMaker::TrainingPlan", name, plan["TrainingPlanArn"])
+        yield InventoryResource("AWS::SageMaker::TrainingPlan", name, plan["TrainingPlanArn"])
     for name, server in backend.__dict__.get("tracking_servers", {}).items():
-        yield Found(
+        yield InventoryResource(
             "AWS::SageMaker::MlflowTrackingServer", name, server["arn"], "DELETING" if server["deleting"] else ""
         )
     yield from (found for found in _tagged(backend) if ":cluster/" not in found.arn)
 
 
-def _tagged(backend: Any) -> Iterator[Found]:
+def _tagged(backend: Any) -> Iterator[InventoryResource]:
     """Yield the resources of any other service, from moto's list for the tagging API."""
     listing = getattr(backend, "iter_tagged_resources", None)
     for tagged in listing() if listing else ():
-        yield Found(tagged.resource_type, tagged.arn, tagged.arn)
+        yield InventoryResource(tagged.resource_type, tagged.arn, tagged.arn)
 
 
-def _nothing(_backend: Any) -> Iterator[Found]:
+def _nothing(_backend: Any) -> Iterator[InventoryResource]:
     yield from ()
 
 

@@ -21,7 +21,7 @@ STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 _PATIENCE_SECONDS: Final = 300
 
 
-class ApiError(Exception):
+class KubernetesClientError(Exception):
     """The API server refused a request."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -29,7 +29,7 @@ class ApiError(Exception):
         self.status = status
 
 
-class Api:
+class KubernetesClient:
     """A connection to one API server with a client certificate. Thread-safe."""
 
     def __init__(self, server: str, *, ca: Path, certificate: Path, key: Path) -> None:
@@ -84,7 +84,9 @@ class Api:
                 for line in lines:
                     event = json.loads(line)
                     if event["type"] == "ERROR":
-                        raise ApiError(event["object"].get("code", 500), event["object"].get("message", ""))
+                        raise KubernetesClientError(
+                            event["object"].get("code", 500), event["object"].get("message", "")
+                        )
                     yield event["type"], event["object"]
 
     def _request(
@@ -119,7 +121,7 @@ class Api:
             timeout=urllib3.Timeout(connect=_PATIENCE_SECONDS, read=None if stream else _PATIENCE_SECONDS),
         )
         if response.status >= 400:
-            raise ApiError(response.status, _message(response.data))
+            raise KubernetesClientError(response.status, _message(response.data))
         return response
 
 

@@ -21,12 +21,12 @@ import urllib3
 import yaml
 
 from embedded_account.kubernetes import audit, flags, pki
-from embedded_account.kubernetes.api import Api, ApiError
+from embedded_account.kubernetes.api import KubernetesClient, KubernetesClientError
 from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.kubernetes.kubeconfig import write_kubeconfig
 from embedded_account.kubernetes.pods import programs
 from embedded_account.machine.isolation import search_path
-from embedded_account.machine.processes import Child, ProcessError, ProgramEndedError, Supervisor, free_port
+from embedded_account.machine.processes import Child, ProcessError, ProcessSupervisor, ProgramEndedError, free_port
 
 _STAGES: Final = Path(__file__).with_name("stages.yaml")
 _DEFAULT_ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
@@ -83,7 +83,7 @@ class ControlPlane:
         self._port: int | None = None
         self._kubelet_port = 0
         self._pki: pki.Pki | None = None
-        self._supervisor: Supervisor | None = None
+        self._supervisor: ProcessSupervisor | None = None
         self._etcd: _Etcd | None = None
         self._api_server: Child | None = None
 
@@ -100,9 +100,9 @@ class ControlPlane:
         return self._files.ca.read_bytes()
 
     @cached_property
-    def api(self) -> Api:
+    def api(self) -> KubernetesClient:
         """Return a connection as cluster administrator, once started. It is kept: a new one needs a handshake."""
-        return Api(
+        return KubernetesClient(
             self.endpoint, ca=self._files.ca, certificate=self._files.admin_certificate, key=self._files.admin_key
         )
 
@@ -125,7 +125,7 @@ class ControlPlane:
         self._pki = pki.create(self.directory / "pki", service_ip=pki.SERVICE_IP)
         self._port = free_port()
         self._kubelet_port = free_port()
-        self._supervisor = Supervisor(self.directory)
+        self._supervisor = ProcessSupervisor(self.directory)
         try:
             self._write_files()
             self._etcd = self._start_etcd(self._supervisor)
@@ -163,12 +163,12 @@ class ControlPlane:
             raise ProcessError(f"the control plane {self.name} has not been started")
         return self._pki
 
-    def _start_etcd(self, supervisor: Supervisor) -> "_Etcd":
+    def _start_etcd(self, supervisor: ProcessSupervisor) -> "_Etcd":
         port = free_port()
         given = flags.etcd(self._data / "etcd", self._files, port=port, peer_port=free_port())
         return _Etcd(self._run(supervisor, "etcd", given), port)
 
-    def _start_api_server(self, supervisor: Supervisor, etcd: "_Etcd") -> Child:
+    def _start_api_server(self, supervisor: ProcessSupervisor, etcd: "_Etcd") -> Child:
         context = ssl.create_default_context(cadata=self.ca_pem.decode())
 
         def answers() -> bool:
@@ -181,7 +181,7 @@ class ControlPlane:
 
         return self._run(supervisor, "kube-apiserver", self._api_server_flags(etcd.port), ready=answers)
 
-    def _start_controllers(self, supervisor: Supervisor, api_server: Child) -> None:
+    def _start_controllers(self, supervisor: ProcessSupervisor, api_server: Child) -> None:
         """Start the programs that use the API in parallel; return when pods have a service account to run as."""
         kubeconfig, grace = self.admin_kubeconfig, self._grace
         controllers = flags.controller_manager(kubeconfig, self._files, grace=grace)
@@ -204,7 +204,7 @@ class ControlPlane:
             time.sleep(0.05)
 
     def _run(
-        self, supervisor: Supervisor, program: str, given: list[str], ready: Callable[[], bool] | None = None
+        self, supervisor: ProcessSupervisor, program: str, given: list[str], ready: Callable[[], bool] | None = None
     ) -> Child:
         argv = [str(self.binaries[program]), *given]
         return supervisor.start(program, argv, self._environment(), ready=ready, timeout=_START_TIMEOUT)
@@ -278,10 +278,10 @@ def _require_alive(child: Child) -> None:
         raise ProcessError(child.account_of_end())
 
 
-def _exists(api: Api, path: str) -> bool:
+def _exists(api: KubernetesClient, path: str) -> bool:
     try:
         api.get(path)
-    except ApiError as error:
+    except KubernetesClientError as error:
         if error.status == 404:
             return False
         raise

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
-from embedded_account.kubernetes.api import Api, Object
+from embedded_account.kubernetes.api import KubernetesClient, Object
 from embedded_account.kubernetes.building.binaries import KUBERNETES_VERSION
 
 KUBELET_LABEL: Final = "rehearsal/kubelet"
@@ -60,7 +60,7 @@ class NodeSpec:
 class Nodes:
     """The nodes of one control plane. Every method raises ApiError if the API server refuses the request."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: KubernetesClient) -> None:
         self._api = api
 
     def add(

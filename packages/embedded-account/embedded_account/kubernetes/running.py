@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from embedded_account.kubernetes.api import Api
+from embedded_account.kubernetes.api import KubernetesClient
 from embedded_account.kubernetes.nodes import Nodes
 
 _TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
@@ -24,7 +24,7 @@ class Plane(Protocol):
         """Return the certificate authority of the endpoint."""
 
     @property
-    def api(self) -> Api:
+    def api(self) -> KubernetesClient:
         """Return a connection as cluster administrator."""
 
     def start(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import urllib3
 
-from embedded_account.kubernetes.api import Api, ApiError, Object
+from embedded_account.kubernetes.api import KubernetesClient, KubernetesClientError, Object
 
 _WATCH_SECONDS = 300
 _PAUSE = 0.5
@@ -27,7 +27,7 @@ class Watched(threading.Thread):
 
     def __init__(
         self,
-        api: Api,
+        api: KubernetesClient,
         path: str,
         keep: Callable[[Object], bool],
         changed: Changed | None = None,
@@ -59,7 +59,7 @@ class Watched(threading.Thread):
         while not self._stopped.is_set():
             try:
                 self._follow(self._list())
-            except (ApiError, urllib3.exceptions.HTTPError) as error:
+            except (KubernetesClientError, urllib3.exceptions.HTTPError) as error:
                 if not self._stopped.is_set():
                     _log.warning("%s: %s", self.name, error)
                 self._stopped.wait(_PAUSE)

@@ -8,7 +8,7 @@ from typing import Any
 from moto.awslambda.models import LambdaFunction
 
 from embedded_account.context import Account
-from embedded_account.lambdas.runtime import InvokeResult, LocalRuntime
+from embedded_account.lambdas.runtime import Invocation, LocalRuntime
 
 _LOG_TAIL_BYTES = 4096
 _DEFAULT_RETRIES = 2
@@ -58,5 +58,5 @@ def _run_asynchronously(account: Account, runtime: LocalRuntime, function: Any, 
         account.clock.sleep(60 * minutes)
 
 
-def _tail(result: InvokeResult) -> str:
+def _tail(result: Invocation) -> str:
     return base64.b64encode(result.logs.encode()[-_LOG_TAIL_BYTES:]).decode()

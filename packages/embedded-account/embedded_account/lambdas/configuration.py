@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from embedded_account.context import Account
-from embedded_account.lambdas.packages import Package
+from embedded_account.lambdas.packages import FunctionPackage
 from embedded_account.machine.isolation import child_environment, search_path
 
 _HERE = Path(__file__).parent
@@ -27,7 +27,7 @@ class Configuration:
 
     function: Any
     """moto's LambdaFunction: each deployment creates another one."""
-    package: Package
+    package: FunctionPackage
     timeout: float
     command: tuple[str, ...]
     """The runtime's command line. CHANNEL is replaced with the descriptor of the runtime's socket."""
@@ -43,7 +43,7 @@ CHANNEL: Final = "CHANNEL"
 
 
 def configuration_of(
-    account: Account, function: Any, package: Package, credentials: Mapping[str, str], compiled: Path
+    account: Account, function: Any, package: FunctionPackage, credentials: Mapping[str, str], compiled: Path
 ) -> Configuration:
     """Return a function's configuration; Node.js caches compiled code in `compiled`.
 
@@ -89,7 +89,7 @@ def environment_variables(
     return own | dict(configuration.variables)
 
 
-def _command(function: Any, package: Package) -> tuple[str, ...]:
+def _command(function: Any, package: FunctionPackage) -> tuple[str, ...]:
     runtime = str(function.run_time)
     module, _, name = function.handler.rpartition(".")
     if runtime.startswith("python"):

@@ -31,7 +31,7 @@ _CHANGED = struct.Struct("<Bi")
 
 
 @dataclass(frozen=True)
-class Package:
+class FunctionPackage:
     """A function on disk: `task` replaces /var/task, `opt` replaces /opt."""
 
     task: Path
@@ -45,7 +45,7 @@ class PackageStore:
         self._directory = directory
         self._lock = threading.Lock()
 
-    def unpack(self, code: bytes, layers: Sequence[bytes]) -> Package:
+    def unpack(self, code: bytes, layers: Sequence[bytes]) -> FunctionPackage:
         """Return the unpacked function; if two layers contain the same file, the later layer's is used."""
         digests = [_digest(layer) for layer in layers]
         with self._lock:
@@ -56,7 +56,7 @@ class PackageStore:
             task = self._directory / "task" / f"{_digest(code)}-{opt.name}"
             if not task.exists():
                 _make(task, lambda folder: _extract_code(code, folder, opt))
-        return Package(task, opt)
+        return FunctionPackage(task, opt)
 
     def _layer(self, content: bytes, digest: str) -> Path:
         folder = self._directory / "layers" / digest

@@ -29,7 +29,7 @@ from embedded_account.services.iam.role_sessions import RoleSessions
 
 
 @dataclass
-class InvokeResult:
+class Invocation:
     """The outcome of an invocation: its JSON payload, whether that is an error, and the printed lines."""
 
     payload: bytes
@@ -53,7 +53,7 @@ class LocalRuntime:
         self.environments.close()
         self._aws_clis.close()
 
-    def invoke(self, function_arn: str, event: Mapping[str, Any]) -> InvokeResult:
+    def invoke(self, function_arn: str, event: Mapping[str, Any]) -> Invocation:
         """Run the function with this ARN and wait for it.
 
         An error that the function raises, a timeout and a crash are results with `error` set. A missing function raises
@@ -62,11 +62,11 @@ class LocalRuntime:
         backend = lambda_backends[self._account.account_id][self._account.region]
         return self.run(backend.get_function(function_arn), event)
 
-    def run(self, function: Any, event: Any) -> InvokeResult:
+    def run(self, function: Any, event: Any) -> Invocation:
         """Run one of moto's LambdaFunctions with any JSON value as its event; return the result."""
         began = self._account.clock.now()
         if why := self._cannot_answer(function, event):
-            return InvokeResult(json.dumps({"errorType": vpc_calls.CODE, "errorMessage": why}).encode(), True, "")
+            return Invocation(json.dumps({"errorType": vpc_calls.CODE, "errorMessage": why}).encode(), True, "")
         request_id = str(uuid.uuid4())
         with self.environments.borrowed(self._configuration(function)) as environment:
             started = time.monotonic()
@@ -86,7 +86,7 @@ class LocalRuntime:
             cold=is_cold,
             error=payload.get("errorMessage") if is_error else None,
         )
-        return InvokeResult(json.dumps(payload).encode(), is_error, "\n".join(lines) + "\n")
+        return Invocation(json.dumps(payload).encode(), is_error, "\n".join(lines) + "\n")
 
     def _cannot_answer(self, function: Any, event: Any) -> str:
         """Return why a function in a VPC cannot answer CloudFormation, whose answers go to an S3 bucket, or ""."""

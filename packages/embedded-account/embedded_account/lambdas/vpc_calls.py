@@ -15,7 +15,7 @@ from werkzeug.wrappers import Request, Response
 
 from embedded_account import error_responses
 from embedded_account.context import Account
-from embedded_account.services.ec2.reach import Place, unreachable
+from embedded_account.services.ec2.reach import NetworkLocation, unreachable
 
 CODE: Final = "RehearsalNoRoute"
 _CREDENTIAL: Final = re.compile(r"(\w+)/\d{8}/[a-z0-9-]+/([a-z0-9-]+)/aws4_request")
@@ -33,7 +33,7 @@ def why_unreachable(account: Account, function: Any, service: str) -> str:
     config = function._vpc_config or {}
     groups = tuple(config.get("SecurityGroupIds", ()))
     ec2 = ec2_backends[account.account_id][account.region]
-    reasons = (unreachable(ec2, Place(subnet, groups), [service]) for subnet in config.get("SubnetIds", ()))
+    reasons = (unreachable(ec2, NetworkLocation(subnet, groups), [service]) for subnet in config.get("SubnetIds", ()))
     return next(filter(None, reasons), "")
 
 

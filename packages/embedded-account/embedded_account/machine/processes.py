@@ -118,7 +118,7 @@ class Child:
             os.killpg(self._popen.pid, number)
 
 
-class Supervisor:
+class ProcessSupervisor:
     """Starts children with logs in `directory`/logs and pid files in `directory`/run; stops them in reverse order."""
 
     def __init__(self, directory: Path) -> None:

@@ -32,7 +32,7 @@ class UnknownCallError(Exception):
 
 
 @dataclass(frozen=True)
-class Call:
+class AwsCall:
     """An operation of an AWS service, with the request's parameters. `service` is the name in the signature."""
 
     service: str
@@ -40,7 +40,7 @@ class Call:
     parameters: Mapping[str, Any]
 
 
-def call_of(request: Request, service: str) -> Call:
+def call_of(request: Request, service: str) -> AwsCall:
     """Return the call of a request that is signed for `service`. Raises UnknownCallError.
 
     S3's parameters are those of the path and the query: bodies are content, or do not name a resource.
@@ -48,12 +48,12 @@ def call_of(request: Request, service: str) -> Call:
     copy = MotoRequest({**request.environ, "wsgi.input": BytesIO(body_of(request))})
     if named := _RPC.fullmatch(request.path):
         # Smithy's RPC protocol names the operation in the path; the body is CBOR, which is not read.
-        return Call(service, named.group(1), {})
+        return AwsCall(service, named.group(1), {})
     try:
         operation, in_path = _router(_SERVICES.get(service, service)).match(copy)
         if service == "s3":
-            return Call(service, operation.name, {**copy.args, **in_path})
-        return Call(service, operation.name, _parameters(copy, operation, in_path))
+            return AwsCall(service, operation.name, {**copy.args, **in_path})
+        return AwsCall(service, operation.name, _parameters(copy, operation, in_path))
     except (NotFound, NotImplementedError, RequestParserError, UnknownServiceError) as error:
         raise UnknownCallError(
             f"{request.method} {request.path} is no call of {service}. Allowed: operations of botocore's model: {error}"

@@ -6,7 +6,7 @@ from typing import Final
 from moto.sns.models import sns_backends
 
 from embedded_account.context import Account
-from embedded_account.permissions.calls import Call
+from embedded_account.permissions.calls import AwsCall
 from embedded_account.services.iam.policies import Context
 from embedded_account.services.keys import context_of
 from embedded_account.services.s3.keys import default_key, key_context, key_of_object
@@ -20,7 +20,7 @@ _ACTIONS: Final = {
 """KMS's actions by S3's operation (S3 user guide, "Protecting data with server-side encryption with AWS KMS keys")."""
 
 
-def needs(account: Account, call: Call) -> Iterator[tuple[str, str, Context]]:
+def needs(account: Account, call: AwsCall) -> Iterator[tuple[str, str, Context]]:
     """Yield action, key and condition keys; nothing if no customer managed key encrypts the object or topic."""
     if (call.service, call.operation) == ("sns", "Publish"):
         yield from _of_topic(account, call.parameters["TopicArn"])

@@ -11,7 +11,7 @@ from itertools import product
 from typing import Any, Final
 
 from embedded_account.context import Account
-from embedded_account.permissions.calls import Call
+from embedded_account.permissions.calls import AwsCall
 
 _PREFIXES: Final = {"monitoring": "cloudwatch"}
 """The prefixes of the actions of services that sign with another name."""
@@ -106,13 +106,13 @@ _ACTIONS: Final[Mapping[str, Mapping[str, str]]] = {
 """The actions of operations that have another name, by service."""
 
 
-def action_of(call: Call) -> str:
+def action_of(call: AwsCall) -> str:
     """Return the IAM action of a call, such as s3:ListBucket."""
     name = _ACTIONS.get(call.service, {}).get(call.operation, call.operation)
     return f"{_PREFIXES.get(call.service, call.service)}:{name}"
 
 
-def resources_of(account: Account, call: Call) -> Iterator[str]:
+def resources_of(account: Account, call: AwsCall) -> Iterator[str]:
     """Yield the ARNs that the call's action is checked on; `*` if it has no row."""
     name = action_of(call).partition(":")[2]
     template = RESOURCES.get(call.service, {}).get(name)

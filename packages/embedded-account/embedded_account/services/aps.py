@@ -13,7 +13,7 @@ def install(account: Account) -> None:
 
 
 @cloudformation_model("AWS::APS::Workspace")
-class Workspace(ApiModel):
+class PrometheusWorkspace(ApiModel):
     """A workspace; `Ref` is its ARN."""
 
     SERVICE = "amp"

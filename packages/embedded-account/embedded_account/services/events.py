@@ -92,7 +92,7 @@ def _as_list(value: Any) -> list[str]:
 
 
 @cloudformation_model("AWS::Events::Rule", name_property="Name")
-class Rule(ApiModel):
+class EventRule(ApiModel):
     """A rule of the default bus with its targets; `Ref` is its name."""
 
     SERVICE = "events"

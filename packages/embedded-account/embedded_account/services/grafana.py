@@ -225,7 +225,7 @@ _PARAMETERS: Final = {
 
 
 @cloudformation_model("AWS::Grafana::Workspace")
-class Workspace(ApiModel):
+class GrafanaWorkspaceModel(ApiModel):
     """A workspace; `Ref` is its id."""
 
     SERVICE = "grafana"
@@ -279,5 +279,5 @@ class Workspace(ApiModel):
         return request
 
 
-def _tags(workspace: Workspace) -> dict[str, str]:
+def _tags(workspace: GrafanaWorkspaceModel) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for tag in workspace.properties.get("Tags", [])}

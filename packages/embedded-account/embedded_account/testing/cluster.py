@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import yaml
 
-from embedded_account.kubernetes.api import Api, ApiError
+from embedded_account.kubernetes.api import KubernetesClient, KubernetesClientError
 from embedded_account.kubernetes.control_plane import ControlPlane
 
 Object = dict[str, Any]
@@ -111,7 +111,7 @@ class _Collection:
         return f"{self.group}{inside}/{self.name}"
 
 
-def _discover(api: Api) -> dict[str, _Collection]:
+def _discover(api: KubernetesClient) -> dict[str, _Collection]:
     """Map every name of every kind to its path; if two groups use a name, the first wins, as with kubectl."""
     versions = [group["preferredVersion"]["groupVersion"] for group in api.get("/apis")["groups"]]
     found: dict[str, _Collection] = {}
@@ -123,11 +123,11 @@ def _discover(api: Api) -> dict[str, _Collection]:
     return found
 
 
-def _resources(api: Api, group: str) -> list[Object]:
+def _resources(api: KubernetesClient, group: str) -> list[Object]:
     """Return the resources that an API group serves; an empty list while its definitions are being installed."""
     try:
         return list(api.get(group)["resources"])
-    except ApiError as error:
+    except KubernetesClientError as error:
         if error.status != HTTPStatus.NOT_FOUND:
             raise
         return []

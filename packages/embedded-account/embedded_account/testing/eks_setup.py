@@ -14,7 +14,7 @@ NODE_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnl
 
 
 @dataclass
-class Eks:
+class EksSetup:
     """EKS of a test account, with the network and the roles that a cluster needs."""
 
     account: Account
@@ -72,7 +72,7 @@ class Eks:
         return made
 
 
-def set_up(account: Account, clients: Clients) -> Eks:
+def set_up(account: Account, clients: Clients) -> EksSetup:
     """Create a VPC with two subnets, a cluster role and a node role."""
     ec2 = clients("ec2")
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
@@ -85,4 +85,4 @@ def set_up(account: Account, clients: Clients) -> Eks:
     give_way_out(ec2, vpc)
     role = make_role(account, "cluster", "eks.amazonaws.com", "AmazonEKSClusterPolicy")
     node_role = make_role(account, "nodes", "ec2.amazonaws.com", *NODE_POLICIES)
-    return Eks(account, clients, vpc, subnets, role.attributes()["Arn"], node_role.attributes()["Arn"])
+    return EksSetup(account, clients, vpc, subnets, role.attributes()["Arn"], node_role.attributes()["Arn"])

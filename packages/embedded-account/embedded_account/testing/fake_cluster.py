@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from embedded_account.kubernetes.api import ApiError, Object
+from embedded_account.kubernetes.api import KubernetesClientError, Object
 
 CA = b"-----BEGIN CERTIFICATE-----\nfake\n-----END CERTIFICATE-----\n"
 
@@ -39,7 +39,7 @@ class FakeApi:
         where = f"{path}/{body['metadata']['name']}"
         with self._lock:
             if where in self.objects:
-                raise ApiError(409, f"{where} exists")
+                raise KubernetesClientError(409, f"{where} exists")
             if "/namespaces/" in path:
                 body["metadata"]["namespace"] = path.split("/namespaces/")[1].split("/", maxsplit=1)[0]
             self.objects[where] = body
@@ -54,7 +54,7 @@ class FakeApi:
     def delete(self, path: str, _options: Object | None = None) -> Object:
         with self._lock:
             if path not in self.objects:
-                raise ApiError(404, f"{path} not found")
+                raise KubernetesClientError(404, f"{path} not found")
             return self.objects.pop(path)
 
     def watch(self, _path: str, **_query: Any) -> Iterator[tuple[str, Object]]:

@@ -9,7 +9,7 @@ from typing import Any
 from moto.s3.models import s3_backends
 
 from embedded_account.context import Account
-from embedded_account.testing.resources import Resources
+from embedded_account.testing.resources import ResourceModels
 
 CODE_BUCKET = "assets"
 
@@ -43,7 +43,7 @@ def trust(service: str) -> dict[str, Any]:
 def make_role(account: Account, name: str, service: str, *managed: str, **properties: Any) -> Any:
     """Create a role that `service` may assume, with these AWS managed policies; return its model."""
     arns = [f"arn:aws:iam::aws:policy/{policy}" for policy in managed]
-    return Resources(account).create(
+    return ResourceModels(account).create(
         "AWS::IAM::Role",
         {
             "RoleName": name,
@@ -59,7 +59,7 @@ def make_function(
 ) -> Any:
     """Create a function from these files, with handler `main.handler` and a role of its own; return its model."""
     role = make_role(account, f"{name}-role", "lambda.amazonaws.com")
-    return Resources(account).create(
+    return ResourceModels(account).create(
         "AWS::Lambda::Function",
         {
             "FunctionName": name,

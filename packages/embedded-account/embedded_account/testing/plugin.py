@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from embedded_account.kubernetes.nodes import Nodes
     from embedded_account.server import AccountServer
     from embedded_account.testing.cluster import Kubectl
-    from embedded_account.testing.stacks import FakeFunctions, Stacks
+    from embedded_account.testing.stacks import FakeFunctions, StackDeployer
 
 KNOWN_TOKEN: Final = "token-of-ann"
 """The token that authenticates user `ann`, a member of the group `submitters`, at `control_plane`."""
@@ -121,11 +121,11 @@ def clients(account: "Account", all_clients: Clients) -> Clients:
 
 
 @pytest.fixture
-def stacks(clients: Clients) -> "Stacks":
+def stacks(clients: Clients) -> "StackDeployer":
     """Return a helper that deploys stacks to the account."""
-    from embedded_account.testing.stacks import Stacks
+    from embedded_account.testing.stacks import StackDeployer
 
-    return Stacks(clients("cloudformation"))
+    return StackDeployer(clients("cloudformation"))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from embedded_account.errors import ResourceError, code_of, reason_of
 STACK_ID = "arn:aws:cloudformation:us-west-2:111122223333:stack/network/7c6d2b0e"
 
 
-class Resources:
+class ResourceModels:
     """Creates, updates and deletes resources of the served account through their CloudFormation models."""
 
     def __init__(self, account: Account) -> None:

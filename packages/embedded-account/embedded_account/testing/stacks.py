@@ -15,7 +15,7 @@ Template = dict[str, Any]
 _BUSY = "_IN_PROGRESS"
 
 
-class Stacks:
+class StackDeployer:
     """The stacks of the embedded account, deployed by change set like the CDK CLI."""
 
     def __init__(self, client: Any) -> None:
@@ -101,7 +101,7 @@ Behaviour = Callable[[Event], Mapping[str, Any] | None]
 
 
 @dataclass
-class Result:
+class InvocationResult:
     """The result of an invocation."""
 
     payload: bytes
@@ -130,17 +130,17 @@ class FakeFunctions:
         """Return the types of all requests, in order."""
         return [str(request["RequestType"]) for request in self.requests]
 
-    def invoke(self, function_arn: str, event: Mapping[str, Any]) -> Result:
+    def invoke(self, function_arn: str, event: Mapping[str, Any]) -> InvocationResult:
         """Invoke a function in the same way as the account's runtime; return its result."""
         request = json.loads(json.dumps(event))
         self.requests.append(request)
         try:
             answer = self.behaviours[function_arn](request)
         except Exception as error:  # noqa: BLE001 - functions fail with anything
-            return Result(json.dumps({"errorMessage": str(error)}).encode(), error=True)
+            return InvocationResult(json.dumps({"errorMessage": str(error)}).encode(), error=True)
         if answer is not None:
             respond(request, **answer)
-        return Result(b"null", error=False)
+        return InvocationResult(b"null", error=False)
 
 
 def respond(request: Event, **answer: Any) -> int:

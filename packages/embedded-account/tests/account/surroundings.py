@@ -10,7 +10,7 @@ from embedded_account.context import Account
 from embedded_account.testing import eks_setup
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.functions import make_function, make_role, upload, zipped
-from embedded_account.testing.resources import Resources
+from embedded_account.testing.resources import ResourceModels
 from embedded_account.testing.updates import CASES
 from embedded_account.testing.waiting import wait_until
 
@@ -24,7 +24,7 @@ class Surroundings:
     """The resources to which the cases refer, each created at first use."""
 
     def __init__(self, account: Account, clients: Clients) -> None:
-        self._account, self._clients, self._resources = account, clients, Resources(account)
+        self._account, self._clients, self._resources = account, clients, ResourceModels(account)
 
     def fill(self, value: Any) -> Any:
         """Return `value` with each text `$name` replaced by the attribute `name`."""
@@ -43,7 +43,7 @@ class Surroundings:
         return str(make_role(self._account, name, service, *managed).attributes()["Arn"])
 
     @cached_property
-    def _eks(self) -> eks_setup.Eks:
+    def _eks(self) -> eks_setup.EksSetup:
         return eks_setup.set_up(self._account, self._clients)
 
     vpc = property(lambda self: self._eks.vpc_id)

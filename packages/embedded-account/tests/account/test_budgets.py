@@ -9,15 +9,15 @@ from embedded_account.context import Account
 from embedded_account.inventory.report import collect
 from embedded_account.services.budgets import PRINCIPAL, arn_of
 from embedded_account.testing.clients import Clients
-from embedded_account.testing.resources import RefusedWith, Resources
+from embedded_account.testing.resources import RefusedWith, ResourceModels
 
 KIND = "AWS::Budgets::Budget"
 TAG = "user:ray-on-hyperpod-budget$rayhp-dev-us-west-2"
 
 
 @pytest.fixture
-def resources(account: Account) -> Resources:
-    return Resources(account)
+def resources(account: Account) -> ResourceModels:
+    return ResourceModels(account)
 
 
 @pytest.fixture
@@ -35,13 +35,13 @@ def statement(account: Account) -> dict[str, Any]:
 
 
 @pytest.fixture
-def topic(resources: Resources, statement: dict[str, Any]) -> str:
+def topic(resources: ResourceModels, statement: dict[str, Any]) -> str:
     arn = str(resources.create("AWS::SNS::Topic", {}, name="money").physical_resource_id)
     admit(resources, arn, {**statement, "Action": "sns:Publish", "Resource": arn})
     return arn
 
 
-def admit(resources: Resources, topic: str, *statements: dict[str, Any]) -> None:
+def admit(resources: ResourceModels, topic: str, *statements: dict[str, Any]) -> None:
     document = {"Version": "2012-10-17", "Statement": statements}
     resources.create("AWS::SNS::TopicPolicy", {"Topics": [topic], "PolicyDocument": document})
 
@@ -68,7 +68,7 @@ def budget(*notifications: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 def test_a_budget_has_cloudformations_name_and_leaves_nothing(
-    account: Account, clients: Clients, resources: Resources, topic: str
+    account: Account, clients: Clients, resources: ResourceModels, topic: str
 ) -> None:
     made = resources.create(KIND, budget(notification(("SNS", topic))), name="dev-hyperpod-Budget-1")
     [found] = clients("budgets").describe_budgets(AccountId=account.account_id)["Budgets"]
@@ -80,7 +80,7 @@ def test_a_budget_has_cloudformations_name_and_leaves_nothing(
     assert KIND not in {item.type for item in collect(account)}
 
 
-def test_a_name_is_unique_in_the_account(resources: Resources) -> None:
+def test_a_name_is_unique_in_the_account(resources: ResourceModels) -> None:
     resources.create(KIND, budget(BudgetName="money"))
     with RefusedWith("DuplicateRecordException", "money"):
         resources.create(KIND, budget(BudgetName="money"))
@@ -107,7 +107,9 @@ WRONG_NOTIFICATIONS = {
 }
 
 
-def test_wrong_budgets_and_notifications_are_refused(account: Account, clients: Clients, resources: Resources) -> None:
+def test_wrong_budgets_and_notifications_are_refused(
+    account: Account, clients: Clients, resources: ResourceModels
+) -> None:
     for text, change in WRONG_BUDGETS.items():
         with RefusedWith("InvalidParameterException", text):
             resources.create(KIND, budget(**change))
@@ -129,13 +131,13 @@ def test_calls_on_other_accounts_and_single_notifications_are_refused(account: A
         budgets.create_notification(AccountId=account.account_id, BudgetName="a", **wanted)
 
 
-def test_a_budget_has_at_most_ten_notifications(resources: Resources) -> None:
+def test_a_budget_has_at_most_ten_notifications(resources: ResourceModels) -> None:
     many = [notification(("EMAIL", "a@example.com"), Threshold=n) for n in range(1, 12)]
     with RefusedWith("CreationLimitExceededException", "at most 10"):
         resources.create(KIND, budget(*many))
 
 
-def test_a_topic_must_let_budgets_of_this_account_publish(resources: Resources, statement: dict[str, Any]) -> None:
+def test_a_topic_must_let_budgets_of_this_account_publish(resources: ResourceModels, statement: dict[str, Any]) -> None:
     topic = str(resources.create("AWS::SNS::Topic", {}, name="closed").physical_resource_id)
     wanted = budget(notification(("SNS", topic)))
     with RefusedWith("InvalidParameterException", f"does not let {PRINCIPAL} publish"):
@@ -149,7 +151,7 @@ def test_a_topic_must_let_budgets_of_this_account_publish(resources: Resources, 
 
 
 def test_budgets_must_be_able_to_use_the_topics_key(
-    account: Account, clients: Clients, resources: Resources, topic: str, statement: dict[str, Any]
+    account: Account, clients: Clients, resources: ResourceModels, topic: str, statement: dict[str, Any]
 ) -> None:
     owner = {
         "Effect": "Allow",

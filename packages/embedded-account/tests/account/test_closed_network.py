@@ -7,7 +7,7 @@ import pytest
 from moto.ec2.models import ec2_backends
 
 from embedded_account.context import Account
-from embedded_account.services.ec2.reach import NODE_SERVICES, Place, unreachable
+from embedded_account.services.ec2.reach import NODE_SERVICES, NetworkLocation, unreachable
 from embedded_account.testing.clients import REGION, Clients
 from embedded_account.testing.functions import invoke, make_function, make_role
 from embedded_account.testing.ways_out import give_way_out
@@ -30,8 +30,8 @@ class Network:
     group: str
 
     @property
-    def place(self) -> Place:
-        return Place(self.subnet, (self.group,))
+    def place(self) -> NetworkLocation:
+        return NetworkLocation(self.subnet, (self.group,))
 
     def endpoint(self, service: str, **rule: Any) -> str:
         """Create an interface endpoint whose security group has only this ingress rule."""

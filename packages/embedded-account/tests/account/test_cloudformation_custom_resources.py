@@ -9,7 +9,7 @@ import pytest
 import requests
 
 from embedded_account.context import Account
-from embedded_account.testing.stacks import FakeFunctions, Stacks, Template, att, failing, parameter, respond
+from embedded_account.testing.stacks import FakeFunctions, StackDeployer, Template, att, failing, parameter, respond
 from embedded_account.testing.waiting import PATIENCE
 
 Event = dict[str, Any]
@@ -27,7 +27,7 @@ def always(physical_id: str) -> Any:
     return lambda _: {"PhysicalResourceId": physical_id}
 
 
-def test_requests_carry_everything_as_text(stacks: Stacks, functions: FakeFunctions) -> None:
+def test_requests_carry_everything_as_text(stacks: StackDeployer, functions: FakeFunctions) -> None:
     token = functions.function("f", always("thing-1"))
     assert stacks.deploy("s", of(token, Count=4, On=True, List=[1, {"A": False}])) == "CREATE_COMPLETE"
     (create,) = functions.requests
@@ -46,7 +46,9 @@ def test_requests_carry_everything_as_text(stacks: Stacks, functions: FakeFuncti
     assert stacks.physical_id("s", "C") == "thing-1"
 
 
-def test_update_and_delete_name_the_resource_and_the_old_properties(stacks: Stacks, functions: FakeFunctions) -> None:
+def test_update_and_delete_name_the_resource_and_the_old_properties(
+    stacks: StackDeployer, functions: FakeFunctions
+) -> None:
     token = functions.function("f", always("thing-1"))
     stacks.deploy("s", of(token, Count=4))
     stacks.deploy("s", of(token, Count=5))
@@ -61,7 +63,7 @@ def test_update_and_delete_name_the_resource_and_the_old_properties(stacks: Stac
 
 
 def test_another_id_after_an_update_deletes_the_old_one_in_the_cleanup(
-    stacks: Stacks, functions: FakeFunctions
+    stacks: StackDeployer, functions: FakeFunctions
 ) -> None:
     token = functions.function("f", lambda event: {"PhysicalResourceId": f"v{event['ResourceProperties']['Count']}"})
     stacks.deploy("s", of(token, Count=1))
@@ -74,7 +76,7 @@ def test_another_id_after_an_update_deletes_the_old_one_in_the_cleanup(
     assert events.index(("s", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")) < events.index(("C", "DELETE_IN_PROGRESS"))
 
 
-def test_data_is_read_by_name_and_by_path(stacks: Stacks, functions: FakeFunctions) -> None:
+def test_data_is_read_by_name_and_by_path(stacks: StackDeployer, functions: FakeFunctions) -> None:
     data = {"Plain": "a", "Dotted.Key": "b", "Nested": {"Inner": "c"}, "Number": 7}
     token = functions.function("f", lambda _: {"PhysicalResourceId": "x", "Data": data})
     template = of(token)
@@ -84,7 +86,9 @@ def test_data_is_read_by_name_and_by_path(stacks: Stacks, functions: FakeFunctio
     assert stacks.outputs("s") == {"O0": "a", "O1": "b", "O2": "c", "O3": "7"}
 
 
-def test_attribute_that_was_not_returned_fails_the_referring_resource(stacks: Stacks, functions: FakeFunctions) -> None:
+def test_attribute_that_was_not_returned_fails_the_referring_resource(
+    stacks: StackDeployer, functions: FakeFunctions
+) -> None:
     token = functions.function("f", always("x"))
     template = of(token)
     template["Resources"]["P"] = parameter(att("C", "Missing"))
@@ -93,7 +97,7 @@ def test_attribute_that_was_not_returned_fails_the_referring_resource(stacks: St
     assert why.startswith("CustomResource attribute error: Vendor response doesn't contain Missing key in object")
 
 
-def test_independent_custom_resources_run_at_the_same_time(stacks: Stacks, functions: FakeFunctions) -> None:
+def test_independent_custom_resources_run_at_the_same_time(stacks: StackDeployer, functions: FakeFunctions) -> None:
     meeting = threading.Barrier(3, timeout=PATIENCE)
 
     def answer(event: Event) -> dict[str, str]:
@@ -106,7 +110,7 @@ def test_independent_custom_resources_run_at_the_same_time(stacks: Stacks, funct
     assert stacks.delete("s") == "DELETE_COMPLETE"
 
 
-def test_reason_of_a_failure_is_reported_and_the_id_is_deleted(stacks: Stacks, functions: FakeFunctions) -> None:
+def test_reason_of_a_failure_is_reported_and_the_id_is_deleted(stacks: StackDeployer, functions: FakeFunctions) -> None:
     def answer(event: Event) -> dict[str, str]:
         failed = event["RequestType"] == "Create"
         return {"Status": "FAILED", "Reason": "no room", "PhysicalResourceId": "half"} if failed else {}
@@ -121,7 +125,7 @@ def test_reason_of_a_failure_is_reported_and_the_id_is_deleted(stacks: Stacks, f
 
 
 def test_function_that_fails_is_tried_three_times_and_then_told_to_delete_an_unknown_id(
-    stacks: Stacks, functions: FakeFunctions
+    stacks: StackDeployer, functions: FakeFunctions
 ) -> None:
     def answer(event: Event) -> dict[str, str]:
         if event["RequestType"] == "Create":
@@ -139,7 +143,7 @@ def test_function_that_fails_is_tried_three_times_and_then_told_to_delete_an_unk
     assert len(unknown) == len("s-C-") + 12
 
 
-def test_function_that_recovers_is_not_invoked_again(stacks: Stacks, functions: FakeFunctions) -> None:
+def test_function_that_recovers_is_not_invoked_again(stacks: StackDeployer, functions: FakeFunctions) -> None:
     def answer(_: Event) -> dict[str, str]:
         if len(functions.requests) < 3:
             raise RuntimeError("not yet")
@@ -149,7 +153,7 @@ def test_function_that_recovers_is_not_invoked_again(stacks: Stacks, functions: 
     assert functions.types() == ["Create"] * 3
 
 
-def test_answer_may_come_after_the_function_has_returned(stacks: Stacks, functions: FakeFunctions) -> None:
+def test_answer_may_come_after_the_function_has_returned(stacks: StackDeployer, functions: FakeFunctions) -> None:
     def answer(event: Event) -> None:
         threading.Timer(0.2, respond, [event], {"PhysicalResourceId": "late"}).start()
 
@@ -157,13 +161,13 @@ def test_answer_may_come_after_the_function_has_returned(stacks: Stacks, functio
     assert stacks.physical_id("s", "C") == "late"
 
 
-def test_missing_response_fails_at_the_service_timeout(stacks: Stacks, functions: FakeFunctions) -> None:
+def test_missing_response_fails_at_the_service_timeout(stacks: StackDeployer, functions: FakeFunctions) -> None:
     token = functions.function("f", lambda event: None if event["RequestType"] == "Create" else {})
     assert stacks.deploy("s", of(token, ServiceTimeout=1)) == "ROLLBACK_COMPLETE"
     assert "did not receive a response" in stacks.reason("s", "C", "CREATE_FAILED")
 
 
-def test_answer_after_the_timeout_is_refused(stacks: Stacks, functions: FakeFunctions) -> None:
+def test_answer_after_the_timeout_is_refused(stacks: StackDeployer, functions: FakeFunctions) -> None:
     token = functions.function("f", always("x"))
     stacks.deploy("s", of(token))
     assert respond(functions.requests[0]) == 403
@@ -182,14 +186,14 @@ def test_answer_after_the_timeout_is_refused(stacks: Stacks, functions: FakeFunc
     ],
 )
 def test_malformed_answer_fails_the_resource(
-    stacks: Stacks, functions: FakeFunctions, answer: dict[str, Any], why: str
+    stacks: StackDeployer, functions: FakeFunctions, answer: dict[str, Any], why: str
 ) -> None:
     token = functions.function("f", lambda event: answer if event["RequestType"] == "Create" else {})
     assert stacks.deploy("s", of(token)) == "ROLLBACK_COMPLETE"
     assert why in stacks.reason("s", "C", "CREATE_FAILED")
 
 
-def test_answer_that_is_no_json_fails_the_resource(stacks: Stacks, functions: FakeFunctions) -> None:
+def test_answer_that_is_no_json_fails_the_resource(stacks: StackDeployer, functions: FakeFunctions) -> None:
     def answer(event: Event) -> dict[str, str] | None:
         if event["RequestType"] == "Delete":
             return {}
@@ -200,7 +204,7 @@ def test_answer_that_is_no_json_fails_the_resource(stacks: Stacks, functions: Fa
     assert "it is not JSON" in stacks.reason("s", "C", "CREATE_FAILED")
 
 
-def test_failed_delete_keeps_the_stack_and_can_be_retried(stacks: Stacks, functions: FakeFunctions) -> None:
+def test_failed_delete_keeps_the_stack_and_can_be_retried(stacks: StackDeployer, functions: FakeFunctions) -> None:
     stuck = threading.Event()
     stuck.set()
 
@@ -215,7 +219,7 @@ def test_failed_delete_keeps_the_stack_and_can_be_retried(stacks: Stacks, functi
     assert stacks.delete("s") == "DELETE_COMPLETE"
 
 
-def test_rollback_sends_an_update_back_to_the_old_properties(stacks: Stacks, functions: FakeFunctions) -> None:
+def test_rollback_sends_an_update_back_to_the_old_properties(stacks: StackDeployer, functions: FakeFunctions) -> None:
     token = functions.function("f", always("x"))
     stacks.deploy("s", of(token, Count=4))
     update = of(token, Count=5)
@@ -226,7 +230,7 @@ def test_rollback_sends_an_update_back_to_the_old_properties(stacks: Stacks, fun
     assert (back["ResourceProperties"]["Count"], back["OldResourceProperties"]["Count"]) == ("4", "5")
 
 
-def test_failed_update_is_rolled_back_too(stacks: Stacks, functions: FakeFunctions) -> None:
+def test_failed_update_is_rolled_back_too(stacks: StackDeployer, functions: FakeFunctions) -> None:
     def answer(event: Event) -> dict[str, str]:
         failed = event["RequestType"] == "Update" and event["ResourceProperties"]["Count"] == "5"
         return {"Status": "FAILED" if failed else "SUCCESS", "Reason": "no", "PhysicalResourceId": "x"}
@@ -238,7 +242,7 @@ def test_failed_update_is_rolled_back_too(stacks: Stacks, functions: FakeFunctio
 
 
 def test_replacement_is_rolled_back_by_an_update_and_a_delete_of_the_new_id(
-    stacks: Stacks, functions: FakeFunctions
+    stacks: StackDeployer, functions: FakeFunctions
 ) -> None:
     token = functions.function("f", lambda event: {"PhysicalResourceId": f"v{event['ResourceProperties']['Count']}"})
     stacks.deploy("s", of(token, Count=1))
@@ -253,7 +257,7 @@ def test_replacement_is_rolled_back_by_an_update_and_a_delete_of_the_new_id(
     assert stacks.physical_id("s", "C") == "v1"
 
 
-def test_replacement_that_failed_leaves_the_old_one_alone(stacks: Stacks, functions: FakeFunctions) -> None:
+def test_replacement_that_failed_leaves_the_old_one_alone(stacks: StackDeployer, functions: FakeFunctions) -> None:
     def answer(event: Event) -> dict[str, str]:
         if event["RequestType"] == "Update":
             return {"Status": "FAILED", "Reason": "no", "PhysicalResourceId": "new"}
@@ -269,14 +273,14 @@ def test_replacement_that_failed_leaves_the_old_one_alone(stacks: Stacks, functi
     assert stacks.physical_id("s", "C") == "old"
 
 
-def test_another_service_token_is_refused(stacks: Stacks, functions: FakeFunctions) -> None:
+def test_another_service_token_is_refused(stacks: StackDeployer, functions: FakeFunctions) -> None:
     first, second = functions.function("f", always("x")), functions.function("g", always("x"))
     stacks.deploy("s", of(first))
     stacks.deploy("s", of(second))
     assert stacks.reason("s", "C", "UPDATE_FAILED") == "Modifying service token is not allowed."
 
 
-def test_unchanged_properties_send_no_request(stacks: Stacks, functions: FakeFunctions) -> None:
+def test_unchanged_properties_send_no_request(stacks: StackDeployer, functions: FakeFunctions) -> None:
     token = functions.function("f", always("x"))
     stacks.deploy("s", of(token))
     template = of(token)
@@ -285,14 +289,14 @@ def test_unchanged_properties_send_no_request(stacks: Stacks, functions: FakeFun
     assert functions.types() == ["Create"]
 
 
-def test_generic_type_is_a_custom_resource_too(stacks: Stacks, functions: FakeFunctions) -> None:
+def test_generic_type_is_a_custom_resource_too(stacks: StackDeployer, functions: FakeFunctions) -> None:
     template = of(functions.function("f", always("x")))
     template["Resources"]["C"]["Type"] = "AWS::CloudFormation::CustomResource"
     stacks.deploy("s", template)
     assert functions.requests[0]["ResourceType"] == "AWS::CloudFormation::CustomResource"
 
 
-def test_answers_never_reach_the_journal(stacks: Stacks, functions: FakeFunctions, account: Account) -> None:
+def test_answers_never_reach_the_journal(stacks: StackDeployer, functions: FakeFunctions, account: Account) -> None:
     before = len(account.journal.entries())
     token = functions.function("f", lambda _: {"PhysicalResourceId": "x", "NoEcho": True, "Data": {"Key": "s3cret"}})
     stacks.deploy("s", of(token))

@@ -7,7 +7,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from embedded_account.testing.clients import Clients
-from embedded_account.testing.stacks import Stacks, Template, failing, topic
+from embedded_account.testing.stacks import StackDeployer, Template, failing, topic
 from embedded_account.testing.waiting import wait_until
 
 TRUST = {
@@ -25,13 +25,13 @@ TEMPLATE = {
 }
 
 
-def deploy(stacks: Stacks, template: Template) -> str:
+def deploy(stacks: StackDeployer, template: Template) -> str:
     """Deploy stack `s` and return the name of its role."""
     assert stacks.deploy("s", template, Capabilities=["CAPABILITY_IAM"]) == "CREATE_COMPLETE"
     return stacks.physical_id("s", "Role")
 
 
-def detect(stacks: Stacks) -> dict[str, Any]:
+def detect(stacks: StackDeployer) -> dict[str, Any]:
     """Detect the drift of stack `s` and return the detection's end."""
     id = stacks.client.detect_stack_drift(StackName="s")["StackDriftDetectionId"]
 
@@ -43,13 +43,13 @@ def detect(stacks: Stacks) -> dict[str, Any]:
     return status()
 
 
-def drifts(stacks: Stacks, *statuses: str) -> dict[str, Any]:
+def drifts(stacks: StackDeployer, *statuses: str) -> dict[str, Any]:
     wanted = {"StackResourceDriftStatusFilters": list(statuses)} if statuses else {}
     found = stacks.client.describe_stack_resource_drifts(StackName="s", **wanted)["StackResourceDrifts"]
     return {each["LogicalResourceId"]: each for each in found}
 
 
-def test_stack_as_declared_is_in_sync(stacks: Stacks) -> None:
+def test_stack_as_declared_is_in_sync(stacks: StackDeployer) -> None:
     deploy(stacks, TEMPLATE)
     assert drifts(stacks) == {}, "nothing was checked yet"
     end = detect(stacks)
@@ -59,7 +59,7 @@ def test_stack_as_declared_is_in_sync(stacks: Stacks) -> None:
 
 
 def test_changed_property_is_named_and_what_the_template_leaves_open_is_not_compared(
-    stacks: Stacks, clients: Clients
+    stacks: StackDeployer, clients: Clients
 ) -> None:
     deploy(stacks, TEMPLATE)
     for group in ("log", "open"):
@@ -77,7 +77,7 @@ def test_changed_property_is_named_and_what_the_template_leaves_open_is_not_comp
     assert json.loads(found["ActualProperties"])["RetentionInDays"] == 7
 
 
-def test_widened_trust_and_an_attached_policy_are_found(stacks: Stacks, clients: Clients) -> None:
+def test_widened_trust_and_an_attached_policy_are_found(stacks: StackDeployer, clients: Clients) -> None:
     declared = json.loads(json.dumps(TEMPLATE))
     declared["Resources"]["Role"]["Properties"]["ManagedPolicyArns"] = []
     role = deploy(stacks, declared)
@@ -90,7 +90,7 @@ def test_widened_trust_and_an_attached_policy_are_found(stacks: Stacks, clients:
     assert paths == ["/AssumeRolePolicyDocument", "/ManagedPolicyArns"]
 
 
-def test_policy_given_as_text_differs_from_the_object_that_is_read_back(stacks: Stacks) -> None:
+def test_policy_given_as_text_differs_from_the_object_that_is_read_back(stacks: StackDeployer) -> None:
     """Each is the same policy, but nothing AWS publishes says that the detection knows this."""
     declared = json.loads(json.dumps(TEMPLATE))
     text = json.dumps(TRUST, indent=2)
@@ -103,7 +103,7 @@ def test_policy_given_as_text_differs_from_the_object_that_is_read_back(stacks: 
     assert json.loads(found["ActualProperties"])["AssumeRolePolicyDocument"] == TRUST
 
 
-def test_deleted_resources_are_found(stacks: Stacks, clients: Clients) -> None:
+def test_deleted_resources_are_found(stacks: StackDeployer, clients: Clients) -> None:
     role = deploy(stacks, TEMPLATE)
     clients("logs").delete_log_group(logGroupName="log")
     clients("iam").delete_role(RoleName=role)
@@ -111,7 +111,7 @@ def test_deleted_resources_are_found(stacks: Stacks, clients: Clients) -> None:
     assert set(drifts(stacks, "DELETED")) == {"Log", "Role"}
 
 
-def test_what_aws_refuses_is_refused(stacks: Stacks) -> None:
+def test_what_aws_refuses_is_refused(stacks: StackDeployer) -> None:
     stacks.deploy("s", {"Resources": {"Bad": failing()}})
     with pytest.raises(ClientError, match="while it's in ROLLBACK_COMPLETE state"):
         stacks.client.detect_stack_drift(StackName="s")

@@ -13,7 +13,7 @@ from embedded_account.services.shared.resource_model import REGISTERED, Declarat
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.stacks import (
     FakeFunctions,
-    Stacks,
+    StackDeployer,
     Template,
     att,
     failing,
@@ -36,7 +36,7 @@ def topics(clients: Clients) -> set[str]:
 # --- create ----------------------------------------------------------------------------------------------
 
 
-def test_referenced_resource_is_created_first(stacks: Stacks) -> None:
+def test_referenced_resource_is_created_first(stacks: StackDeployer) -> None:
     template = of(
         Last={**topic(), "DependsOn": ["Middle"]},
         Middle=parameter({"Fn::Sub": "${First.TopicName} and ${First}"}),
@@ -49,7 +49,7 @@ def test_referenced_resource_is_created_first(stacks: Stacks) -> None:
     assert events.index(("First", "CREATE_COMPLETE")) < events.index(("Middle", "CREATE_IN_PROGRESS"))
 
 
-def test_events_show_every_step_with_its_own_time(stacks: Stacks) -> None:
+def test_events_show_every_step_with_its_own_time(stacks: StackDeployer) -> None:
     stacks.deploy("s", of(T=topic()))
     assert stacks.events("s") == [
         ("s", "REVIEW_IN_PROGRESS"),
@@ -64,7 +64,7 @@ def test_events_show_every_step_with_its_own_time(stacks: Stacks) -> None:
     assert times == sorted(times, reverse=True)
 
 
-def test_journal_records_which_resource_waited_for_which(stacks: Stacks, account: Account) -> None:
+def test_journal_records_which_resource_waited_for_which(stacks: StackDeployer, account: Account) -> None:
     before = len(account.journal.entries())
     stacks.deploy("s", of(A=topic(), B=parameter(att("A", "TopicName"))))
     first, second = account.journal.entries(before, "cfn")
@@ -115,19 +115,19 @@ FLEET = {"Type": "AWS::GameLift::Fleet", "Properties": {"Name": "fleet"}}
 
 
 def test_model_that_is_registered_after_a_first_deployment_is_known(
-    stacks: Stacks, request: pytest.FixtureRequest
+    stacks: StackDeployer, request: pytest.FixtureRequest
 ) -> None:
     assert stacks.deploy("first", of(T=topic())) == "CREATE_COMPLETE"
     request.getfixturevalue("slow")
     assert stacks.deploy("s", of(F=FLEET)) == "CREATE_COMPLETE"
 
 
-def test_slow_resource_is_waited_for(stacks: Stacks, slow: type[Slow]) -> None:
+def test_slow_resource_is_waited_for(stacks: StackDeployer, slow: type[Slow]) -> None:
     assert stacks.deploy("s", of(F=FLEET, After={**topic(), "DependsOn": "F"})) == "CREATE_COMPLETE"
 
 
 def test_resource_that_fails_after_it_was_made_is_deleted(
-    stacks: Stacks, slow: type[Slow], monkeypatch: pytest.MonkeyPatch
+    stacks: StackDeployer, slow: type[Slow], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slow, "broken", True)
     assert stacks.deploy("s", of(F=FLEET)) == "ROLLBACK_COMPLETE"
@@ -142,7 +142,7 @@ class StillUsedError(Exception):
 
 
 def test_deletion_is_tried_again_while_something_still_uses_the_resource(
-    stacks: Stacks, slow: type[Slow], monkeypatch: pytest.MonkeyPatch
+    stacks: StackDeployer, slow: type[Slow], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tries: list[str] = []
 
@@ -157,7 +157,7 @@ def test_deletion_is_tried_again_while_something_still_uses_the_resource(
     assert len(tries) == 3
 
 
-def test_dynamic_references_are_resolved(stacks: Stacks, clients: Clients) -> None:
+def test_dynamic_references_are_resolved(stacks: StackDeployer, clients: Clients) -> None:
     clients("ssm").put_parameter(Name="/size", Value="small", Type="String")
     clients("secretsmanager").create_secret(Name="login", SecretString='{"user": "ray"}')
     value = "{{resolve:ssm:/size}}-{{resolve:secretsmanager:login:SecretString:user}}"
@@ -165,7 +165,7 @@ def test_dynamic_references_are_resolved(stacks: Stacks, clients: Clients) -> No
     assert clients("ssm").get_parameter(Name="/p")["Parameter"]["Value"] == "small-ray"
 
 
-def test_resources_without_the_condition_are_not_made(stacks: Stacks, clients: Clients) -> None:
+def test_resources_without_the_condition_are_not_made(stacks: StackDeployer, clients: Clients) -> None:
     template = {
         "Parameters": {"On": {"Type": "String", "Default": "no"}},
         "Conditions": {"IsOn": {"Fn::Equals": [ref("On"), "yes"]}, "IsOff": {"Fn::Not": [{"Condition": "IsOn"}]}},
@@ -182,7 +182,7 @@ def test_resources_without_the_condition_are_not_made(stacks: Stacks, clients: C
     assert topics(clients) == {"a"}
 
 
-def test_stack_tags_reach_the_resources_whose_own_tags_win(stacks: Stacks, clients: Clients) -> None:
+def test_stack_tags_reach_the_resources_whose_own_tags_win(stacks: StackDeployer, clients: Clients) -> None:
     template = of(T=topic(Tags=[{"Key": "owner", "Value": "me"}]))
     stacks.deploy("s", template, Tags=[{"Key": "owner", "Value": "stack"}, {"Key": "project", "Value": "p"}])
     tags = clients("sns").list_tags_for_resource(ResourceArn=stacks.physical_id("s", "T"))["Tags"]
@@ -192,7 +192,7 @@ def test_stack_tags_reach_the_resources_whose_own_tags_win(stacks: Stacks, clien
 # --- rollback --------------------------------------------------------------------------------------------
 
 
-def test_failed_create_deletes_what_was_made(stacks: Stacks, clients: Clients) -> None:
+def test_failed_create_deletes_what_was_made(stacks: StackDeployer, clients: Clients) -> None:
     assert stacks.deploy("s", of(Good=topic(), Bad={**failing(), "DependsOn": "Good"})) == "ROLLBACK_COMPLETE"
     assert topics(clients) == set()
     assert "InvalidParameter" in stacks.reason("s", "Bad", "CREATE_FAILED")
@@ -200,7 +200,7 @@ def test_failed_create_deletes_what_was_made(stacks: Stacks, clients: Clients) -
     assert ("Good", "DELETE_COMPLETE") in stacks.events("s")
 
 
-def test_failed_stack_can_only_be_deleted(stacks: Stacks) -> None:
+def test_failed_stack_can_only_be_deleted(stacks: StackDeployer) -> None:
     stacks.deploy("s", of(Bad=failing()))
     with pytest.raises(ClientError, match="is in ROLLBACK_COMPLETE state and can not be updated"):
         stacks.change_set("s", of(Good=topic()))
@@ -208,7 +208,7 @@ def test_failed_stack_can_only_be_deleted(stacks: Stacks) -> None:
     assert stacks.deploy("s", of(Good=topic())) == "CREATE_COMPLETE"
 
 
-def test_retained_resource_survives_a_failed_create(stacks: Stacks, clients: Clients) -> None:
+def test_retained_resource_survives_a_failed_create(stacks: StackDeployer, clients: Clients) -> None:
     kept = {**topic(TopicName="kept"), "DeletionPolicy": "Retain"}
     unless = {**topic(TopicName="unless"), "DeletionPolicy": "RetainExceptOnCreate"}
     bad = {**failing(), "DependsOn": ["Kept", "Unless"]}
@@ -217,14 +217,16 @@ def test_retained_resource_survives_a_failed_create(stacks: Stacks, clients: Cli
     assert ("Kept", "DELETE_SKIPPED") in stacks.events("s")
 
 
-def test_retain_except_on_create_of_the_operation_deletes_even_retained(stacks: Stacks, clients: Clients) -> None:
+def test_retain_except_on_create_of_the_operation_deletes_even_retained(
+    stacks: StackDeployer, clients: Clients
+) -> None:
     kept = {**topic(TopicName="kept"), "DeletionPolicy": "Retain"}
     template = of(Kept=kept, Bad={**failing(), "DependsOn": "Kept"})
     stacks.deploy("s", template, execution={"RetainExceptOnCreate": True})
     assert topics(clients) == set()
 
 
-def test_others_are_cancelled_when_one_fails(stacks: Stacks, functions: FakeFunctions) -> None:
+def test_others_are_cancelled_when_one_fails(stacks: StackDeployer, functions: FakeFunctions) -> None:
     def slow_one(request: dict[str, Any]) -> dict[str, str]:
         if request["RequestType"] == "Create":
             wait_until(lambda: ("Slow", "CREATE_FAILED") in stacks.events("s"), "its cancellation")
@@ -245,7 +247,7 @@ def test_others_are_cancelled_when_one_fails(stacks: Stacks, functions: FakeFunc
     assert deleted == {"slow", "bad"}
 
 
-def test_failed_update_restores_and_removes_what_is_new(stacks: Stacks, clients: Clients) -> None:
+def test_failed_update_restores_and_removes_what_is_new(stacks: StackDeployer, clients: Clients) -> None:
     stacks.deploy("s", of(P=parameter("old", Name="/p"), Gone=topic(TopicName="gone")))
     update = of(
         P=parameter("new", Name="/p"),
@@ -267,7 +269,7 @@ def test_failed_update_restores_and_removes_what_is_new(stacks: Stacks, clients:
     assert stacks.deploy("s", of(P=parameter("newest", Name="/p"))) == "UPDATE_COMPLETE"
 
 
-def test_rollback_of_a_replacement_keeps_the_old_resource(stacks: Stacks, clients: Clients) -> None:
+def test_rollback_of_a_replacement_keeps_the_old_resource(stacks: StackDeployer, clients: Clients) -> None:
     stacks.deploy("s", of(T=topic(TopicName="one")))
     update = of(T=topic(TopicName="two"), Bad={**failing(), "DependsOn": "T"})
     assert stacks.deploy("s", update) == "UPDATE_ROLLBACK_COMPLETE"
@@ -275,7 +277,7 @@ def test_rollback_of_a_replacement_keeps_the_old_resource(stacks: Stacks, client
     assert stacks.physical_id("s", "T").endswith(":one")
 
 
-def test_failed_rollback_is_reported_and_can_be_continued(stacks: Stacks, functions: FakeFunctions) -> None:
+def test_failed_rollback_is_reported_and_can_be_continued(stacks: StackDeployer, functions: FakeFunctions) -> None:
     broken = threading.Event()
 
     def answer(request: dict[str, Any]) -> dict[str, str]:
@@ -298,7 +300,7 @@ def test_failed_rollback_is_reported_and_can_be_continued(stacks: Stacks, functi
     assert functions.requests[-1]["ResourceProperties"]["Size"] == "1"
 
 
-def test_failed_create_without_rollback_waits_and_is_resumed(stacks: Stacks, clients: Clients) -> None:
+def test_failed_create_without_rollback_waits_and_is_resumed(stacks: StackDeployer, clients: Clients) -> None:
     no_rollback = {"DisableRollback": True}
     template = of(Good=topic(TopicName="good"), Bad={**failing(), "DependsOn": "Good"})
     assert stacks.deploy("s", template, execution=no_rollback) == "CREATE_FAILED"
@@ -311,7 +313,7 @@ def test_failed_create_without_rollback_waits_and_is_resumed(stacks: Stacks, cli
     assert topics(clients) == {"good", "fixed"}
 
 
-def test_stack_that_waits_after_a_failure_can_be_rolled_back(stacks: Stacks, clients: Clients) -> None:
+def test_stack_that_waits_after_a_failure_can_be_rolled_back(stacks: StackDeployer, clients: Clients) -> None:
     stacks.deploy("s", of(P=parameter("old", Name="/p")))
     update = of(P=parameter("new", Name="/p"), New=topic(), Bad={**failing(), "DependsOn": ["P", "New"]})
     assert stacks.deploy("s", update, execution={"DisableRollback": True}) == "UPDATE_FAILED"
@@ -322,7 +324,7 @@ def test_stack_that_waits_after_a_failure_can_be_rolled_back(stacks: Stacks, cli
     assert topics(clients) == set()
 
 
-def test_on_failure_delete_leaves_no_stack(stacks: Stacks, clients: Clients) -> None:
+def test_on_failure_delete_leaves_no_stack(stacks: StackDeployer, clients: Clients) -> None:
     import json
 
     stack_id = stacks.client.create_stack(
@@ -336,7 +338,7 @@ def test_on_failure_delete_leaves_no_stack(stacks: Stacks, clients: Clients) -> 
 # --- replacement and removal -----------------------------------------------------------------------------
 
 
-def test_replacement_creates_the_new_resource_before_deleting_the_old(stacks: Stacks, clients: Clients) -> None:
+def test_replacement_creates_the_new_resource_before_deleting_the_old(stacks: StackDeployer, clients: Clients) -> None:
     stacks.deploy("s", of(T=topic(TopicName="one"), P=parameter(ref("T"), Name="/p")))
     assert stacks.deploy("s", of(T=topic(TopicName="two"), P=parameter(ref("T"), Name="/p"))) == "UPDATE_COMPLETE"
     assert topics(clients) == {"two"}
@@ -347,21 +349,21 @@ def test_replacement_creates_the_new_resource_before_deleting_the_old(stacks: St
     assert "creation of a new physical resource" in stacks.reason("s", "T", "UPDATE_IN_PROGRESS")
 
 
-def test_update_replace_policy_keeps_the_old_one(stacks: Stacks, clients: Clients) -> None:
+def test_update_replace_policy_keeps_the_old_one(stacks: StackDeployer, clients: Clients) -> None:
     kept = {"UpdateReplacePolicy": "Retain"}
     stacks.deploy("s", of(T={**topic(TopicName="one"), **kept}))
     stacks.deploy("s", of(T={**topic(TopicName="two"), **kept}))
     assert topics(clients) == {"one", "two"}
 
 
-def test_named_resource_that_needs_replacing_is_refused(stacks: Stacks) -> None:
+def test_named_resource_that_needs_replacing_is_refused(stacks: StackDeployer) -> None:
     encrypted = {"EncryptionConfiguration": {"EncryptionType": "KMS"}}
     stacks.deploy("s", of(R=repository(RepositoryName="images", **encrypted)))
     assert stacks.deploy("s", of(R=repository(RepositoryName="images"))) == "UPDATE_ROLLBACK_COMPLETE"
     assert "when a custom-named resource requires replacing. Rename images" in stacks.reason("s", "R", "UPDATE_FAILED")
 
 
-def test_update_in_place_keeps_the_resource_and_its_generated_name(stacks: Stacks, clients: Clients) -> None:
+def test_update_in_place_keeps_the_resource_and_its_generated_name(stacks: StackDeployer, clients: Clients) -> None:
     stacks.deploy("s", of(T=topic(DisplayName="one")))
     arn = stacks.physical_id("s", "T")
     assert stacks.deploy("s", of(T=topic(DisplayName="two"))) == "UPDATE_COMPLETE"
@@ -370,7 +372,7 @@ def test_update_in_place_keeps_the_resource_and_its_generated_name(stacks: Stack
 
 
 def test_update_that_a_model_cannot_do_fails_instead_of_being_forgotten(
-    stacks: Stacks, monkeypatch: pytest.MonkeyPatch
+    stacks: StackDeployer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stacks.deploy("s", of(T=topic(DisplayName="one")))
     monkeypatch.setattr(REGISTERED["AWS::SNS::Topic"], "MUTABLE", frozenset({"Tags"}))
@@ -378,7 +380,7 @@ def test_update_that_a_model_cannot_do_fails_instead_of_being_forgotten(
     assert "cannot update DisplayName of AWS::SNS::Topic: its model" in stacks.reason("s", "T", "UPDATE_FAILED")
 
 
-def test_resource_removed_from_the_template_is_deleted_or_retained(stacks: Stacks, clients: Clients) -> None:
+def test_resource_removed_from_the_template_is_deleted_or_retained(stacks: StackDeployer, clients: Clients) -> None:
     kept = {**topic(TopicName="kept"), "DeletionPolicy": "Retain"}
     stacks.deploy("s", of(Stays=topic(TopicName="stays"), Goes=topic(TopicName="goes"), Kept=kept))
     stacks.deploy("s", of(Stays=topic(TopicName="stays")))
@@ -391,7 +393,7 @@ def test_resource_removed_from_the_template_is_deleted_or_retained(stacks: Stack
 # --- delete ----------------------------------------------------------------------------------------------
 
 
-def test_deletion_reverses_the_order_of_creation(stacks: Stacks) -> None:
+def test_deletion_reverses_the_order_of_creation(stacks: StackDeployer) -> None:
     stacks.deploy("s", of(A=topic(), B=parameter(ref("A")), C={**topic(), "DependsOn": "B"}))
     stack_id = stacks.describe("s")["StackId"]
     stacks.delete("s")
@@ -399,7 +401,7 @@ def test_deletion_reverses_the_order_of_creation(stacks: Stacks) -> None:
     assert deleted == ["C", "B", "A", "s"]
 
 
-def test_failed_deletion_can_be_retried(stacks: Stacks, clients: Clients) -> None:
+def test_failed_deletion_can_be_retried(stacks: StackDeployer, clients: Clients) -> None:
     bucket = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "data"}}
     stacks.deploy("s", of(B=bucket, P=parameter(ref("B")), T=topic()))
     stack_id = stacks.describe("s")["StackId"]
@@ -414,7 +416,7 @@ def test_failed_deletion_can_be_retried(stacks: Stacks, clients: Clients) -> Non
     assert clients("s3").list_buckets()["Buckets"] == []
 
 
-def test_resource_that_a_remaining_one_needs_is_not_deleted(stacks: Stacks, clients: Clients) -> None:
+def test_resource_that_a_remaining_one_needs_is_not_deleted(stacks: StackDeployer, clients: Clients) -> None:
     bucket = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "data"}, "DependsOn": "Needed"}
     stacks.deploy("s", of(Needed=topic(TopicName="needed"), B=bucket))
     clients("s3").put_object(Bucket="data", Key="k", Body=b"x")
@@ -422,7 +424,7 @@ def test_resource_that_a_remaining_one_needs_is_not_deleted(stacks: Stacks, clie
     assert topics(clients) == {"needed"}
 
 
-def test_resources_can_be_left_behind_only_after_a_failed_deletion(stacks: Stacks, clients: Clients) -> None:
+def test_resources_can_be_left_behind_only_after_a_failed_deletion(stacks: StackDeployer, clients: Clients) -> None:
     stacks.deploy("s", of(B={"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "data"}}))
     clients("s3").put_object(Bucket="data", Key="k", Body=b"x")
     with pytest.raises(ClientError, match="RetainResources can only be used"):
@@ -432,13 +434,13 @@ def test_resources_can_be_left_behind_only_after_a_failed_deletion(stacks: Stack
     assert [bucket["Name"] for bucket in clients("s3").list_buckets()["Buckets"]] == ["data"]
 
 
-def test_resource_that_no_longer_exists_does_not_block_deletion(stacks: Stacks, clients: Clients) -> None:
+def test_resource_that_no_longer_exists_does_not_block_deletion(stacks: StackDeployer, clients: Clients) -> None:
     stacks.deploy("s", of(P=parameter("x", Name="/p")))
     clients("ssm").delete_parameter(Name="/p")
     assert stacks.delete("s") == "DELETE_COMPLETE"
 
 
-def test_termination_protection_refuses_deletion(stacks: Stacks) -> None:
+def test_termination_protection_refuses_deletion(stacks: StackDeployer) -> None:
     stacks.deploy("s", of(T=topic()))
     stacks.client.update_termination_protection(StackName="s", EnableTerminationProtection=True)
     assert stacks.describe("s")["EnableTerminationProtection"] is True
@@ -449,7 +451,7 @@ def test_termination_protection_refuses_deletion(stacks: Stacks) -> None:
     assert stacks.delete("s") == "DELETE_COMPLETE"
 
 
-def test_deleting_a_missing_stack_succeeds(stacks: Stacks) -> None:
+def test_deleting_a_missing_stack_succeeds(stacks: StackDeployer) -> None:
     stacks.client.delete_stack(StackName="nobody")
 
 
@@ -463,7 +465,7 @@ def exporting(value: Any, name: str = "shared") -> Template:
 IMPORTING = of(P=parameter({"Fn::ImportValue": "shared"}, Name="/imported"))
 
 
-def test_imported_value_is_the_exported_one(stacks: Stacks, clients: Clients) -> None:
+def test_imported_value_is_the_exported_one(stacks: StackDeployer, clients: Clients) -> None:
     stacks.deploy("producer", exporting("7"))
     stacks.deploy("consumer", IMPORTING)
     assert clients("ssm").get_parameter(Name="/imported")["Parameter"]["Value"] == "7"
@@ -471,7 +473,7 @@ def test_imported_value_is_the_exported_one(stacks: Stacks, clients: Clients) ->
     assert stacks.client.list_imports(ExportName="shared")["Imports"] == ["consumer"]
 
 
-def test_export_in_use_cannot_be_deleted(stacks: Stacks) -> None:
+def test_export_in_use_cannot_be_deleted(stacks: StackDeployer) -> None:
     stacks.deploy("producer", exporting("7"))
     stacks.deploy("consumer", IMPORTING)
     assert stacks.delete("producer") == "CREATE_COMPLETE"
@@ -484,7 +486,7 @@ def test_export_in_use_cannot_be_deleted(stacks: Stacks) -> None:
     assert stacks.delete("producer") == "DELETE_COMPLETE"
 
 
-def test_export_in_use_cannot_be_changed(stacks: Stacks) -> None:
+def test_export_in_use_cannot_be_changed(stacks: StackDeployer) -> None:
     stacks.deploy("producer", exporting("7"))
     stacks.deploy("consumer", IMPORTING)
     assert stacks.deploy("producer", exporting("8")) == "UPDATE_ROLLBACK_COMPLETE"
@@ -493,7 +495,7 @@ def test_export_in_use_cannot_be_changed(stacks: Stacks) -> None:
     assert stacks.outputs("producer") == {"O": "7"}
 
 
-def test_export_can_be_changed_after_its_last_import_is_removed(stacks: Stacks) -> None:
+def test_export_can_be_changed_after_its_last_import_is_removed(stacks: StackDeployer) -> None:
     stacks.deploy("producer", exporting("7"))
     stacks.deploy("consumer", IMPORTING)
     stacks.deploy("consumer", of(P=parameter("own", Name="/imported")))
@@ -502,19 +504,19 @@ def test_export_can_be_changed_after_its_last_import_is_removed(stacks: Stacks) 
     assert stacks.deploy("producer", exporting("8")) == "UPDATE_COMPLETE"
 
 
-def test_name_of_an_export_is_unique(stacks: Stacks) -> None:
+def test_name_of_an_export_is_unique(stacks: StackDeployer) -> None:
     stacks.deploy("one", exporting("7"))
     assert stacks.deploy("two", exporting("7")) == "ROLLBACK_COMPLETE"
     why = stacks.reason("two", "two", "ROLLBACK_IN_PROGRESS")
     assert why == "Export with name shared is already exported by stack one."
 
 
-def test_import_of_a_missing_export_fails_the_change_set(stacks: Stacks) -> None:
+def test_import_of_a_missing_export_fails_the_change_set(stacks: StackDeployer) -> None:
     with pytest.raises(ClientError, match="No export named shared found"):
         stacks.change_set("consumer", IMPORTING)
 
 
-def test_failed_update_does_not_lose_the_import(stacks: Stacks) -> None:
+def test_failed_update_does_not_lose_the_import(stacks: StackDeployer) -> None:
     stacks.deploy("producer", exporting("7"))
     stacks.deploy("consumer", IMPORTING)
     stacks.deploy("consumer", of(P=parameter("own", Name="/imported"), Bad={**failing(), "DependsOn": "P"}))

@@ -9,11 +9,11 @@ from botocore.exceptions import ClientError
 from embedded_account.context import Account
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.functions import make_role, trust
-from embedded_account.testing.resources import Resources
-from embedded_account.testing.stacks import Stacks, Template, att, parameter, ref, repository, topic
+from embedded_account.testing.resources import ResourceModels
+from embedded_account.testing.stacks import StackDeployer, Template, att, parameter, ref, repository, topic
 
 
-def refused(stacks: Stacks, template: Template, **options: Any) -> str:
+def refused(stacks: StackDeployer, template: Template, **options: Any) -> str:
     """Return why CreateChangeSet refuses a template; assert that it created no stack."""
     with pytest.raises(ClientError) as error:
         stacks.change_set("s", template, **options)
@@ -25,65 +25,65 @@ def of(resource: dict[str, Any]) -> Template:
     return {"Resources": {"R": resource}}
 
 
-def test_unknown_type_fails_before_anything_is_made(stacks: Stacks, clients: Clients) -> None:
+def test_unknown_type_fails_before_anything_is_made(stacks: StackDeployer, clients: Clients) -> None:
     template = {"Resources": {"Good": topic(), "Bad": {"Type": "AWS::SNS::Topik"}}}
     assert "Unrecognized resource types: [AWS::SNS::Topik]" in refused(stacks, template)
     assert clients("sns").list_topics()["Topics"] == []
 
 
 @pytest.mark.parametrize("kind", ["AWS::GameLift::Fleet", "AWS::SQS::Queue", "AWS::CloudFormation::Stack"])
-def test_type_without_a_model_is_refused_with_the_reason(stacks: Stacks, kind: str) -> None:
+def test_type_without_a_model_is_refused_with_the_reason(stacks: StackDeployer, kind: str) -> None:
     why = refused(stacks, of({"Type": kind, "Properties": {"Name": "f"}}))
     assert f"embedded account has no model for resource types: [{kind}]" in why
 
 
-def test_unknown_property_is_refused(stacks: Stacks) -> None:
+def test_unknown_property_is_refused(stacks: StackDeployer) -> None:
     why = refused(stacks, of(topic(Colour="red")))
     assert "Properties validation failed for resource R" in why
     assert "#: extraneous key [Colour] is not permitted" in why
 
 
-def test_unknown_property_of_a_nested_object_is_refused(stacks: Stacks) -> None:
+def test_unknown_property_of_a_nested_object_is_refused(stacks: StackDeployer) -> None:
     bucket = {"Type": "AWS::S3::Bucket", "Properties": {"VersioningConfiguration": {"Status": "Enabled", "Stat": 1}}}
     assert "#/VersioningConfiguration: extraneous key [Stat]" in refused(stacks, of(bucket))
 
 
-def test_missing_required_property_is_refused(stacks: Stacks) -> None:
+def test_missing_required_property_is_refused(stacks: StackDeployer) -> None:
     why = refused(stacks, of({"Type": "AWS::SSM::Parameter", "Properties": {"Type": "String"}}))
     assert "#: required key [Value] not found" in why
 
 
-def test_all_problems_are_reported_at_once(stacks: Stacks) -> None:
+def test_all_problems_are_reported_at_once(stacks: StackDeployer) -> None:
     why = refused(stacks, {"Resources": {"A": topic(Colour=1), "B": repository(Size=1)}})
     assert "resource A" in why
     assert "resource B" in why
 
 
-def test_list_where_an_object_belongs_is_refused(stacks: Stacks) -> None:
+def test_list_where_an_object_belongs_is_refused(stacks: StackDeployer) -> None:
     bucket = {"Type": "AWS::S3::Bucket", "Properties": {"VersioningConfiguration": []}}
     assert "expected type: JSONObject, found: JSONArray" in refused(stacks, of(bucket))
 
 
-def test_value_outside_the_enumeration_is_refused(stacks: Stacks) -> None:
+def test_value_outside_the_enumeration_is_refused(stacks: StackDeployer) -> None:
     why = refused(stacks, of({"Type": "AWS::SSM::Parameter", "Properties": {"Type": "Secret", "Value": "x"}}))
     assert "#/Type: Secret is not a valid enum value" in why
 
 
-def test_required_property_that_is_no_value_counts_as_missing(stacks: Stacks) -> None:
+def test_required_property_that_is_no_value_counts_as_missing(stacks: StackDeployer) -> None:
     why = refused(stacks, of(parameter(ref("AWS::NoValue"))))
     assert "required key [Value] not found" in why
 
 
-def test_custom_resource_needs_a_service_token(stacks: Stacks) -> None:
+def test_custom_resource_needs_a_service_token(stacks: StackDeployer) -> None:
     assert "required key [ServiceToken]" in refused(stacks, of({"Type": "Custom::Thing", "Properties": {"A": 1}}))
 
 
-def test_reference_to_a_missing_resource_is_refused(stacks: Stacks) -> None:
+def test_reference_to_a_missing_resource_is_refused(stacks: StackDeployer) -> None:
     why = refused(stacks, of(topic(DisplayName=ref("Nobody"))))
     assert "Unresolved resource dependencies [Nobody] in the Resources block" in why
 
 
-def test_reference_to_a_resource_whose_condition_is_false_is_refused(stacks: Stacks) -> None:
+def test_reference_to_a_resource_whose_condition_is_false_is_refused(stacks: StackDeployer) -> None:
     template = {
         "Conditions": {"Never": {"Fn::Equals": ["a", "b"]}},
         "Resources": {"Off": {**topic(), "Condition": "Never"}, "On": topic(DisplayName=ref("Off"))},
@@ -91,13 +91,13 @@ def test_reference_to_a_resource_whose_condition_is_false_is_refused(stacks: Sta
     assert "Unresolved resource dependencies [Off]" in refused(stacks, template)
 
 
-def test_attribute_that_the_type_lacks_is_refused(stacks: Stacks) -> None:
+def test_attribute_that_the_type_lacks_is_refused(stacks: StackDeployer) -> None:
     template = {"Resources": {"T": topic()}, "Outputs": {"O": {"Value": att("T", "Arm")}}}
     why = refused(stacks, template)
     assert "resource T does not support attribute type Arm in Fn::GetAtt" in why
 
 
-def test_circular_dependency_is_refused(stacks: Stacks) -> None:
+def test_circular_dependency_is_refused(stacks: StackDeployer) -> None:
     template = {
         "Resources": {
             "A": topic(DisplayName=ref("B")),
@@ -108,7 +108,7 @@ def test_circular_dependency_is_refused(stacks: Stacks) -> None:
     assert "Circular dependency between resources: [A, B, C]" in refused(stacks, template)
 
 
-def test_iam_needs_the_callers_acknowledgement(stacks: Stacks) -> None:
+def test_iam_needs_the_callers_acknowledgement(stacks: StackDeployer) -> None:
     role = {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": {}, "RoleName": "r"}}
     assert "Requires capabilities : [CAPABILITY_NAMED_IAM]" in refused(
         stacks, of(role), Capabilities=["CAPABILITY_IAM"]
@@ -124,7 +124,7 @@ def test_iam_needs_the_callers_acknowledgement(stacks: Stacks) -> None:
         ({"Propertys": {}}, "Invalid template resource property 'Propertys'"),
     ],
 )
-def test_wrong_resource_attributes_are_refused(stacks: Stacks, attributes: dict[str, Any], why: str) -> None:
+def test_wrong_resource_attributes_are_refused(stacks: StackDeployer, attributes: dict[str, Any], why: str) -> None:
     assert why in refused(stacks, of({**topic(), **attributes}))
 
 
@@ -140,18 +140,18 @@ def test_wrong_resource_attributes_are_refused(stacks: Stacks, attributes: dict[
         (json.dumps({"Resources": {"A": {"Properties": {}}}}), "must contain a Type member"),
     ],
 )
-def test_malformed_template_is_refused(stacks: Stacks, body: str, why: str) -> None:
+def test_malformed_template_is_refused(stacks: StackDeployer, body: str, why: str) -> None:
     with pytest.raises(ClientError) as error:
         stacks.client.create_stack(StackName="s", TemplateBody=body)
     assert why in str(error.value)
 
 
-def test_role_that_does_not_exist_is_refused(stacks: Stacks) -> None:
+def test_role_that_does_not_exist_is_refused(stacks: StackDeployer) -> None:
     why = refused(stacks, of(topic()), RoleARN="arn:aws:iam::111122223333:role/nobody")
     assert "is invalid or cannot be assumed" in why
 
 
-def test_role_that_does_not_trust_cloudformation_is_refused(account: Account, stacks: Stacks) -> None:
+def test_role_that_does_not_trust_cloudformation_is_refused(account: Account, stacks: StackDeployer) -> None:
     other = make_role(account, "other", "ec2.amazonaws.com", "AdministratorAccess").attributes()["Arn"]
     assert f"Role {other} is invalid or cannot be assumed" in refused(stacks, of(topic()), RoleARN=other)
     with pytest.raises(ClientError, match="cannot be assumed"):
@@ -163,11 +163,13 @@ def test_role_that_does_not_trust_cloudformation_is_refused(account: Account, st
     assert stacks.describe("s")["StackStatus"] == "CREATE_COMPLETE"
 
 
-def test_stack_whose_role_no_longer_trusts_cloudformation_refuses_changes(account: Account, stacks: Stacks) -> None:
+def test_stack_whose_role_no_longer_trusts_cloudformation_refuses_changes(
+    account: Account, stacks: StackDeployer
+) -> None:
     role = make_role(account, "own", "cloudformation.amazonaws.com")
     stacks.deploy("s", of(topic()), RoleARN=role.attributes()["Arn"])
     declared = {"RoleName": "own", "ManagedPolicyArns": []}
-    Resources(account).update(role, {**declared, "AssumeRolePolicyDocument": trust("ec2.amazonaws.com")})
+    ResourceModels(account).update(role, {**declared, "AssumeRolePolicyDocument": trust("ec2.amazonaws.com")})
     for call in (stacks.client.delete_stack, lambda **name: stacks.change_set(name["StackName"], of(repository()))):
         with pytest.raises(ClientError, match="cannot be assumed"):
             call(StackName="s")
@@ -199,17 +201,19 @@ def given(**values: str) -> list[dict[str, str]]:
         ({"Colour": "red", "Code": "A1"}, "must match pattern"),
     ],
 )
-def test_wrong_parameters_are_refused(stacks: Stacks, values: dict[str, str], why: str) -> None:
+def test_wrong_parameters_are_refused(stacks: StackDeployer, values: dict[str, str], why: str) -> None:
     assert why in refused(stacks, WITH_PARAMETERS, Parameters=given(**values))
 
 
-def test_hidden_parameters_are_never_shown(stacks: Stacks) -> None:
+def test_hidden_parameters_are_never_shown(stacks: StackDeployer) -> None:
     stacks.deploy("s", WITH_PARAMETERS, Parameters=given(Colour="red", Code="secret"))
     shown = {each["ParameterKey"]: each["ParameterValue"] for each in stacks.describe("s")["Parameters"]}
     assert shown == {"Size": "3", "Colour": "red", "Code": "****"}
 
 
-def test_parameter_from_the_parameter_store_is_resolved_again_at_every_update(stacks: Stacks, clients: Clients) -> None:
+def test_parameter_from_the_parameter_store_is_resolved_again_at_every_update(
+    stacks: StackDeployer, clients: Clients
+) -> None:
     clients("ssm").put_parameter(Name="/version", Value="5", Type="String")
     template = {
         "Parameters": {"V": {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/version"}},
@@ -227,7 +231,7 @@ def test_parameter_from_the_parameter_store_is_resolved_again_at_every_update(st
     assert stacks.outputs("s") == {"V": "6"}
 
 
-def test_missing_entry_of_the_parameter_store_is_refused(stacks: Stacks) -> None:
+def test_missing_entry_of_the_parameter_store_is_refused(stacks: StackDeployer) -> None:
     template = {
         "Parameters": {"V": {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/none"}},
         "Resources": {"T": topic()},
@@ -235,7 +239,7 @@ def test_missing_entry_of_the_parameter_store_is_refused(stacks: Stacks) -> None
     assert "Unable to fetch parameters [/none]" in refused(stacks, template)
 
 
-def test_rules_section_asserts(stacks: Stacks) -> None:
+def test_rules_section_asserts(stacks: StackDeployer) -> None:
     too_old = {"Fn::Not": [{"Fn::Contains": [["1", "2", "3"], ref("V")]}]}
     template = {
         "Parameters": {"V": {"Type": "String", "Default": "2"}},
@@ -246,13 +250,13 @@ def test_rules_section_asserts(stacks: Stacks) -> None:
     stacks.change_set("s", template, Parameters=given(V="4"))
 
 
-def test_change_of_a_resources_type_is_refused(stacks: Stacks) -> None:
+def test_change_of_a_resources_type_is_refused(stacks: StackDeployer) -> None:
     stacks.deploy("s", of(topic()))
     with pytest.raises(ClientError, match="Update of resource type is not permitted"):
         stacks.change_set("s", of(repository()))
 
 
-def test_yaml_with_short_forms_is_read(stacks: Stacks, account: Account) -> None:
+def test_yaml_with_short_forms_is_read(stacks: StackDeployer, account: Account) -> None:
     body = """
 AWSTemplateFormatVersion: 2010-09-09
 Resources:
@@ -269,6 +273,6 @@ Outputs:
     assert stacks.outputs("s")["Name"] == stacks.physical_id("s", "T").split(":")[-1]
 
 
-def test_unsupported_operations_are_refused_by_name(stacks: Stacks) -> None:
+def test_unsupported_operations_are_refused_by_name(stacks: StackDeployer) -> None:
     with pytest.raises(ClientError, match="does not offer ListStackSets"):
         stacks.client.list_stack_sets()

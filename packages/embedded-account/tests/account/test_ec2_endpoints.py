@@ -6,15 +6,15 @@ import pytest
 
 from embedded_account.context import Account
 from embedded_account.testing.clients import Clients
-from embedded_account.testing.resources import RefusedWith, Resources
+from embedded_account.testing.resources import RefusedWith, ResourceModels
 
 S3 = "com.amazonaws.us-west-2.s3"
 STS = "com.amazonaws.us-west-2.sts"
 
 
 @pytest.fixture
-def resources(account: Account) -> Resources:
-    return Resources(account)
+def resources(account: Account) -> ResourceModels:
+    return ResourceModels(account)
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def ec2(clients: Clients) -> Any:
 
 
 @pytest.fixture
-def vpc(resources: Resources) -> str:
+def vpc(resources: ResourceModels) -> str:
     properties = {"CidrBlock": "10.0.0.0/16", "EnableDnsHostnames": True}
     return str(resources.create("AWS::EC2::VPC", properties).physical_resource_id)
 
@@ -44,7 +44,7 @@ def endpoint_routes(ec2: Any, table: str) -> list[str]:
     return [route["GatewayId"] for route in routes if "DestinationPrefixListId" in route]
 
 
-def test_gateway_endpoint_routes_in_its_tables_only(resources: Resources, ec2: Any, vpc: str) -> None:
+def test_gateway_endpoint_routes_in_its_tables_only(resources: ResourceModels, ec2: Any, vpc: str) -> None:
     first, second = make_table(ec2, vpc), make_table(ec2, vpc)
     properties = {"VpcId": vpc, "ServiceName": S3, "VpcEndpointType": "Gateway"}
     endpoint = resources.create("AWS::EC2::VPCEndpoint", {**properties, "RouteTableIds": [first]})
@@ -56,14 +56,14 @@ def test_gateway_endpoint_routes_in_its_tables_only(resources: Resources, ec2: A
     assert ec2.describe_vpc_endpoints()["VpcEndpoints"] == []
 
 
-def test_second_gateway_endpoint_in_a_table_is_refused(resources: Resources, ec2: Any, vpc: str) -> None:
+def test_second_gateway_endpoint_in_a_table_is_refused(resources: ResourceModels, ec2: Any, vpc: str) -> None:
     properties = {"VpcId": vpc, "ServiceName": S3, "RouteTableIds": [make_table(ec2, vpc)]}
     resources.create("AWS::EC2::VPCEndpoint", properties)
     with RefusedWith("RouteAlreadyExists", "already has a route with destination-prefix-list-id pl-"):
         resources.create("AWS::EC2::VPCEndpoint", properties)
 
 
-def test_policy_of_an_endpoint_changes_in_place(resources: Resources, ec2: Any, vpc: str) -> None:
+def test_policy_of_an_endpoint_changes_in_place(resources: ResourceModels, ec2: Any, vpc: str) -> None:
     properties = {"VpcId": vpc, "ServiceName": "com.amazonaws.us-west-2.dynamodb"}
     endpoint = resources.create("AWS::EC2::VPCEndpoint", properties)
     policy = {"Version": "2012-10-17", "Statement": []}
@@ -82,12 +82,12 @@ def test_policy_of_an_endpoint_changes_in_place(resources: Resources, ec2: Any, 
         (STS, "Gateway"),
     ],
 )
-def test_unknown_service_is_refused(resources: Resources, vpc: str, service: str, kind: str) -> None:
+def test_unknown_service_is_refused(resources: ResourceModels, vpc: str, service: str, kind: str) -> None:
     with RefusedWith("InvalidServiceName", service):
         resources.create("AWS::EC2::VPCEndpoint", {"VpcId": vpc, "ServiceName": service, "VpcEndpointType": kind})
 
 
-def test_interface_endpoint_holds_subnets_and_group(resources: Resources, ec2: Any, vpc: str) -> None:
+def test_interface_endpoint_holds_subnets_and_group(resources: ResourceModels, ec2: Any, vpc: str) -> None:
     subnets = make_subnets(ec2, vpc, "us-west-2a", "us-west-2b")
     group = ec2.create_security_group(GroupName="e", Description="e", VpcId=vpc)["GroupId"]
     properties = {
@@ -113,7 +113,7 @@ def test_interface_endpoint_holds_subnets_and_group(resources: Resources, ec2: A
     assert ec2.describe_network_interfaces()["NetworkInterfaces"] == []
 
 
-def test_two_subnets_of_one_zone_are_refused(resources: Resources, ec2: Any, vpc: str) -> None:
+def test_two_subnets_of_one_zone_are_refused(resources: ResourceModels, ec2: Any, vpc: str) -> None:
     subnets = make_subnets(ec2, vpc, "us-west-2a", "us-west-2a")
     with RefusedWith("DuplicateSubnetsInSameZone", subnets[1]):
         resources.create(
@@ -122,21 +122,21 @@ def test_two_subnets_of_one_zone_are_refused(resources: Resources, ec2: Any, vpc
         )
 
 
-def test_private_dns_needs_the_hostnames_of_the_vpc(resources: Resources) -> None:
+def test_private_dns_needs_the_hostnames_of_the_vpc(resources: ResourceModels) -> None:
     vpc = resources.create("AWS::EC2::VPC", {"CidrBlock": "10.0.0.0/16"}).physical_resource_id
     properties = {"VpcId": vpc, "ServiceName": STS, "VpcEndpointType": "Interface", "PrivateDnsEnabled": True}
     with RefusedWith("InvalidParameter", "requires both enableDnsSupport and enableDnsHostnames"):
         resources.create("AWS::EC2::VPCEndpoint", properties)
 
 
-def test_second_endpoint_with_the_same_private_dns_is_refused(resources: Resources, vpc: str) -> None:
+def test_second_endpoint_with_the_same_private_dns_is_refused(resources: ResourceModels, vpc: str) -> None:
     properties = {"VpcId": vpc, "ServiceName": STS, "VpcEndpointType": "Interface", "PrivateDnsEnabled": True}
     resources.create("AWS::EC2::VPCEndpoint", properties)
     with RefusedWith("InvalidParameter", "conflicting DNS domain"):
         resources.create("AWS::EC2::VPCEndpoint", properties)
 
 
-def test_launch_template_gets_a_version_per_change(resources: Resources, ec2: Any) -> None:
+def test_launch_template_gets_a_version_per_change(resources: ResourceModels, ec2: Any) -> None:
     def properties(size: int) -> dict[str, Any]:
         disk = {"DeviceName": "/dev/xvda", "Ebs": {"Encrypted": True, "VolumeSize": size}}
         return {

@@ -6,12 +6,12 @@ import pytest
 
 from embedded_account.context import Account
 from embedded_account.testing.clients import Clients
-from embedded_account.testing.resources import STACK_ID, RefusedWith, Resources
+from embedded_account.testing.resources import STACK_ID, RefusedWith, ResourceModels
 
 
 @pytest.fixture
-def resources(account: Account) -> Resources:
-    return Resources(account)
+def resources(account: Account) -> ResourceModels:
+    return ResourceModels(account)
 
 
 @pytest.fixture
@@ -20,17 +20,17 @@ def ec2(clients: Clients) -> Any:
 
 
 @pytest.fixture
-def vpc(resources: Resources) -> str:
+def vpc(resources: ResourceModels) -> str:
     made = resources.create("AWS::EC2::VPC", {"CidrBlock": "10.0.0.0/16"})
     return str(made.physical_resource_id)
 
 
-def make_subnet(resources: Resources, vpc: str, **properties: Any) -> Any:
+def make_subnet(resources: ResourceModels, vpc: str, **properties: Any) -> Any:
     defaults = {"VpcId": vpc, "CidrBlock": "10.0.0.0/24", "AvailabilityZoneId": "usw2-az2"}
     return resources.create("AWS::EC2::Subnet", {**defaults, **properties})
 
 
-def make_public_subnet(resources: Resources, vpc: str) -> tuple[Any, Any, Any]:
+def make_public_subnet(resources: ResourceModels, vpc: str) -> tuple[Any, Any, Any]:
     """Create a subnet and an internet gateway; return the subnet, the gateway and the gateway's attachment."""
     gateway = resources.create("AWS::EC2::InternetGateway")
     attachment = resources.create(
@@ -47,7 +47,7 @@ def test_account_has_no_default_vpc(ec2: Any) -> None:
         ec2.create_security_group(GroupName="x", Description="x")
 
 
-def test_vpc_settings_change_in_place(resources: Resources, ec2: Any) -> None:
+def test_vpc_settings_change_in_place(resources: ResourceModels, ec2: Any) -> None:
     properties = {"CidrBlock": "10.0.0.0/16", "EnableDnsHostnames": True, "Tags": [{"Key": "a", "Value": "1"}]}
     vpc = resources.create("AWS::EC2::VPC", properties)
     vpc_id = vpc.physical_resource_id
@@ -69,7 +69,7 @@ def test_vpc_settings_change_in_place(resources: Resources, ec2: Any) -> None:
         resources.update(vpc, {"CidrBlock": "10.1.0.0/16"})
 
 
-def test_vpc_names_its_default_security_group_and_acl(resources: Resources, ec2: Any) -> None:
+def test_vpc_names_its_default_security_group_and_acl(resources: ResourceModels, ec2: Any) -> None:
     attributes = resources.create("AWS::EC2::VPC", {"CidrBlock": "10.0.0.0/16"}).attributes()
     group = ec2.describe_security_groups(GroupIds=[attributes["DefaultSecurityGroup"]])["SecurityGroups"][0]
     assert group["IpPermissions"][0]["UserIdGroupPairs"][0]["GroupId"] == group["GroupId"]
@@ -77,12 +77,12 @@ def test_vpc_names_its_default_security_group_and_acl(resources: Resources, ec2:
     assert attributes["DefaultNetworkAcl"].startswith("acl-")
 
 
-def test_unknown_property_is_refused(resources: Resources) -> None:
+def test_unknown_property_is_refused(resources: ResourceModels) -> None:
     with RefusedWith(None, "AWS::EC2::VPC: the embedded account does not implement Ipv4IpamPoolId"):
         resources.create("AWS::EC2::VPC", {"Ipv4IpamPoolId": "ipam-pool-1"})
 
 
-def test_vpc_with_subnet_cannot_be_deleted(resources: Resources, ec2: Any, vpc: str) -> None:
+def test_vpc_with_subnet_cannot_be_deleted(resources: ResourceModels, ec2: Any, vpc: str) -> None:
     subnet = make_subnet(resources, vpc)
     with RefusedWith("DependencyViolation", f"The vpc '{vpc}' has dependencies and cannot be deleted."):
         ec2.delete_vpc(VpcId=vpc)
@@ -94,7 +94,7 @@ def test_vpc_with_subnet_cannot_be_deleted(resources: Resources, ec2: Any, vpc: 
 
 
 @pytest.mark.parametrize("dependent", ["gateway", "group", "endpoint"])
-def test_vpc_in_use_cannot_be_deleted(resources: Resources, ec2: Any, vpc: str, dependent: str) -> None:
+def test_vpc_in_use_cannot_be_deleted(resources: ResourceModels, ec2: Any, vpc: str, dependent: str) -> None:
     if dependent == "gateway":
         gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
         ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=vpc)
@@ -106,7 +106,7 @@ def test_vpc_in_use_cannot_be_deleted(resources: Resources, ec2: Any, vpc: str, 
         ec2.delete_vpc(VpcId=vpc)
 
 
-def test_subnet_is_placed_by_zone_id(resources: Resources, ec2: Any, vpc: str) -> None:
+def test_subnet_is_placed_by_zone_id(resources: ResourceModels, ec2: Any, vpc: str) -> None:
     subnet = make_subnet(resources, vpc, MapPublicIpOnLaunch=True)
     found = ec2.describe_subnets()["Subnets"][0]
     zones = ec2.describe_availability_zones()["AvailabilityZones"]
@@ -126,19 +126,19 @@ def test_subnet_is_placed_by_zone_id(resources: Resources, ec2: Any, vpc: str) -
     ],
 )
 def test_subnet_that_does_not_fit_is_refused(
-    resources: Resources, vpc: str, properties: dict[str, str], code: str, text: str
+    resources: ResourceModels, vpc: str, properties: dict[str, str], code: str, text: str
 ) -> None:
     with RefusedWith(code, text):
         make_subnet(resources, vpc, **properties)
 
 
-def test_overlapping_subnets_are_refused(resources: Resources, vpc: str) -> None:
+def test_overlapping_subnets_are_refused(resources: ResourceModels, vpc: str) -> None:
     make_subnet(resources, vpc)
     with RefusedWith("InvalidSubnet.Conflict", "10.0.0.0/24"):
         make_subnet(resources, vpc, AvailabilityZoneId="usw2-az1")
 
 
-def test_secondary_block_holds_subnets(resources: Resources, vpc: str) -> None:
+def test_secondary_block_holds_subnets(resources: ResourceModels, vpc: str) -> None:
     block = resources.create("AWS::EC2::VPCCidrBlock", {"VpcId": vpc, "CidrBlock": "10.1.0.0/16"})
     subnet = make_subnet(resources, vpc, CidrBlock="10.1.0.0/17")
     with RefusedWith("InvalidCidrBlock.InUse", "has subnets"):
@@ -150,12 +150,12 @@ def test_secondary_block_holds_subnets(resources: Resources, vpc: str) -> None:
 @pytest.mark.parametrize(
     ("block", "text"), [("192.168.0.0/16", "is restricted"), ("10.0.128.0/17", "overlaps"), ("10.8.0.0/15", "invalid")]
 )
-def test_secondary_block_of_wrong_range_is_refused(resources: Resources, vpc: str, block: str, text: str) -> None:
+def test_secondary_block_of_wrong_range_is_refused(resources: ResourceModels, vpc: str, block: str, text: str) -> None:
     with RefusedWith("InvalidVpc.Range", text):
         resources.create("AWS::EC2::VPCCidrBlock", {"VpcId": vpc, "CidrBlock": block})
 
 
-def test_subnet_with_interface_cannot_be_deleted(account: Account, resources: Resources, vpc: str) -> None:
+def test_subnet_with_interface_cannot_be_deleted(account: Account, resources: ResourceModels, vpc: str) -> None:
     subnet = make_subnet(resources, vpc)
     interface = account.background.network_interface(
         maker_arn="arn:aws:lambda:::function:f",
@@ -171,7 +171,7 @@ def test_subnet_with_interface_cannot_be_deleted(account: Account, resources: Re
 
 
 def test_interface_of_a_service_cannot_be_deleted_by_others(
-    account: Account, resources: Resources, ec2: Any, vpc: str
+    account: Account, resources: ResourceModels, ec2: Any, vpc: str
 ) -> None:
     subnet = make_subnet(resources, vpc)
     interface = account.background.network_interface(
@@ -193,7 +193,7 @@ def test_interface_of_a_service_cannot_be_deleted_by_others(
         ec2.delete_network_interface(NetworkInterfaceId=interface.id)
 
 
-def test_route_table_in_use_cannot_be_deleted(resources: Resources, ec2: Any, vpc: str) -> None:
+def test_route_table_in_use_cannot_be_deleted(resources: ResourceModels, ec2: Any, vpc: str) -> None:
     subnet = make_subnet(resources, vpc)
     table = resources.create("AWS::EC2::RouteTable", {"VpcId": vpc})
     both = {"RouteTableId": table.physical_resource_id, "SubnetId": subnet.physical_resource_id}
@@ -207,7 +207,7 @@ def test_route_table_in_use_cannot_be_deleted(resources: Resources, ec2: Any, vp
     resources.delete(table)
 
 
-def test_route_needs_an_attached_gateway(resources: Resources, vpc: str) -> None:
+def test_route_needs_an_attached_gateway(resources: ResourceModels, vpc: str) -> None:
     table = resources.create("AWS::EC2::RouteTable", {"VpcId": vpc}).physical_resource_id
     gateway = resources.create("AWS::EC2::InternetGateway").physical_resource_id
     route = {"RouteTableId": table, "DestinationCidrBlock": "0.0.0.0/0"}
@@ -219,7 +219,7 @@ def test_route_needs_an_attached_gateway(resources: Resources, vpc: str) -> None
         resources.create("AWS::EC2::Route", route)
 
 
-def test_nat_gateway_needs_an_internet_gateway(resources: Resources, vpc: str) -> None:
+def test_nat_gateway_needs_an_internet_gateway(resources: ResourceModels, vpc: str) -> None:
     subnet = make_subnet(resources, vpc)
     address = resources.create("AWS::EC2::EIP", {"Domain": "vpc"})
     with RefusedWith("Gateway.NotAttached", f"Network {vpc} has no Internet gateway attached"):
@@ -229,7 +229,7 @@ def test_nat_gateway_needs_an_internet_gateway(resources: Resources, vpc: str) -
         )
 
 
-def test_nat_gateway_holds_subnet_address_and_internet_gateway(resources: Resources, ec2: Any, vpc: str) -> None:
+def test_nat_gateway_holds_subnet_address_and_internet_gateway(resources: ResourceModels, ec2: Any, vpc: str) -> None:
     subnet, gateway, attachment = make_public_subnet(resources, vpc)
     address = resources.create("AWS::EC2::EIP", {"Domain": "vpc"})
     assert address.physical_resource_id == address.attributes()["PublicIp"]
@@ -257,7 +257,7 @@ def test_nat_gateway_holds_subnet_address_and_internet_gateway(resources: Resour
     assert ec2.describe_addresses()["Addresses"] == []
 
 
-def test_route_changes_its_target_in_place(resources: Resources, ec2: Any, vpc: str) -> None:
+def test_route_changes_its_target_in_place(resources: ResourceModels, ec2: Any, vpc: str) -> None:
     subnet, gateway, _ = make_public_subnet(resources, vpc)
     address = resources.create("AWS::EC2::EIP")
     nat = resources.create(
@@ -277,13 +277,13 @@ def test_route_changes_its_target_in_place(resources: Resources, ec2: Any, vpc: 
     assert len(ec2.describe_route_tables(RouteTableIds=[table])["RouteTables"][0]["Routes"]) == 1
 
 
-def test_resource_that_no_longer_exists_counts_as_deleted(resources: Resources, ec2: Any, vpc: str) -> None:
+def test_resource_that_no_longer_exists_counts_as_deleted(resources: ResourceModels, ec2: Any, vpc: str) -> None:
     subnet = make_subnet(resources, vpc)
     ec2.delete_subnet(SubnetId=subnet.physical_resource_id)
     resources.delete(subnet)
 
 
-def test_flow_log_goes_to_a_log_group(resources: Resources, clients: Clients, vpc: str) -> None:
+def test_flow_log_goes_to_a_log_group(resources: ResourceModels, clients: Clients, vpc: str) -> None:
     clients("logs").create_log_group(logGroupName="flows")
     properties = {
         "ResourceId": vpc,
@@ -299,7 +299,7 @@ def test_flow_log_goes_to_a_log_group(resources: Resources, clients: Clients, vp
     assert clients("ec2").describe_flow_logs()["FlowLogs"] == []
 
 
-def test_flow_log_goes_to_a_prefix_of_a_bucket(resources: Resources, clients: Clients, vpc: str) -> None:
+def test_flow_log_goes_to_a_prefix_of_a_bucket(resources: ResourceModels, clients: Clients, vpc: str) -> None:
     properties = {
         "ResourceId": vpc,
         "ResourceType": "VPC",

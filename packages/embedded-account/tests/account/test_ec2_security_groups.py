@@ -6,7 +6,7 @@ import pytest
 
 from embedded_account.context import Account
 from embedded_account.testing.clients import Clients
-from embedded_account.testing.resources import RefusedWith, Resources
+from embedded_account.testing.resources import RefusedWith, ResourceModels
 
 ANYWHERE = {"IpProtocol": "-1", "CidrIp": "0.0.0.0/0", "Description": "Allow all outbound traffic by default"}
 NOWHERE = {
@@ -19,8 +19,8 @@ NOWHERE = {
 
 
 @pytest.fixture
-def resources(account: Account) -> Resources:
-    return Resources(account)
+def resources(account: Account) -> ResourceModels:
+    return ResourceModels(account)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def vpc(ec2: Any) -> str:
     return str(ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"])
 
 
-def make_group(resources: Resources, vpc: str, name: str = "shared", **properties: Any) -> Any:
+def make_group(resources: ResourceModels, vpc: str, name: str = "shared", **properties: Any) -> Any:
     return resources.create(
         "AWS::EC2::SecurityGroup", {"GroupDescription": name, "VpcId": vpc, **properties}, name=name
     )
@@ -55,13 +55,13 @@ def rules(ec2: Any, group: Any, *, egress: bool) -> list[tuple[str, str, Any]]:
     ]
 
 
-def test_group_without_egress_keeps_the_default_rule(resources: Resources, ec2: Any, vpc: str) -> None:
+def test_group_without_egress_keeps_the_default_rule(resources: ResourceModels, ec2: Any, vpc: str) -> None:
     group = make_group(resources, vpc)
     assert rules(ec2, group, egress=True) == [("-1", "0.0.0.0/0", -1)]
     assert group.attributes()["GroupId"] == group.physical_resource_id
 
 
-def test_given_egress_replaces_the_default_rule(resources: Resources, ec2: Any, vpc: str) -> None:
+def test_given_egress_replaces_the_default_rule(resources: ResourceModels, ec2: Any, vpc: str) -> None:
     group = make_group(resources, vpc, SecurityGroupEgress=[NOWHERE])
     assert rules(ec2, group, egress=True) == [("icmp", "255.255.255.255/32", 252)]
     resources.update(group, {"GroupDescription": "shared", "VpcId": vpc, "SecurityGroupEgress": [ANYWHERE]})
@@ -70,7 +70,7 @@ def test_given_egress_replaces_the_default_rule(resources: Resources, ec2: Any, 
     assert rules(ec2, group, egress=True) == [("-1", "0.0.0.0/0", -1)]
 
 
-def test_inline_ingress_changes_in_place(resources: Resources, ec2: Any, vpc: str) -> None:
+def test_inline_ingress_changes_in_place(resources: ResourceModels, ec2: Any, vpc: str) -> None:
     https = {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "CidrIp": "10.0.0.0/16"}
     lustre = {"IpProtocol": "tcp", "FromPort": 988, "ToPort": 988, "CidrIp": "10.0.0.0/16"}
     group = make_group(resources, vpc, SecurityGroupIngress=[https])
@@ -80,7 +80,7 @@ def test_inline_ingress_changes_in_place(resources: Resources, ec2: Any, vpc: st
         resources.update(group, {"GroupDescription": "other", "VpcId": vpc})
 
 
-def test_separate_egress_rules_remove_the_default_rule(resources: Resources, ec2: Any, vpc: str) -> None:
+def test_separate_egress_rules_remove_the_default_rule(resources: ResourceModels, ec2: Any, vpc: str) -> None:
     group = make_group(resources, vpc)
     group_id = group.physical_resource_id
     to_self = {"GroupId": group_id, "IpProtocol": "-1", "DestinationSecurityGroupId": group_id}
@@ -94,7 +94,7 @@ def test_separate_egress_rules_remove_the_default_rule(resources: Resources, ec2
     resources.delete(rule)
 
 
-def test_separate_ingress_rule_changes_its_description_in_place(resources: Resources, ec2: Any, vpc: str) -> None:
+def test_separate_ingress_rule_changes_its_description_in_place(resources: ResourceModels, ec2: Any, vpc: str) -> None:
     group_id = make_group(resources, vpc).physical_resource_id
     properties = {"GroupId": group_id, "IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "CidrIp": "10.0.0.0/8"}
     rule = resources.create("AWS::EC2::SecurityGroupIngress", {**properties, "Description": "old"})
@@ -105,7 +105,7 @@ def test_separate_ingress_rule_changes_its_description_in_place(resources: Resou
         resources.update(rule, {**properties, "FromPort": 444})
 
 
-def test_rule_naming_an_unknown_group_is_refused(resources: Resources, vpc: str) -> None:
+def test_rule_naming_an_unknown_group_is_refused(resources: ResourceModels, vpc: str) -> None:
     group_id = make_group(resources, vpc).physical_resource_id
     with RefusedWith("InvalidGroup.NotFound", "sg-0"):
         resources.create(
@@ -114,7 +114,7 @@ def test_rule_naming_an_unknown_group_is_refused(resources: Resources, vpc: str)
         )
 
 
-def test_same_rule_twice_is_refused(resources: Resources, vpc: str) -> None:
+def test_same_rule_twice_is_refused(resources: ResourceModels, vpc: str) -> None:
     group_id = make_group(resources, vpc).physical_resource_id
     properties = {"GroupId": group_id, "IpProtocol": "-1", "SourceSecurityGroupId": group_id}
     resources.create("AWS::EC2::SecurityGroupIngress", properties)
@@ -122,14 +122,14 @@ def test_same_rule_twice_is_refused(resources: Resources, vpc: str) -> None:
         resources.create("AWS::EC2::SecurityGroupIngress", properties)
 
 
-def test_failed_rule_leaves_no_group_behind(resources: Resources, ec2: Any, vpc: str) -> None:
+def test_failed_rule_leaves_no_group_behind(resources: ResourceModels, ec2: Any, vpc: str) -> None:
     wrong = {"IpProtocol": "tcp", "FromPort": 1, "ToPort": 1, "CidrIp": "10.0.0.0/99"}
     with RefusedWith("InvalidParameterValue", "10.0.0.0/99"):
         make_group(resources, vpc, SecurityGroupIngress=[wrong])
     assert [group["GroupName"] for group in ec2.describe_security_groups()["SecurityGroups"]] == ["default"]
 
 
-def test_group_referring_to_itself_can_be_deleted(resources: Resources, ec2: Any, vpc: str) -> None:
+def test_group_referring_to_itself_can_be_deleted(resources: ResourceModels, ec2: Any, vpc: str) -> None:
     group = make_group(resources, vpc)
     group_id = group.physical_resource_id
     resources.create(
@@ -140,7 +140,7 @@ def test_group_referring_to_itself_can_be_deleted(resources: Resources, ec2: Any
     ec2.delete_vpc(VpcId=vpc)
 
 
-def test_group_referenced_by_another_cannot_be_deleted(resources: Resources, vpc: str) -> None:
+def test_group_referenced_by_another_cannot_be_deleted(resources: ResourceModels, vpc: str) -> None:
     group, other = make_group(resources, vpc), make_group(resources, vpc, "other")
     rule = resources.create(
         "AWS::EC2::SecurityGroupIngress",
@@ -157,7 +157,7 @@ def test_group_referenced_by_another_cannot_be_deleted(resources: Resources, vpc
 
 
 def test_group_held_by_an_interface_cannot_be_deleted(
-    account: Account, resources: Resources, ec2: Any, vpc: str
+    account: Account, resources: ResourceModels, ec2: Any, vpc: str
 ) -> None:
     group = make_group(resources, vpc)
     subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/24")["Subnet"]["SubnetId"]

@@ -14,15 +14,15 @@ from embedded_account.services.eks.host import ClusterHost
 from embedded_account.services.eks.service import service_of
 from embedded_account.services.shared.refusal import Refusal
 from embedded_account.testing.clients import Clients
-from embedded_account.testing.eks_setup import Eks, set_up
+from embedded_account.testing.eks_setup import EksSetup, set_up
 from embedded_account.testing.fake_cluster import FakePlane
 from embedded_account.testing.functions import make_role
-from embedded_account.testing.resources import Resources
+from embedded_account.testing.resources import ResourceModels
 from embedded_account.testing.waiting import wait_until
 
 
 @pytest.fixture
-def eks(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> Iterator[Eks]:
+def eks(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> Iterator[EksSetup]:
     monkeypatch.setattr(account, "clusters", ClusterHost(account, lambda *_: FakePlane()))
     yield set_up(account, clients)
     for name in clients("eks").list_clusters()["clusters"]:
@@ -31,7 +31,7 @@ def eks(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> 
         clients("eks").delete_cluster(name=name)
 
 
-def test_cluster_answers_with_its_control_plane(eks: Eks) -> None:
+def test_cluster_answers_with_its_control_plane(eks: EksSetup) -> None:
     found = eks.create()
 
     assert found["status"] == "ACTIVE"
@@ -42,7 +42,7 @@ def test_cluster_answers_with_its_control_plane(eks: Eks) -> None:
     assert eks.account.clusters.of_issuer(found["identity"]["oidc"]["issuer"]) is not None
 
 
-def test_cluster_creates_and_deletes_its_network_and_leaves_its_log_group(eks: Eks) -> None:
+def test_cluster_creates_and_deletes_its_network_and_leaves_its_log_group(eks: EksSetup) -> None:
     found = eks.create(logging={"clusterLogging": [{"types": ["api"], "enabled": True}]})
     kinds = sorted(made.kind for made in eks.account.background.made_by(found["arn"]))
     assert kinds == ["log-group", "network-interface", "network-interface", "security-group"]
@@ -76,7 +76,7 @@ def test_cluster_creates_and_deletes_its_network_and_leaves_its_log_group(eks: E
         ({"kubernetesNetworkConfig": {"serviceIpv4Cidr": "172.20.0.0/16"}}, "10.100.0.0/16"),
     ],
 )
-def test_bad_clusters_are_refused(eks: Eks, changes: dict[str, Any], reason: str) -> None:
+def test_bad_clusters_are_refused(eks: EksSetup, changes: dict[str, Any], reason: str) -> None:
     with pytest.raises(eks.api.exceptions.InvalidParameterException) as refusal:
         eks.api.create_cluster(**eks.request(**changes))
 
@@ -84,19 +84,19 @@ def test_bad_clusters_are_refused(eks: Eks, changes: dict[str, Any], reason: str
     assert eks.api.list_clusters()["clusters"] == []
 
 
-def test_subnets_must_be_in_two_zones(eks: Eks) -> None:
+def test_subnets_must_be_in_two_zones(eks: EksSetup) -> None:
     with pytest.raises(eks.api.exceptions.InvalidParameterException, match="at least two different AZs"):
         eks.api.create_cluster(**eks.request(resourcesVpcConfig={"subnetIds": eks.subnets[:1]}))
 
 
-def test_cluster_name_is_unique(eks: Eks) -> None:
+def test_cluster_name_is_unique(eks: EksSetup) -> None:
     eks.create()
 
     with pytest.raises(eks.api.exceptions.ResourceInUseException):
         eks.api.create_cluster(**eks.request())
 
 
-def test_control_plane_that_does_not_start_leaves_nothing(eks: Eks) -> None:
+def test_control_plane_that_does_not_start_leaves_nothing(eks: EksSetup) -> None:
     class Broken(FakePlane):
         def start(self) -> None:
             raise ProcessError("etcd ended with code 1")
@@ -111,7 +111,7 @@ def test_control_plane_that_does_not_start_leaves_nothing(eks: Eks) -> None:
     assert eks.account.background.all() == before
 
 
-def test_cluster_gets_the_control_plane_that_was_prepared_for_it_and_the_next_one_its_own(eks: Eks) -> None:
+def test_cluster_gets_the_control_plane_that_was_prepared_for_it_and_the_next_one_its_own(eks: EksSetup) -> None:
     started: list[tuple[str, str]] = []
 
     def make(account: Account, name: str, issuer: str) -> FakePlane:
@@ -142,7 +142,7 @@ def test_control_plane_that_was_prepared_in_vain_is_stopped_at_the_end(account: 
     assert not plane.running
 
 
-def test_prepared_control_plane_that_does_not_start_fails_its_clusters_creation(eks: Eks) -> None:
+def test_prepared_control_plane_that_does_not_start_fails_its_clusters_creation(eks: EksSetup) -> None:
     class Broken(FakePlane):
         def start(self) -> None:
             raise ProcessError("etcd ended with code 1")
@@ -153,7 +153,7 @@ def test_prepared_control_plane_that_does_not_start_fails_its_clusters_creation(
         eks.create()
 
 
-def test_upgrade_goes_one_minor_version_at_a_time(eks: Eks) -> None:
+def test_upgrade_goes_one_minor_version_at_a_time(eks: EksSetup) -> None:
     eks.create(version="1.33")
 
     with pytest.raises(eks.api.exceptions.InvalidParameterException, match=r"from 1\.33 to 1\.35"):
@@ -164,7 +164,7 @@ def test_upgrade_goes_one_minor_version_at_a_time(eks: Eks) -> None:
     assert eks.api.describe_cluster(name="c")["cluster"]["version"] == "1.34"
 
 
-def test_node_group_that_cannot_reach_its_services_is_not_created(eks: Eks) -> None:
+def test_node_group_that_cannot_reach_its_services_is_not_created(eks: EksSetup) -> None:
     eks.create()
     ec2 = eks.clients("ec2")
     mine = [{"Name": "vpc-id", "Values": [eks.vpc_id]}, {"Name": "association.main", "Values": ["true"]}]
@@ -177,7 +177,7 @@ def test_node_group_that_cannot_reach_its_services_is_not_created(eks: Eks) -> N
     assert eks.api.list_nodegroups(clusterName="c")["nodegroups"] == []
 
 
-def test_nodes_join_with_labels_taints_and_capacity(eks: Eks) -> None:
+def test_nodes_join_with_labels_taints_and_capacity(eks: EksSetup) -> None:
     eks.create()
 
     eks.create_nodegroup(
@@ -198,7 +198,7 @@ def test_nodes_join_with_labels_taints_and_capacity(eks: Eks) -> None:
     assert nodes[0]["status"]["capacity"]["pods"] == "29"
 
 
-def test_node_group_scales_and_deletes_its_interfaces(eks: Eks) -> None:
+def test_node_group_scales_and_deletes_its_interfaces(eks: EksSetup) -> None:
     eks.create()
     group = eks.create_nodegroup()
     name = {"clusterName": "c", "nodegroupName": "system"}
@@ -214,7 +214,7 @@ def test_node_group_scales_and_deletes_its_interfaces(eks: Eks) -> None:
     assert eks.api.list_access_entries(clusterName="c")["accessEntries"] == []
 
 
-def test_cluster_with_node_groups_cannot_be_deleted(eks: Eks) -> None:
+def test_cluster_with_node_groups_cannot_be_deleted(eks: EksSetup) -> None:
     eks.create()
     eks.create_nodegroup()
 
@@ -232,7 +232,7 @@ def test_cluster_with_node_groups_cannot_be_deleted(eks: Eks) -> None:
         ({"nodeRole": "arn:aws:iam::111122223333:role/cluster"}, "does not trust ec2.amazonaws.com"),
     ],
 )
-def test_bad_node_groups_are_refused(eks: Eks, changes: dict[str, Any], reason: str) -> None:
+def test_bad_node_groups_are_refused(eks: EksSetup, changes: dict[str, Any], reason: str) -> None:
     eks.create()
 
     with pytest.raises(ClientError) as refusal:
@@ -241,7 +241,7 @@ def test_bad_node_groups_are_refused(eks: Eks, changes: dict[str, Any], reason: 
     assert eks.api.list_nodegroups(clusterName="c")["nodegroups"] == []
 
 
-def test_nodes_without_their_policies_never_join(eks: Eks) -> None:
+def test_nodes_without_their_policies_never_join(eks: EksSetup) -> None:
     eks.create()
     role = make_role(eks.account, "bare", "ec2.amazonaws.com")
 
@@ -249,7 +249,7 @@ def test_nodes_without_their_policies_never_join(eks: Eks) -> None:
         eks.create_nodegroup(nodeRole=role.attributes()["Arn"])
 
 
-def test_new_cluster_has_the_addons_that_eks_installs_itself(eks: Eks) -> None:
+def test_new_cluster_has_the_addons_that_eks_installs_itself(eks: EksSetup) -> None:
     eks.create()
 
     assert eks.kubernetes.names("daemonsets") == ["aws-node", "kube-proxy"]
@@ -257,7 +257,7 @@ def test_new_cluster_has_the_addons_that_eks_installs_itself(eks: Eks) -> None:
     assert eks.api.list_addons(clusterName="c")["addons"] == []
 
 
-def test_addon_creates_and_deletes_its_stand_in(eks: Eks) -> None:
+def test_addon_creates_and_deletes_its_stand_in(eks: EksSetup) -> None:
     eks.create(bootstrapSelfManagedAddons=False)
     assert eks.kubernetes.names("daemonsets") == []
 
@@ -272,7 +272,7 @@ def test_addon_creates_and_deletes_its_stand_in(eks: Eks) -> None:
     assert eks.kubernetes.names("daemonsets") == []
 
 
-def test_cloudwatchs_addon_has_a_namespace_of_its_own_that_goes_with_it(eks: Eks) -> None:
+def test_cloudwatchs_addon_has_a_namespace_of_its_own_that_goes_with_it(eks: EksSetup) -> None:
     eks.create(bootstrapSelfManagedAddons=False)
     eks.api.create_addon(clusterName="c", addonName="amazon-cloudwatch-observability")
 
@@ -283,7 +283,7 @@ def test_cloudwatchs_addon_has_a_namespace_of_its_own_that_goes_with_it(eks: Eks
     assert "/api/v1/namespaces/amazon-cloudwatch" not in eks.kubernetes.objects
 
 
-def test_an_addons_role_must_be_one_that_its_service_account_can_assume(eks: Eks) -> None:
+def test_an_addons_role_must_be_one_that_its_service_account_can_assume(eks: EksSetup) -> None:
     eks.create(bootstrapSelfManagedAddons=False)
     role = make_role(eks.account, "agents", "ec2.amazonaws.com").attributes()["Arn"]
     with pytest.raises(eks.api.exceptions.InvalidParameterException, match="amazon-cloudwatch:cloudwatch-agent"):
@@ -291,7 +291,7 @@ def test_an_addons_role_must_be_one_that_its_service_account_can_assume(eks: Eks
     assert eks.api.list_addons(clusterName="c")["addons"] == []
 
 
-def test_hyperpods_observability_addon_needs_a_workspace_that_exists(eks: Eks, clients: Clients) -> None:
+def test_hyperpods_observability_addon_needs_a_workspace_that_exists(eks: EksSetup, clients: Clients) -> None:
     eks.create(bootstrapSelfManagedAddons=False)
     made = clients("amp").create_workspace(alias="a")
     endpoint = f"https://aps-workspaces.us-west-2.amazonaws.com/workspaces/{made['workspaceId']}"
@@ -315,7 +315,7 @@ def test_hyperpods_observability_addon_needs_a_workspace_that_exists(eks: Eks, c
     assert eks.kubernetes.names("deployments") == ["hyperpod-observability-controller-manager"]
 
 
-def test_addons_of_a_forgotten_cluster_are_not_those_of_a_new_one(eks: Eks) -> None:
+def test_addons_of_a_forgotten_cluster_are_not_those_of_a_new_one(eks: EksSetup) -> None:
     eks.create()
     eks.api.create_addon(clusterName="c", addonName="coredns")
     # A reset of moto's records forgets a cluster without its deletion.
@@ -334,7 +334,7 @@ def test_addons_of_a_forgotten_cluster_are_not_those_of_a_new_one(eks: Eks) -> N
         ({"addonName": "vpc-cni", "serviceAccountRoleArn": "arn:aws:iam::111122223333:role/x"}, "does not exist"),
     ],
 )
-def test_bad_addons_are_refused(eks: Eks, request_: dict[str, Any], reason: str) -> None:
+def test_bad_addons_are_refused(eks: EksSetup, request_: dict[str, Any], reason: str) -> None:
     eks.create()
 
     with pytest.raises(eks.api.exceptions.InvalidParameterException) as refusal:
@@ -343,7 +343,7 @@ def test_bad_addons_are_refused(eks: Eks, request_: dict[str, Any], reason: str)
     assert eks.api.list_addons(clusterName="c")["addons"] == []
 
 
-def test_pod_identity_needs_a_role_that_trusts_pods(eks: Eks) -> None:
+def test_pod_identity_needs_a_role_that_trusts_pods(eks: EksSetup) -> None:
     eks.create()
     where = {"clusterName": "c", "namespace": "ray", "serviceAccount": "head"}
 
@@ -358,9 +358,9 @@ def test_pod_identity_needs_a_role_that_trusts_pods(eks: Eks) -> None:
     assert eks.api.list_pod_identity_associations(clusterName="c")["associations"] == []
 
 
-def test_a_node_group_follows_its_control_plane_and_cannot_be_downgraded(eks: Eks) -> None:
+def test_a_node_group_follows_its_control_plane_and_cannot_be_downgraded(eks: EksSetup) -> None:
     eks.create(version="1.34")
-    resources = Resources(eks.account)
+    resources = ResourceModels(eks.account)
     properties = {"ClusterName": "c", "NodeRole": eks.node_role_arn, "Subnets": eks.subnets, "Version": "1.34"}
     group = resources.create("AWS::EKS::Nodegroup", properties)
 
@@ -380,8 +380,8 @@ def test_a_node_group_follows_its_control_plane_and_cannot_be_downgraded(eks: Ek
     assert version() == "1.35"
 
 
-def test_cloudformation_makes_changes_and_deletes_a_cluster(eks: Eks) -> None:
-    resources = Resources(eks.account)
+def test_cloudformation_makes_changes_and_deletes_a_cluster(eks: EksSetup) -> None:
+    resources = ResourceModels(eks.account)
     properties = {
         "Name": "c",
         "RoleArn": eks.role_arn,

@@ -16,10 +16,10 @@ from embedded_account.services.eks.authenticator import InvalidTokenError, authe
 from embedded_account.services.eks.host import ClusterHost
 from embedded_account.services.eks.service import service_of
 from embedded_account.testing.clients import Clients
-from embedded_account.testing.eks_setup import Eks, set_up
+from embedded_account.testing.eks_setup import EksSetup, set_up
 from embedded_account.testing.fake_cluster import FakePlane
 from embedded_account.testing.functions import make_role
-from embedded_account.testing.resources import Resources
+from embedded_account.testing.resources import ResourceModels
 from embedded_account.testing.waiting import PATIENCE, wait_until
 
 POLICY = "arn:aws:eks::aws:cluster-access-policy/"
@@ -27,7 +27,7 @@ WHOLE_CLUSTER = {"type": "cluster"}
 
 
 @pytest.fixture
-def eks(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> Iterator[Eks]:
+def eks(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> Iterator[EksSetup]:
     monkeypatch.setattr(account, "clusters", ClusterHost(account, lambda *_: FakePlane()))
     found = set_up(account, clients)
     found.create()
@@ -36,14 +36,16 @@ def eks(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def member(eks: Eks) -> str:
+def member(eks: EksSetup) -> str:
     """Return the ARN of a role that has an access entry."""
     arn = str(make_role(eks.account, "member", "lambda.amazonaws.com").attributes()["Arn"])
     eks.api.create_access_entry(clusterName="c", principalArn=arn, kubernetesGroups=["team"])
     return arn
 
 
-def token_of(eks: Eks, role_arn: str, *, cluster: str = "c", endpoint: str | None = None, expires: int = 60) -> str:
+def token_of(
+    eks: EksSetup, role_arn: str, *, cluster: str = "c", endpoint: str | None = None, expires: int = 60
+) -> str:
     """Return a token like `aws eks get-token`: a presigned GetCallerIdentity request that names the cluster."""
     keys = eks.clients("sts").assume_role(RoleArn=role_arn, RoleSessionName="anna")["Credentials"]
     credentials = Credentials(keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"])
@@ -66,11 +68,11 @@ def token_of(eks: Eks, role_arn: str, *, cluster: str = "c", endpoint: str | Non
     return "k8s-aws-v1." + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
 
 
-def admit(eks: Eks, token: str, cluster: str = "c") -> dict[str, Any]:
+def admit(eks: EksSetup, token: str, cluster: str = "c") -> dict[str, Any]:
     return authenticate(eks.account, service_of(eks.account), cluster, token)
 
 
-def test_webhook_names_user_and_groups(eks: Eks, member: str) -> None:
+def test_webhook_names_user_and_groups(eks: EksSetup, member: str) -> None:
     review: Any = {"apiVersion": "authentication.k8s.io/v1", "spec": {"token": token_of(eks, member)}}
 
     answer = requests.post(eks.account.authenticator_url("c"), json=review, timeout=PATIENCE).json()
@@ -82,19 +84,19 @@ def test_webhook_names_user_and_groups(eks: Eks, member: str) -> None:
     assert "system:masters" not in user["groups"]
 
 
-def test_role_without_an_entry_has_no_access(eks: Eks) -> None:
+def test_role_without_an_entry_has_no_access(eks: EksSetup) -> None:
     stranger = make_role(eks.account, "stranger", "lambda.amazonaws.com").attributes()["Arn"]
 
     with pytest.raises(InvalidTokenError, match="no access entry of cluster c"):
         admit(eks, token_of(eks, stranger))
 
 
-def test_token_for_another_cluster_is_refused(eks: Eks, member: str) -> None:
+def test_token_for_another_cluster_is_refused(eks: EksSetup, member: str) -> None:
     with pytest.raises(InvalidTokenError, match="made for a cluster other than"):
         admit(eks, token_of(eks, member, cluster="other"))
 
 
-def test_altered_token_is_refused(eks: Eks, member: str) -> None:
+def test_altered_token_is_refused(eks: EksSetup, member: str) -> None:
     encoded = token_of(eks, member).removeprefix("k8s-aws-v1.")
     url = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
     altered = url.replace("X-Amz-Expires=60", "X-Amz-Expires=61")
@@ -103,12 +105,12 @@ def test_altered_token_is_refused(eks: Eks, member: str) -> None:
         admit(eks, "k8s-aws-v1." + base64.urlsafe_b64encode(altered.encode()).decode())
 
 
-def test_token_signed_for_another_sts_is_refused(eks: Eks, member: str) -> None:
+def test_token_signed_for_another_sts_is_refused(eks: EksSetup, member: str) -> None:
     with pytest.raises(InvalidTokenError, match="not for this account's STS"):
         admit(eks, token_of(eks, member, endpoint="https://sts.us-west-2.amazonaws.com"))
 
 
-def test_old_token_is_refused(eks: Eks, member: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_token_is_refused(eks: EksSetup, member: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from datetime import timedelta
 
     token, now = token_of(eks, member), eks.account.clock.now()
@@ -119,12 +121,12 @@ def test_old_token_is_refused(eks: Eks, member: str, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("token", ["", "abc", "k8s-aws-v1.%%%", "k8s-aws-v1.aHR0cDovL3g"])
-def test_garbage_is_refused(eks: Eks, token: str) -> None:
+def test_garbage_is_refused(eks: EksSetup, token: str) -> None:
     with pytest.raises(InvalidTokenError):
         admit(eks, token)
 
 
-def test_cluster_admin_policy_grants_system_masters_until_it_is_removed(eks: Eks, member: str) -> None:
+def test_cluster_admin_policy_grants_system_masters_until_it_is_removed(eks: EksSetup, member: str) -> None:
     policy = {"clusterName": "c", "principalArn": member, "policyArn": POLICY + "AmazonEKSClusterAdminPolicy"}
 
     eks.api.associate_access_policy(**policy, accessScope=WHOLE_CLUSTER)
@@ -134,7 +136,7 @@ def test_cluster_admin_policy_grants_system_masters_until_it_is_removed(eks: Eks
     assert "system:masters" not in admit(eks, token_of(eks, member))["groups"]
 
 
-def test_policy_of_a_namespace_is_bound_when_the_namespace_appears(eks: Eks, member: str) -> None:
+def test_policy_of_a_namespace_is_bound_when_the_namespace_appears(eks: EksSetup, member: str) -> None:
     policy = {"clusterName": "c", "principalArn": member, "policyArn": POLICY + "AmazonEKSEditPolicy"}
     eks.api.associate_access_policy(**policy, accessScope={"type": "namespace", "namespaces": ["ray-*"]})
     assert eks.kubernetes.names("rolebindings") == []
@@ -152,7 +154,7 @@ def test_policy_of_a_namespace_is_bound_when_the_namespace_appears(eks: Eks, mem
     assert eks.kubernetes.names("rolebindings") == []
 
 
-def test_deleting_an_entry_deletes_its_bindings(eks: Eks, member: str) -> None:
+def test_deleting_an_entry_deletes_its_bindings(eks: EksSetup, member: str) -> None:
     eks.api.associate_access_policy(
         clusterName="c",
         principalArn=member,
@@ -176,18 +178,18 @@ def test_deleting_an_entry_deletes_its_bindings(eks: Eks, member: str) -> None:
         ({"type": "HYPERPOD_LINUX", "kubernetesGroups": ["x"]}, "cannot be set"),
     ],
 )
-def test_bad_entries_are_refused(eks: Eks, changes: dict[str, Any], reason: str) -> None:
+def test_bad_entries_are_refused(eks: EksSetup, changes: dict[str, Any], reason: str) -> None:
     with pytest.raises(eks.api.exceptions.InvalidParameterException) as refusal:
         eks.api.create_access_entry(**{"clusterName": "c", "principalArn": eks.node_role_arn, **changes})
     assert reason in str(refusal.value)
 
 
-def test_second_entry_of_a_principal_is_refused(eks: Eks, member: str) -> None:
+def test_second_entry_of_a_principal_is_refused(eks: EksSetup, member: str) -> None:
     with pytest.raises(eks.api.exceptions.ResourceInUseException):
         eks.api.create_access_entry(clusterName="c", principalArn=member)
 
 
-def test_hyperpod_entries_take_no_policies(eks: Eks) -> None:
+def test_hyperpod_entries_take_no_policies(eks: EksSetup) -> None:
     eks.api.create_access_entry(clusterName="c", principalArn=eks.node_role_arn, type="HYPERPOD_LINUX")
 
     with pytest.raises(eks.api.exceptions.InvalidRequestException, match="HYPERPOD_LINUX"):
@@ -199,7 +201,7 @@ def test_hyperpod_entries_take_no_policies(eks: Eks) -> None:
         )
 
 
-def test_unknown_policy_is_refused(eks: Eks, member: str) -> None:
+def test_unknown_policy_is_refused(eks: EksSetup, member: str) -> None:
     with pytest.raises(eks.api.exceptions.InvalidParameterException, match="AmazonEKSRootPolicy is not valid"):
         eks.api.associate_access_policy(
             clusterName="c",
@@ -209,8 +211,8 @@ def test_unknown_policy_is_refused(eks: Eks, member: str) -> None:
         )
 
 
-def test_cloudformation_keeps_policies_as_declared(eks: Eks, member: str) -> None:
-    resources, arn = Resources(eks.account), eks.role_arn
+def test_cloudformation_keeps_policies_as_declared(eks: EksSetup, member: str) -> None:
+    resources, arn = ResourceModels(eks.account), eks.role_arn
 
     def properties(*policies: str) -> dict[str, Any]:
         scope = {"Type": "namespace", "Namespaces": ["ray"]}
@@ -229,10 +231,10 @@ def test_cloudformation_keeps_policies_as_declared(eks: Eks, member: str) -> Non
     assert eks.api.list_access_entries(clusterName="c")["accessEntries"] == [member]
 
 
-def irsa_role(eks: Eks, conditions: dict[str, str]) -> str:
+def irsa_role(eks: EksSetup, conditions: dict[str, str]) -> str:
     """Create a role for service accounts of cluster `c`, with conditions on the claims of its issuer."""
     issuer = eks.api.describe_cluster(name="c")["cluster"]["identity"]["oidc"]["issuer"]
-    resources = Resources(eks.account)
+    resources = ResourceModels(eks.account)
     provider = resources.create("AWS::IAM::OIDCProvider", {"Url": issuer, "ClientIdList": ["sts.amazonaws.com"]})
     host = issuer.removeprefix("https://")
     statement = {
@@ -260,7 +262,7 @@ POD = "system:serviceaccount:ray:head"
     ],
 )
 def test_pod_gets_its_role_by_subject_and_audience(
-    eks: Eks, conditions: dict[str, str], user: str | None, code: str | None
+    eks: EksSetup, conditions: dict[str, str], user: str | None, code: str | None
 ) -> None:
     role = irsa_role(eks, conditions)
     if user:

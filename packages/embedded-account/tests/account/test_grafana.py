@@ -8,7 +8,7 @@ from embedded_account.context import Account
 from embedded_account.inventory.report import collect
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.functions import make_role
-from embedded_account.testing.resources import RefusedWith, Resources
+from embedded_account.testing.resources import RefusedWith, ResourceModels
 from embedded_account.testing.updates import CASES
 from embedded_account.testing.waiting import wait_until
 
@@ -18,8 +18,8 @@ OFFICE = CASES[LIST].properties
 
 
 @pytest.fixture
-def resources(account: Account) -> Resources:
-    return Resources(account)
+def resources(account: Account) -> ResourceModels:
+    return ResourceModels(account)
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def grafana(clients: Clients) -> Any:
 
 
 @pytest.fixture
-def properties(account: Account, resources: Resources) -> dict[str, Any]:
+def properties(account: Account, resources: ResourceModels) -> dict[str, Any]:
     networks = resources.create(LIST, OFFICE).get_cfn_attribute("PrefixListId")
     return {
         "AccountAccessType": "CURRENT_ACCOUNT",
@@ -41,7 +41,11 @@ def properties(account: Account, resources: Resources) -> dict[str, Any]:
 
 
 def test_a_workspace_is_made_and_deleted_in_time_and_leaves_nothing(
-    account: Account, resources: Resources, grafana: Any, properties: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    account: Account,
+    resources: ResourceModels,
+    grafana: Any,
+    properties: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(account.clock, "scale", 5000.0)
     workspace = resources.create(KIND, properties)
@@ -80,14 +84,18 @@ def test_a_workspace_is_made_and_deleted_in_time_and_leaves_nothing(
     ],
 )
 def test_a_wrong_parameter_is_refused(
-    resources: Resources, properties: dict[str, Any], change: dict[str, Any], code: str | None, text: str
+    resources: ResourceModels, properties: dict[str, Any], change: dict[str, Any], code: str | None, text: str
 ) -> None:
     with RefusedWith(code, text):
         resources.create(KIND, {**properties, **change})
 
 
 def test_a_workspace_needs_a_role_and_rest_between_changes(
-    account: Account, resources: Resources, grafana: Any, properties: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    account: Account,
+    resources: ResourceModels,
+    grafana: Any,
+    properties: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(account.clock, "scale", 0.001)
     with RefusedWith("ValidationException", "needs workspaceRoleArn"):
@@ -100,7 +108,7 @@ def test_a_workspace_needs_a_role_and_rest_between_changes(
 
 
 def test_a_prefix_list_holds_at_most_its_size_and_leaves_nothing(
-    account: Account, clients: Clients, resources: Resources
+    account: Account, clients: Clients, resources: ResourceModels
 ) -> None:
     with RefusedWith("PrefixListMaxEntriesExceeded", "maximum number of entries"):
         resources.create(LIST, {**OFFICE, "MaxEntries": 0})

@@ -8,7 +8,7 @@ from embedded_account.context import Account
 from embedded_account.services.iam.access import allows, trusts
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.functions import make_role, trust
-from embedded_account.testing.resources import RefusedWith, Resources
+from embedded_account.testing.resources import RefusedWith, ResourceModels
 
 READ = {
     "Version": "2012-10-17",
@@ -17,12 +17,12 @@ READ = {
 
 
 @pytest.fixture
-def resources(account: Account) -> Resources:
-    return Resources(account)
+def resources(account: Account) -> ResourceModels:
+    return ResourceModels(account)
 
 
 def test_update_changes_trust_policies_and_attachments(
-    account: Account, clients: Clients, resources: Resources
+    account: Account, clients: Clients, resources: ResourceModels
 ) -> None:
     role = make_role(
         account,
@@ -50,7 +50,9 @@ def test_update_changes_trust_policies_and_attachments(
     assert [policy["PolicyName"] for policy in attached] == ["AmazonSSMManagedInstanceCore"]
 
 
-def test_role_with_a_foreign_policy_cannot_be_deleted(account: Account, clients: Clients, resources: Resources) -> None:
+def test_role_with_a_foreign_policy_cannot_be_deleted(
+    account: Account, clients: Clients, resources: ResourceModels
+) -> None:
     role = make_role(account, "r", "lambda.amazonaws.com")
     clients("iam").put_role_policy(RoleName="r", PolicyName="by-hand", PolicyDocument=json.dumps(READ))
 
@@ -58,7 +60,7 @@ def test_role_with_a_foreign_policy_cannot_be_deleted(account: Account, clients:
         resources.delete(role)
 
 
-def test_role_in_an_instance_profile_cannot_be_deleted(account: Account, resources: Resources) -> None:
+def test_role_in_an_instance_profile_cannot_be_deleted(account: Account, resources: ResourceModels) -> None:
     role = make_role(account, "r", "ec2.amazonaws.com")
     profile = resources.create("AWS::IAM::InstanceProfile", {"Roles": ["r"]})
 
@@ -75,7 +77,7 @@ def test_unknown_managed_policy_leaves_no_role_behind(account: Account, clients:
     assert clients("iam").list_roles()["Roles"] == []
 
 
-def test_principal_that_does_not_exist_is_refused(account: Account, resources: Resources) -> None:
+def test_principal_that_does_not_exist_is_refused(account: Account, resources: ResourceModels) -> None:
     document = {
         "Version": "2012-10-17",
         "Statement": [
@@ -91,7 +93,7 @@ def test_principal_that_does_not_exist_is_refused(account: Account, resources: R
         resources.create("AWS::IAM::Role", {"AssumeRolePolicyDocument": document})
 
 
-def test_inline_policies_of_a_role_share_one_size_limit(account: Account, resources: Resources) -> None:
+def test_inline_policies_of_a_role_share_one_size_limit(account: Account, resources: ResourceModels) -> None:
     make_role(account, "r", "lambda.amazonaws.com")
     big = {
         "Version": "2012-10-17",
@@ -105,7 +107,7 @@ def test_inline_policies_of_a_role_share_one_size_limit(account: Account, resour
         resources.create("AWS::IAM::Policy", {"PolicyName": "two", "PolicyDocument": big, "Roles": ["r"]})
 
 
-def test_inline_policy_moves_between_roles(account: Account, clients: Clients, resources: Resources) -> None:
+def test_inline_policy_moves_between_roles(account: Account, clients: Clients, resources: ResourceModels) -> None:
     make_role(account, "a", "lambda.amazonaws.com")
     make_role(account, "b", "lambda.amazonaws.com")
     policy = resources.create("AWS::IAM::Policy", {"PolicyName": "p", "PolicyDocument": READ, "Roles": ["a"]})
@@ -117,7 +119,7 @@ def test_inline_policy_moves_between_roles(account: Account, clients: Clients, r
     assert iam.list_role_policies(RoleName="b")["PolicyNames"] == ["p"]
 
 
-def test_managed_policy_keeps_five_versions(account: Account, clients: Clients, resources: Resources) -> None:
+def test_managed_policy_keeps_five_versions(account: Account, clients: Clients, resources: ResourceModels) -> None:
     make_role(account, "r", "lambda.amazonaws.com")
     policy = resources.create("AWS::IAM::ManagedPolicy", {"PolicyDocument": READ, "Roles": ["r"]})
 
@@ -154,7 +156,7 @@ def test_allowed_actions_follow_the_policies(account: Account) -> None:
     assert not allows(account, arn, "s3:PutObject", "arn:aws:s3:::data/x")
 
 
-def test_oidc_provider_exists_once_per_url(account: Account, clients: Clients, resources: Resources) -> None:
+def test_oidc_provider_exists_once_per_url(account: Account, clients: Clients, resources: ResourceModels) -> None:
     url = "https://oidc.eks.us-west-2.amazonaws.com/id/ABC"
     provider = resources.create("AWS::IAM::OIDCProvider", {"Url": url, "ClientIdList": ["sts.amazonaws.com"]})
 

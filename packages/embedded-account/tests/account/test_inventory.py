@@ -11,8 +11,8 @@ import requests
 
 from embedded_account.context import Account
 from embedded_account.inventory import report as inventory
-from embedded_account.inventory.report import Item, collect
-from embedded_account.inventory.sources import Found
+from embedded_account.inventory.report import InventoryItem, collect
+from embedded_account.inventory.sources import InventoryResource
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.waiting import PATIENCE, wait_until
 
@@ -43,7 +43,7 @@ def owners(account: Account) -> dict[str, str]:
     return {item.type: item.owner for item in collect(account)}
 
 
-def of_type(account: Account, resource_type: str) -> list[Item]:
+def of_type(account: Account, resource_type: str) -> list[InventoryItem]:
     return [item for item in collect(account) if item.type == resource_type]
 
 
@@ -246,8 +246,10 @@ def test_retained_resource_belongs_to_nobody_after_its_stack(account: Account, c
 
 def test_custom_resource_owns_the_cluster_that_it_created(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     arn = "arn:aws:sagemaker:us-west-2:111122223333:cluster/abc"
-    cluster = Found("AWS::SageMaker::Cluster", "ml-cluster", arn)
-    namesake = Found("AWS::ECR::Repository", "ml-cluster", "arn:aws:ecr:us-west-2:111122223333:repository/ml-cluster")
+    cluster = InventoryResource("AWS::SageMaker::Cluster", "ml-cluster", arn)
+    namesake = InventoryResource(
+        "AWS::ECR::Repository", "ml-cluster", "arn:aws:ecr:us-west-2:111122223333:repository/ml-cluster"
+    )
     made = SimpleNamespace(type="Custom::HyperPodCluster", physical_id="ml-cluster")
     monkeypatch.setattr(inventory, "found_in_account", lambda: iter([cluster, namesake]))
     monkeypatch.setattr(account.stacks, "owners", lambda: iter([(SimpleNamespace(name="hyperpod"), made)]))

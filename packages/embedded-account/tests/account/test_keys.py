@@ -9,7 +9,7 @@ from embedded_account.context import Account
 from embedded_account.services.keys import unusable
 from embedded_account.services.shared.refusal import Refusal
 from embedded_account.testing.clients import Clients
-from embedded_account.testing.resources import RefusedWith, Resources
+from embedded_account.testing.resources import RefusedWith, ResourceModels
 from embedded_account.testing.waiting import wait_until
 
 UNKNOWN = "arn:aws:kms:us-west-2:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
@@ -111,7 +111,7 @@ def test_a_policy_that_denies_or_cannot_be_evaluated_closes_the_key(
 
 
 def test_a_log_group_needs_a_key_that_admits_the_service(account: Account, clients: Clients, disabled: str) -> None:
-    resources, text = Resources(account), "does not exist or is not allowed to be used with LogGroup"
+    resources, text = ResourceModels(account), "does not exist or is not allowed to be used with LogGroup"
     for key in (UNKNOWN, disabled, make_key(clients)):
         with pytest.raises(Refusal, match=text):
             resources.create("AWS::Logs::LogGroup", {"KmsKeyId": key})
@@ -127,7 +127,7 @@ def test_a_log_group_needs_a_key_that_admits_the_service(account: Account, clien
 def test_repositories_and_file_systems_need_a_key_that_can_be_used(
     account: Account, clients: Clients, disabled: str
 ) -> None:
-    resources = Resources(account)
+    resources = ResourceModels(account)
     closed = make_key(clients, {"Service": LOGS})
     for key, reason in ((UNKNOWN, "does not exist"), (disabled, "is Disabled"), (closed, "does not allow roles")):
         encryption = {"EncryptionType": "KMS", "KmsKey": key}
@@ -152,7 +152,7 @@ def test_a_bucket_takes_any_key_and_its_objects_a_usable_one(account: Account, c
         bucket = f"bucket-{number}"
         default = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": key}
         rules = {"ServerSideEncryptionConfiguration": [{"ServerSideEncryptionByDefault": default}]}
-        Resources(account).create("AWS::S3::Bucket", {"BucketEncryption": rules}, name=bucket)
+        ResourceModels(account).create("AWS::S3::Bucket", {"BucketEncryption": rules}, name=bucket)
         if not code:
             stored = s3.put_object(Bucket=bucket, Key="a", Body=b"a")
             assert (stored["ServerSideEncryption"], stored["SSEKMSKeyId"]) == ("aws:kms", good)
@@ -171,7 +171,9 @@ def test_auto_scaling_launches_no_instance_whose_key_is_closed_to_its_role(accou
     def read(key: str) -> object:
         device = {"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 20, "Encrypted": True, "KmsKeyId": key}}
         data = {"BlockDeviceMappings": [device]}
-        template = Resources(account).create("AWS::EC2::LaunchTemplate", {"LaunchTemplateData": data}, name=key[-20:])
+        template = ResourceModels(account).create(
+            "AWS::EC2::LaunchTemplate", {"LaunchTemplateData": data}, name=key[-20:]
+        )
         return launch_templates.read(account, {"id": template.physical_resource_id}, {})
 
     with pytest.raises(ServiceException, match=r"AsgInstanceLaunchFailures.*does not allow.*kms:CreateGrant"):

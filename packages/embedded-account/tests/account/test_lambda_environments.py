@@ -20,7 +20,7 @@ from embedded_account.lambdas.runtime import LocalRuntime
 from embedded_account.machine.processes import is_alive
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.functions import invoke, make_function, upload, zipped
-from embedded_account.testing.resources import Resources
+from embedded_account.testing.resources import ResourceModels
 from embedded_account.testing.waiting import PATIENCE, wait_until
 
 COUNTER = """
@@ -279,7 +279,7 @@ def test_deployed_function_starts_cold(account: Account, change: str) -> None:
     if change == "variables":
         properties["Environment"] = {"Variables": {"VARIABLE": "new"}}
 
-    Resources(account).update(function, properties)
+    ResourceModels(account).update(function, properties)
 
     after = call(account, function)
     assert after["calls"] == (101 if change == "code" else 1)
@@ -300,9 +300,9 @@ def test_setting_changed_by_api_starts_cold(account: Account, clients: Clients) 
 def test_new_function_of_an_old_name_starts_cold(account: Account) -> None:
     old = make_function(account, {"main.py": COUNTER})
     call(account, old)
-    Resources(account).delete(old)
+    ResourceModels(account).delete(old)
 
-    new = Resources(account).create(
+    new = ResourceModels(account).create(
         "AWS::Lambda::Function",
         {
             "FunctionName": "work",

@@ -5,18 +5,18 @@ import pytest
 from embedded_account.context import Account
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.functions import invoke, make_function, make_role, upload, zipped
-from embedded_account.testing.resources import RefusedWith, Resources
+from embedded_account.testing.resources import RefusedWith, ResourceModels
 
 HELLO = {"main.py": "def handler(event, context):\n    return 'hello'\n"}
 VPC_POLICY = "service-role/AWSLambdaVPCAccessExecutionRole"
 
 
 @pytest.fixture
-def resources(account: Account) -> Resources:
-    return Resources(account)
+def resources(account: Account) -> ResourceModels:
+    return ResourceModels(account)
 
 
-def test_update_replaces_code_and_forgets_removed_settings(account: Account, resources: Resources) -> None:
+def test_update_replaces_code_and_forgets_removed_settings(account: Account, resources: ResourceModels) -> None:
     function = make_function(account, HELLO, Environment={"Variables": {"A": "1"}}, Timeout=30)
     code = upload(account, "new.zip", zipped({"main.py": "import os\nhandler = lambda e, c: os.environ.get('A')\n"}))
 
@@ -34,7 +34,7 @@ def test_update_replaces_code_and_forgets_removed_settings(account: Account, res
     assert invoke(account, function)[0] is None
 
 
-def test_inline_code_is_index_js_for_node(account: Account, resources: Resources) -> None:
+def test_inline_code_is_index_js_for_node(account: Account, resources: ResourceModels) -> None:
     role = make_role(account, "inline", "lambda.amazonaws.com")
     function = resources.create(
         "AWS::Lambda::Function",
@@ -50,7 +50,7 @@ def test_inline_code_is_index_js_for_node(account: Account, resources: Resources
     assert invoke(account, function)[0] == "inline"
 
 
-def test_second_function_of_the_same_name_is_refused(account: Account, resources: Resources) -> None:
+def test_second_function_of_the_same_name_is_refused(account: Account, resources: ResourceModels) -> None:
     make_function(account, HELLO)
 
     with RefusedWith(None, "Function already exist: work"):
@@ -82,7 +82,7 @@ def test_bad_functions_are_refused(account: Account, changes: dict[str, object],
         make_function(account, HELLO, **changes)  # type: ignore[arg-type]  # runtime is among the changes
 
 
-def test_role_of_another_service_cannot_run_a_function(account: Account, resources: Resources) -> None:
+def test_role_of_another_service_cannot_run_a_function(account: Account, resources: ResourceModels) -> None:
     role = make_role(account, "for-ec2", "ec2.amazonaws.com")
 
     with RefusedWith(None, "cannot be assumed by Lambda"):
@@ -98,7 +98,7 @@ def _subnet_and_group(clients: Clients) -> tuple[str, str]:
 
 
 def test_function_in_a_vpc_holds_its_subnet_until_it_is_deleted(
-    account: Account, clients: Clients, resources: Resources
+    account: Account, clients: Clients, resources: ResourceModels
 ) -> None:
     subnet, group = _subnet_and_group(clients)
     role = make_role(account, "vpc", "lambda.amazonaws.com", VPC_POLICY)
@@ -122,7 +122,7 @@ def test_function_in_a_vpc_needs_permission_for_interfaces(account: Account, cli
 
 
 def test_permission_is_added_and_removed_with_its_resource(
-    account: Account, clients: Clients, resources: Resources
+    account: Account, clients: Clients, resources: ResourceModels
 ) -> None:
     make_function(account, HELLO)
     permission = resources.create(
@@ -137,7 +137,7 @@ def test_permission_is_added_and_removed_with_its_resource(
         clients("lambda").get_policy(FunctionName="work")
 
 
-def test_log_group_of_the_template_is_used(account: Account, clients: Clients, resources: Resources) -> None:
+def test_log_group_of_the_template_is_used(account: Account, clients: Clients, resources: ResourceModels) -> None:
     resources.create("AWS::Logs::LogGroup", {"LogGroupName": "/mine", "RetentionInDays": 7})
     function = make_function(account, HELLO, LoggingConfig={"LogGroup": "/mine"})
 

@@ -15,7 +15,7 @@ from embedded_account.context import Account
 from embedded_account.lambdas.packages import PackageStore
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.functions import invoke, make_function, upload, zipped
-from embedded_account.testing.resources import Resources
+from embedded_account.testing.resources import ResourceModels
 from embedded_account.testing.waiting import wait_until
 
 ECHO = {"main.py": "def handler(event, context):\n    return {'got': event, 'id': context.aws_request_id}\n"}
@@ -152,7 +152,7 @@ def test_layer_programs_are_found_and_start_with_any_python(account: Account) ->
         {"awscli/aws": "#!/var/lang/bin/python\nprint('aws from the layer')\n", "python/helper.py": "WORD = 'hi'\n"},
         executable=["awscli/aws"],
     )
-    version = Resources(account).create(
+    version = ResourceModels(account).create(
         "AWS::Lambda::LayerVersion", {"Content": upload(account, "layer.zip", layer)}, name="tools"
     )
     code = (
@@ -233,7 +233,7 @@ def test_failing_event_invocation_is_retried(account: Account, clients: Clients,
     tries = tmp_path / "tries"
     code = f"def handler(event, context):\n    open({str(tries)!r}, 'a').write('x')\n    raise RuntimeError('again')\n"
     make_function(account, {"main.py": code})
-    Resources(account).create(
+    ResourceModels(account).create(
         "AWS::Lambda::EventInvokeConfig",
         {"FunctionName": "work", "Qualifier": "$LATEST", "MaximumRetryAttempts": 1},
     )

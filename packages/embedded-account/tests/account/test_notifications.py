@@ -8,21 +8,21 @@ from moto.sns.models import sns_backends
 
 from embedded_account.context import Account
 from embedded_account.hyperpod import simulator_of
-from embedded_account.hyperpod.model import HyperPodCluster
+from embedded_account.hyperpod.model import SimulatedCluster
 from embedded_account.services import events
 from embedded_account.testing.clients import Clients
-from embedded_account.testing.resources import RefusedWith, Resources
+from embedded_account.testing.resources import RefusedWith, ResourceModels
 
 PATTERN = {"source": ["aws.sagemaker"], "detail-type": ["SageMaker HyperPod Cluster Event"]}
 
 
 @pytest.fixture
-def resources(account: Account) -> Resources:
-    return Resources(account)
+def resources(account: Account) -> ResourceModels:
+    return ResourceModels(account)
 
 
 @pytest.fixture
-def topic(resources: Resources) -> str:
+def topic(resources: ResourceModels) -> str:
     return str(resources.create("AWS::SNS::Topic", {"DisplayName": "cluster"}, name="cluster").physical_resource_id)
 
 
@@ -31,7 +31,7 @@ def policy_for(service: str, topic: str) -> dict[str, Any]:
     return {"Version": "2012-10-17", "Statement": [statement]}
 
 
-def make_rule(resources: Resources, topic: str, detail_types: list[str] | None = None) -> Any:
+def make_rule(resources: ResourceModels, topic: str, detail_types: list[str] | None = None) -> Any:
     targets = [{"Arn": topic, "Id": "Target0"}]
     pattern = PATTERN | ({"detail-type": detail_types} if detail_types else {})
     properties = {"EventPattern": pattern, "State": "ENABLED", "Targets": targets}
@@ -47,7 +47,7 @@ def received(account: Account, topic: str) -> list[dict[str, Any]]:
     return [json.loads(message) for _, message, *_ in sent]
 
 
-def test_event_that_matches_reaches_the_topic(account: Account, resources: Resources, topic: str) -> None:
+def test_event_that_matches_reaches_the_topic(account: Account, resources: ResourceModels, topic: str) -> None:
     resources.create(
         "AWS::SNS::TopicPolicy", {"Topics": [topic], "PolicyDocument": policy_for("events.amazonaws.com", topic)}
     )
@@ -58,7 +58,7 @@ def test_event_that_matches_reaches_the_topic(account: Account, resources: Resou
 
 
 def test_topic_without_a_policy_for_eventbridge_gets_nothing(
-    account: Account, resources: Resources, topic: str
+    account: Account, resources: ResourceModels, topic: str
 ) -> None:
     make_rule(resources, topic)
     before = len(account.journal.entries())
@@ -68,7 +68,7 @@ def test_topic_without_a_policy_for_eventbridge_gets_nothing(
     assert outcome == "failed: the topic's policy does not allow events.amazonaws.com to publish"
 
 
-def test_deleting_a_policy_restores_the_default_one(account: Account, resources: Resources, topic: str) -> None:
+def test_deleting_a_policy_restores_the_default_one(account: Account, resources: ResourceModels, topic: str) -> None:
     document = policy_for("events.amazonaws.com", topic)
     policy = resources.create("AWS::SNS::TopicPolicy", {"Topics": [topic], "PolicyDocument": document})
     resources.delete(policy)
@@ -78,7 +78,7 @@ def test_deleting_a_policy_restores_the_default_one(account: Account, resources:
 
 
 def test_rule_changes_in_place_and_is_deleted_with_its_targets(
-    resources: Resources, clients: Clients, topic: str
+    resources: ResourceModels, clients: Clients, topic: str
 ) -> None:
     rule, bus = make_rule(resources, topic), clients("events")
     assert rule.attributes()["Arn"].endswith(":rule/cluster-events")
@@ -89,14 +89,16 @@ def test_rule_changes_in_place_and_is_deleted_with_its_targets(
     assert bus.list_rules()["Rules"] == []
 
 
-def test_rule_with_targets_cannot_be_deleted_by_the_api(resources: Resources, clients: Clients, topic: str) -> None:
+def test_rule_with_targets_cannot_be_deleted_by_the_api(
+    resources: ResourceModels, clients: Clients, topic: str
+) -> None:
     make_rule(resources, topic)
     with RefusedWith("ValidationException", "targets"):
         clients("events").delete_rule(Name="cluster-events")
 
 
 def test_targets_that_are_removed_during_a_delivery_stay_removed(
-    account: Account, resources: Resources, clients: Clients, topic: str, monkeypatch: pytest.MonkeyPatch
+    account: Account, resources: ResourceModels, clients: Clients, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_rule(resources, topic)
     bus, seen = clients("events"), []
@@ -111,7 +113,7 @@ def test_targets_that_are_removed_during_a_delivery_stay_removed(
     assert bus.list_targets_by_rule(Rule="cluster-events")["Targets"] == []
 
 
-def test_topic_changes_in_place(resources: Resources, clients: Clients) -> None:
+def test_topic_changes_in_place(resources: ResourceModels, clients: Clients) -> None:
     sns = clients("sns")
     model = resources.create("AWS::SNS::Topic", {"Tags": [{"Key": "a", "Value": "1"}]}, name="t")
     arn = model.physical_resource_id
@@ -123,7 +125,7 @@ def test_topic_changes_in_place(resources: Resources, clients: Clients) -> None:
     assert sns.list_topics()["Topics"] == []
 
 
-def test_subscription_by_mail(resources: Resources, clients: Clients, topic: str) -> None:
+def test_subscription_by_mail(resources: ResourceModels, clients: Clients, topic: str) -> None:
     properties = {"TopicArn": topic, "Protocol": "email", "Endpoint": "team@example.org"}
     subscription = resources.create("AWS::SNS::Subscription", properties)
     found = clients("sns").list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"]
@@ -132,7 +134,7 @@ def test_subscription_by_mail(resources: Resources, clients: Clients, topic: str
     assert clients("sns").list_subscriptions()["Subscriptions"] == []
 
 
-def test_deleted_key_waits_for_its_pending_window(resources: Resources, clients: Clients) -> None:
+def test_deleted_key_waits_for_its_pending_window(resources: ResourceModels, clients: Clients) -> None:
     kms = clients("kms")
     policy = {"Version": "2012-10-17", "Statement": []}
     properties = {"KeyPolicy": policy, "EnableKeyRotation": True, "PendingWindowInDays": 7}
@@ -149,7 +151,7 @@ def test_deleted_key_waits_for_its_pending_window(resources: Resources, clients:
     assert kms.describe_key(KeyId=key_id)["KeyMetadata"]["KeyState"] == "PendingDeletion"
 
 
-def test_alias_moves_to_another_key_in_place(resources: Resources, clients: Clients) -> None:
+def test_alias_moves_to_another_key_in_place(resources: ResourceModels, clients: Clients) -> None:
     first, second = (clients("kms").create_key()["KeyMetadata"]["KeyId"] for _ in range(2))
     alias = resources.create("AWS::KMS::Alias", {"AliasName": "alias/data", "TargetKeyId": first})
     resources.update(alias, {"AliasName": "alias/data", "TargetKeyId": second})
@@ -160,7 +162,7 @@ def test_alias_moves_to_another_key_in_place(resources: Resources, clients: Clie
         resources.update(alias, {"AliasName": "alias/other", "TargetKeyId": second})
 
 
-def test_what_the_account_does_not_implement_is_refused(resources: Resources) -> None:
+def test_what_the_account_does_not_implement_is_refused(resources: ResourceModels) -> None:
     with RefusedWith(None, "AWS::SNS::Topic: the embedded account does not implement FifoTopic"):
         resources.create("AWS::SNS::Topic", {"FifoTopic": True}, name="t.fifo")
     with RefusedWith(None, "AWS::KMS::Key: the embedded account does not implement MultiRegion"):
@@ -169,13 +171,13 @@ def test_what_the_account_does_not_implement_is_refused(resources: Resources) ->
         resources.create("AWS::Events::Rule", {"RoleArn": "arn"}, name="r")
 
 
-def test_clusters_events_and_states_reach_eventbridge(account: Account, resources: Resources, topic: str) -> None:
+def test_clusters_events_and_states_reach_eventbridge(account: Account, resources: ResourceModels, topic: str) -> None:
     resources.create(
         "AWS::SNS::TopicPolicy", {"Topics": [topic], "PolicyDocument": policy_for("events.amazonaws.com", topic)}
     )
     make_rule(resources, topic, ["SageMaker HyperPod Cluster Event", "SageMaker HyperPod Cluster State Change"])
     world = simulator_of(account).world
-    cluster = HyperPodCluster(
+    cluster = SimulatedCluster(
         "ml", "arn:aws:sagemaker:us-west-2:1:cluster/abcdefghijkl", {}, {}, world.timeline.now(), "eks"
     )
     world.event(cluster, "It is made.")
@@ -198,7 +200,9 @@ ALARM = {
 }
 
 
-def test_an_alarm_on_a_topic_that_does_not_exist_is_refused(clients: Clients, resources: Resources, topic: str) -> None:
+def test_an_alarm_on_a_topic_that_does_not_exist_is_refused(
+    clients: Clients, resources: ResourceModels, topic: str
+) -> None:
     resources.create("AWS::CloudWatch::Alarm", {**ALARM, "AlarmActions": [topic]}, name="kept")
     with RefusedWith(None, ":gone does not exist"):
         resources.create("AWS::CloudWatch::Alarm", {**ALARM, "AlarmActions": [f"{topic}:gone"]}, name="refused")
@@ -213,7 +217,7 @@ def metric(*line: Any, **place: int) -> dict[str, Any]:
     return {"type": "metric", **place, "properties": {"region": "us-west-2", "metrics": [list(line)]}}
 
 
-def test_a_dashboard_shows_alarms_and_metrics_until_it_is_deleted(clients: Clients, resources: Resources) -> None:
+def test_a_dashboard_shows_alarms_and_metrics_until_it_is_deleted(clients: Clients, resources: ResourceModels) -> None:
     alarm = resources.create("AWS::CloudWatch::Alarm", ALARM, name="a").attributes()["Arn"]
     text = {"type": "text", "width": 24, "properties": {"markdown": "a"}}
     shown = {"type": "alarm", "properties": {"title": "a", "alarms": [alarm]}}
@@ -248,7 +252,7 @@ def test_a_dashboard_shows_alarms_and_metrics_until_it_is_deleted(clients: Clien
     ],
 )
 def test_a_dashboard_that_cloudwatch_could_not_show_is_refused(
-    clients: Clients, resources: Resources, name: str, text: str, reason: str
+    clients: Clients, resources: ResourceModels, name: str, text: str, reason: str
 ) -> None:
     with RefusedWith(None, reason):
         resources.create("AWS::CloudWatch::Dashboard", {"DashboardBody": text}, name)

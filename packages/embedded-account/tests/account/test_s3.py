@@ -7,7 +7,7 @@ from moto.s3.models import s3_backends
 
 from embedded_account.context import Account
 from embedded_account.testing.clients import Clients
-from embedded_account.testing.resources import RefusedWith, Resources
+from embedded_account.testing.resources import RefusedWith, ResourceModels
 
 NAME = "data-111122223333"
 PUBLIC_ACCESS = {
@@ -41,8 +41,8 @@ FULL = {
 
 
 @pytest.fixture
-def resources(account: Account) -> Resources:
-    return Resources(account)
+def resources(account: Account) -> ResourceModels:
+    return ResourceModels(account)
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def s3(clients: Clients) -> Any:
     return clients("s3")
 
 
-def test_bucket_has_what_its_template_says(resources: Resources, s3: Any) -> None:
+def test_bucket_has_what_its_template_says(resources: ResourceModels, s3: Any) -> None:
     bucket = resources.create("AWS::S3::Bucket", FULL, name=NAME)
     assert bucket.physical_resource_id == NAME
     assert s3.get_bucket_versioning(Bucket=NAME)["Status"] == "Enabled"
@@ -66,7 +66,7 @@ def test_bucket_has_what_its_template_says(resources: Resources, s3: Any) -> Non
     assert bucket.attributes()["Arn"] == f"arn:aws:s3:::{NAME}"
 
 
-def test_bucket_changes_in_place(resources: Resources, s3: Any) -> None:
+def test_bucket_changes_in_place(resources: ResourceModels, s3: Any) -> None:
     bucket = resources.create("AWS::S3::Bucket", FULL, name=NAME)
     resources.update(bucket, {"AccessControl": "Private", "VersioningConfiguration": {"Status": "Suspended"}})
     assert s3.get_bucket_versioning(Bucket=NAME)["Status"] == "Suspended"
@@ -78,7 +78,7 @@ def test_bucket_changes_in_place(resources: Resources, s3: Any) -> None:
         s3.get_public_access_block(Bucket=NAME)
 
 
-def test_bucket_with_an_object_cannot_be_deleted(resources: Resources, s3: Any) -> None:
+def test_bucket_with_an_object_cannot_be_deleted(resources: ResourceModels, s3: Any) -> None:
     bucket = resources.create("AWS::S3::Bucket", {}, name=NAME)
     s3.put_object(Bucket=NAME, Key="a", Body=b"1")
     with RefusedWith("BucketNotEmpty", "The bucket you tried to delete is not empty"):
@@ -88,7 +88,7 @@ def test_bucket_with_an_object_cannot_be_deleted(resources: Resources, s3: Any) 
     assert s3.list_buckets()["Buckets"] == []
 
 
-def test_bucket_with_an_old_version_cannot_be_deleted(resources: Resources, s3: Any) -> None:
+def test_bucket_with_an_old_version_cannot_be_deleted(resources: ResourceModels, s3: Any) -> None:
     bucket = resources.create("AWS::S3::Bucket", FULL, name=NAME)
     s3.put_object(Bucket=NAME, Key="a", Body=b"1")
     s3.delete_object(Bucket=NAME, Key="a")
@@ -100,7 +100,7 @@ def test_bucket_with_an_old_version_cannot_be_deleted(resources: Resources, s3: 
     resources.delete(bucket)
 
 
-def test_second_bucket_of_a_name_is_refused(resources: Resources) -> None:
+def test_second_bucket_of_a_name_is_refused(resources: ResourceModels) -> None:
     resources.create("AWS::S3::Bucket", {}, name=NAME)
     with RefusedWith("BucketAlreadyOwnedByYou", ""):
         resources.create("AWS::S3::Bucket", {}, name=NAME)
@@ -119,14 +119,14 @@ def test_second_bucket_of_a_name_is_refused(resources: Resources) -> None:
     ],
 )
 def test_what_the_account_does_not_implement_is_refused(
-    resources: Resources, s3: Any, properties: dict[str, Any], text: str
+    resources: ResourceModels, s3: Any, properties: dict[str, Any], text: str
 ) -> None:
     with RefusedWith(None, text):
         resources.create("AWS::S3::Bucket", properties, name=NAME)
     assert s3.list_buckets()["Buckets"] == []
 
 
-def test_bucket_sends_its_events_to_eventbridge(account: Account, resources: Resources) -> None:
+def test_bucket_sends_its_events_to_eventbridge(account: Account, resources: ResourceModels) -> None:
     configuration = {"EventBridgeConfiguration": {"EventBridgeEnabled": True}}
     resources.create("AWS::S3::Bucket", {"NotificationConfiguration": configuration}, name=NAME)
     # Read moto's model: its GetBucketNotificationConfiguration omits EventBridge.
@@ -134,7 +134,7 @@ def test_bucket_sends_its_events_to_eventbridge(account: Account, resources: Res
     assert bucket.notification_configuration.event_bridge is not None
 
 
-def test_bucket_sends_its_events_to_a_topic(resources: Resources, clients: Clients) -> None:
+def test_bucket_sends_its_events_to_a_topic(resources: ResourceModels, clients: Clients) -> None:
     topic = clients("sns").create_topic(Name="t")["TopicArn"]
     rules = [{"Name": "prefix", "Value": "data/"}]
     configuration = {
@@ -145,7 +145,7 @@ def test_bucket_sends_its_events_to_a_topic(resources: Resources, clients: Clien
     assert (shown["TopicArn"], shown["Events"]) == (topic, ["s3:ObjectCreated:*"])
 
 
-def test_policy_is_put_changed_and_deleted(resources: Resources, s3: Any) -> None:
+def test_policy_is_put_changed_and_deleted(resources: ResourceModels, s3: Any) -> None:
     resources.create("AWS::S3::Bucket", {}, name=NAME)
     document = {"Version": "2012-10-17", "Statement": []}
     policy = resources.create("AWS::S3::BucketPolicy", {"Bucket": NAME, "PolicyDocument": document})
@@ -156,6 +156,6 @@ def test_policy_is_put_changed_and_deleted(resources: Resources, s3: Any) -> Non
         s3.get_bucket_policy(Bucket=NAME)
 
 
-def test_policy_of_a_missing_bucket_is_refused(resources: Resources) -> None:
+def test_policy_of_a_missing_bucket_is_refused(resources: ResourceModels) -> None:
     with RefusedWith("NoSuchBucket", "does not exist"):
         resources.create("AWS::S3::BucketPolicy", {"Bucket": "no-such", "PolicyDocument": {}})

@@ -11,7 +11,7 @@ from moto.ecr.models import ecr_backends
 from embedded_account.context import Account
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.functions import make_function, make_role
-from embedded_account.testing.resources import RefusedWith, Resources
+from embedded_account.testing.resources import RefusedWith, ResourceModels
 from embedded_account.testing.waiting import wait_until
 
 IMMUTABLE = {
@@ -25,18 +25,18 @@ IMMUTABLE = {
 
 
 @pytest.fixture
-def resources(account: Account) -> Resources:
-    return Resources(account)
+def resources(account: Account) -> ResourceModels:
+    return ResourceModels(account)
 
 
-def test_parameter_without_a_name_gets_one(clients: Clients, resources: Resources) -> None:
+def test_parameter_without_a_name_gets_one(clients: Clients, resources: ResourceModels) -> None:
     parameter = resources.create("AWS::SSM::Parameter", {"Type": "StringList", "Value": "a,b"}, name="stack-P-1")
 
     found = clients("ssm").get_parameter(Name=parameter.physical_resource_id)["Parameter"]
     assert (found["Name"], found["Type"], found["Value"]) == ("CFN-stack-P-1", "StringList", "a,b")
 
 
-def test_updated_parameter_keeps_its_history(clients: Clients, resources: Resources) -> None:
+def test_updated_parameter_keeps_its_history(clients: Clients, resources: ResourceModels) -> None:
     parameter = resources.create("AWS::SSM::Parameter", {"Name": "/p", "Type": "String", "Value": "1"})
 
     resources.update(parameter, {"Name": "/p", "Type": "String", "Value": "2"})
@@ -44,7 +44,7 @@ def test_updated_parameter_keeps_its_history(clients: Clients, resources: Resour
     assert clients("ssm").get_parameter(Name="/p")["Parameter"]["Version"] == 2
 
 
-def test_secure_string_is_refused(resources: Resources) -> None:
+def test_secure_string_is_refused(resources: ResourceModels) -> None:
     with RefusedWith(None, "Allowed: String, StringList"):
         resources.create("AWS::SSM::Parameter", {"Type": "SecureString", "Value": "x"})
 
@@ -68,7 +68,7 @@ def test_log_events_are_filtered_by_the_prefix_of_their_stream(clients: Clients)
         logs.filter_log_events(logGroupName="/other", logStreamNamePrefix="Life/")
 
 
-def test_log_group_retention_can_be_changed_and_removed(clients: Clients, resources: Resources) -> None:
+def test_log_group_retention_can_be_changed_and_removed(clients: Clients, resources: ResourceModels) -> None:
     group = resources.create("AWS::Logs::LogGroup", {"LogGroupName": "/g", "RetentionInDays": 7})
     logs = clients("logs")
     assert logs.describe_log_groups()["logGroups"][0]["retentionInDays"] == 7
@@ -83,7 +83,7 @@ def test_log_group_retention_can_be_changed_and_removed(clients: Clients, resour
 
 
 def test_repository_with_images_is_not_deleted_unless_it_empties_on_delete(
-    account: Account, clients: Clients, resources: Resources
+    account: Account, clients: Clients, resources: ResourceModels
 ) -> None:
     repository = resources.create("AWS::ECR::Repository", IMMUTABLE)
     manifest = {
@@ -103,7 +103,7 @@ def test_repository_with_images_is_not_deleted_unless_it_empties_on_delete(
     assert ecr.describe_repositories()["repositories"] == []
 
 
-def test_repository_keeps_what_the_template_says(clients: Clients, resources: Resources) -> None:
+def test_repository_keeps_what_the_template_says(clients: Clients, resources: ResourceModels) -> None:
     rule = {
         "rulePriority": 1,
         "selection": {"tagStatus": "any", "countType": "imageCountMoreThan", "countNumber": 5},
@@ -122,14 +122,14 @@ def test_repository_keeps_what_the_template_says(clients: Clients, resources: Re
     assert "imageCountMoreThan" in ecr.get_lifecycle_policy(repositoryName="ray")["lifecyclePolicyText"]
 
 
-def test_exclusions_need_the_mode_that_has_them(resources: Resources) -> None:
+def test_exclusions_need_the_mode_that_has_them(resources: ResourceModels) -> None:
     with pytest.raises(Exception, match="imageTagMutabilityExclusionFilters"):
         resources.create("AWS::ECR::Repository", {**IMMUTABLE, "ImageTagMutability": "IMMUTABLE"})
     assert ecr_backends["111122223333"]["us-west-2"].repositories == {}
 
 
 def test_state_machine_polls_a_function_until_it_is_done(
-    account: Account, clients: Clients, resources: Resources, tmp_path: Path
+    account: Account, clients: Clients, resources: ResourceModels, tmp_path: Path
 ) -> None:
     asked = tmp_path / "asked"
     code = (
@@ -168,7 +168,7 @@ def test_state_machine_polls_a_function_until_it_is_done(
     assert asked.read_text() == "xxx"
 
 
-def test_state_machine_needs_a_role_that_trusts_it(account: Account, resources: Resources) -> None:
+def test_state_machine_needs_a_role_that_trusts_it(account: Account, resources: ResourceModels) -> None:
     role = make_role(account, "wrong", "lambda.amazonaws.com")
 
     with RefusedWith(None, "states.amazonaws.com"):

@@ -15,7 +15,7 @@ from embedded_account.services.eks.host import ClusterHost
 from embedded_account.services.shared.resource_model import REGISTERED
 from embedded_account.testing.clients import NODE_MODULES, Clients
 from embedded_account.testing.fake_cluster import FakePlane
-from embedded_account.testing.resources import Resources
+from embedded_account.testing.resources import ResourceModels
 from embedded_account.testing.updates import CASES
 from embedded_account.testing.waiting import wait_until
 from tests.account.surroundings import Surroundings, state
@@ -45,7 +45,7 @@ class Updated:
 
     def __init__(self, account: Account, clients: Clients, kind: str) -> None:
         self._account, self._clients, self._kind = account, clients, kind.split(maxsplit=1)[0]
-        self._resources, self._surroundings = Resources(account), Surroundings(account, clients)
+        self._resources, self._surroundings = ResourceModels(account), Surroundings(account, clients)
         self.properties: dict[str, Any] = self._surroundings.fill(CASES[kind].properties)
         self._instead = CASES[kind].instead
         self.model = self._resources.create(self._kind, copy.deepcopy(self.properties))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from embedded_account.kubernetes.api import Api, ApiError, Object
+from embedded_account.kubernetes.api import KubernetesClient, KubernetesClientError, Object
 from embedded_account.kubernetes.building.binaries import KUBERNETES_VERSION, Binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
@@ -116,7 +116,7 @@ def test_only_the_programs_of_the_documented_table_listen_and_on_localhost(contr
 
 
 def test_refused_request_says_why(control_plane: ControlPlane) -> None:
-    with pytest.raises(ApiError, match=r'404: nodes "nowhere" not found'):
+    with pytest.raises(KubernetesClientError, match=r'404: nodes "nowhere" not found'):
         control_plane.api.get("/api/v1/nodes/nowhere")
 
 
@@ -250,15 +250,15 @@ def test_reset_connection_does_not_end_the_start(
     tmp_path: Path, binaries: Binaries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    get = Api.get
+    get = KubernetesClient.get
 
-    def reset_once(api: Api, path: str, **query: str) -> Object:
+    def reset_once(api: KubernetesClient, path: str, **query: str) -> Object:
         asked.append(path)
         if len(asked) == 1:
             raise urllib3.exceptions.ProtocolError("Connection aborted.", ConnectionResetError(104, "reset by peer"))
         return get(api, path, **query)
 
-    monkeypatch.setattr(Api, "get", reset_once)
+    monkeypatch.setattr(KubernetesClient, "get", reset_once)
     plane = ControlPlane(tmp_path, binaries, name="reset")
     try:
         plane.start()
@@ -286,4 +286,4 @@ def test_component_that_does_not_start_is_named_with_its_log(
 
 
 def test_api_reads_the_admin_kubeconfig(control_plane: ControlPlane) -> None:
-    assert Api.from_kubeconfig(control_plane.admin_kubeconfig).text("/readyz") == "ok"
+    assert KubernetesClient.from_kubeconfig(control_plane.admin_kubeconfig).text("/readyz") == "ok"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded_account.kubernetes.api import Api
+from embedded_account.kubernetes.api import KubernetesClient
 from embedded_account.kubernetes.pods.launch import Launch, prepare
 from embedded_account.kubernetes.pods.programs import Program, containers_query, program_of
 from embedded_account.kubernetes.pods.references import ContainerConfigError
@@ -27,7 +27,7 @@ def launch(tmp_path: Path, volumes: Sequence[Object] = (), **container: object) 
         "spec": {"nodeName": "system-1", "serviceAccountName": "tool", "volumes": [*volumes]},
     }
     nowhere = tmp_path / "none"
-    api = Api("https://localhost:1", ca=nowhere, certificate=nowhere, key=nowhere)
+    api = KubernetesClient("https://localhost:1", ca=nowhere, certificate=nowhere, key=nowhere)
     own: Object = {"name": "tool", "image": "registry.example.invalid/team/tool:1"}
     return prepare(api, pod, own | container, PROGRAM, Volumes(api, pod, tmp_path))
 

@@ -1,6 +1,6 @@
 import pytest
 
-from embedded_account.kubernetes.api import ApiError
+from embedded_account.kubernetes.api import KubernetesClientError
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes, NodeSpec
 from embedded_account.testing.cluster import GENERAL, Kubectl, pod
@@ -43,7 +43,7 @@ def test_node_joins_with_everything_that_its_kubelet_would_report(nodes: Nodes, 
 
 
 def test_node_cannot_join_twice(nodes: Nodes) -> None:
-    with pytest.raises(ApiError, match="409"):
+    with pytest.raises(KubernetesClientError, match="409"):
         nodes.add("head-1", capacity=GENERAL, allocatable=GENERAL)
 
 

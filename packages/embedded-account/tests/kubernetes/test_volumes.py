@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from embedded_account.kubernetes.api import Api, ApiError
+from embedded_account.kubernetes.api import KubernetesClient, KubernetesClientError
 from embedded_account.kubernetes.pods.references import ContainerConfigError
 from embedded_account.kubernetes.pods.volumes import TOKEN_MOUNT, Mounts, Volumes
 from embedded_account.testing.cluster import Object
@@ -31,7 +31,7 @@ ACCOUNT = {
 }
 
 
-class FakeApi(Api):
+class FakeApi(KubernetesClient):
     """An API that returns `OBJECTS` and issues a new token for each request."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class FakeApi(Api):
     def get(self, path: str, **_: str) -> Object:
         if path in OBJECTS:
             return OBJECTS[path]
-        raise ApiError(404, f"{path} not found")
+        raise KubernetesClientError(404, f"{path} not found")
 
     def create(self, path: str, body: Object) -> Object:
         assert path == f"{NAMESPACE}/serviceaccounts/tool/token"

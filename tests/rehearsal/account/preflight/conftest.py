@@ -9,14 +9,14 @@ from rich.console import Console
 import config
 from config import EksEnvironment, Environment
 from embedded_account.testing.clients import Clients
-from ops.policy.role import Role
-from ops.preflight.check import Result, Verdict
+from ops.policy.role import PersonRole
+from ops.preflight.check import CheckResult, CheckStatus
 from ops.preflight.checks import CHECKS
 from ops.preflight.here import Here
 from ops.preflight.run import run
 from tests.rehearsal.conftest import AsPerson
 
-Rows = dict[str, Result]
+Rows = dict[str, CheckResult]
 Preflight = Callable[..., Rows]
 
 
@@ -32,12 +32,12 @@ def preflight(as_person: AsPerson, environment: Environment) -> Preflight:
     def run_one(title: str, of: Environment | None = None, *, client: Clients | None = None) -> Rows:
         chosen = [check for check in CHECKS if check.title == title]
         assert chosen
-        here = Here(of or environment, client or as_person(of or environment, Role.DEPLOYER))
+        here = Here(of or environment, client or as_person(of or environment, PersonRole.DEPLOYER))
         results = run(here, chosen, Console(file=StringIO()))
         return {result.check.removeprefix(title).removeprefix(": "): result for result in results}
 
     return run_one
 
 
-def said(row: Result) -> tuple[Verdict, str, str]:
+def said(row: CheckResult) -> tuple[CheckStatus, str, str]:
     return row.verdict, row.found, row.fix

@@ -19,13 +19,13 @@ from embedded_account.hyperpod.bench import HyperPodBench
 from embedded_account.services import service_quotas
 from embedded_account.testing.clients import REGION, Clients
 from embedded_account.testing.functions import make_role
-from embedded_account.testing.stacks import Stacks
-from ops.preflight.check import Result, Verdict
+from embedded_account.testing.stacks import StackDeployer
+from ops.preflight.check import CheckResult, CheckStatus
 from tests.rehearsal.account.preflight.conftest import Preflight, said
 
 pytestmark = pytest.mark.product
 
-PASS, WARN, FAIL = Verdict.PASS, Verdict.WARN, Verdict.FAIL
+PASS, WARN, FAIL = CheckStatus.PASS, CheckStatus.WARN, CheckStatus.FAIL
 INCREASE = "aws service-quotas request-service-quota-increase --service-code"
 
 
@@ -75,7 +75,7 @@ def test_an_endpoint_without_an_answer_is_named(clients: Clients, aws_session: A
     ],
 )
 def test_the_bootstrap_has_the_version_of_the_templates(
-    clients: Clients, preflight: Preflight, version: str, found: tuple[Verdict, str, str]
+    clients: Clients, preflight: Preflight, version: str, found: tuple[CheckStatus, str, str]
 ) -> None:
     if version:
         clients("ssm").put_parameter(Name=naming.bootstrap_version(config.load("small")), Value=version, Type="String")
@@ -98,7 +98,7 @@ def test_the_companys_key_must_be_enabled_symmetric_and_open_to_those_its_policy
 ) -> None:
     kms, small = clients("kms"), config.load("small")
 
-    def row(arn: str) -> Result:
+    def row(arn: str) -> CheckResult:
         return preflight("KMS key", small.model_copy(update={"company": Company(kms_key=arn)}))[arn]
 
     assert preflight("KMS key") == {}
@@ -246,7 +246,7 @@ def test_what_other_clusters_run_counts_against_the_quota_of_the_type(
 
 
 def test_what_the_environments_own_stacks_have_counts_once(
-    clients: Clients, stacks: Stacks, preflight: Preflight
+    clients: Clients, stacks: StackDeployer, preflight: Preflight
 ) -> None:
     vpc = {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.208.0.0/16"}}
     assert stacks.deploy("rayhp-small-network", {"Resources": {"Vpc": vpc}}) == "CREATE_COMPLETE"

@@ -14,7 +14,7 @@ from config.facts import charts_lock
 from embedded_account.context import Account
 from embedded_account.testing.clients import Clients
 from ops.commands.whole import app
-from ops.policy.role import Role
+from ops.policy.role import PersonRole
 from tests.support import people
 
 pytestmark = pytest.mark.product
@@ -26,7 +26,7 @@ Typed = Callable[..., Any]
 def ops(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> Typed:
     """Return a function that types a command in a shell with credentials of the environment's deployer."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", account.endpoint)
-    deployer = people.make_role(clients, config.load("small"), Role.DEPLOYER)
+    deployer = people.make_role(clients, config.load("small"), PersonRole.DEPLOYER)
     for name, value in people.credentials(clients, deployer).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(charts_lock, "locked", tuple)

@@ -15,18 +15,18 @@ from embedded_account.context import Account
 from embedded_account.existing_description import Cluster
 from embedded_account.hyperpod.bench import HyperPodBench
 from embedded_account.services.eks.host import ClusterHost
-from embedded_account.services.eks.service import Identity, service_of
+from embedded_account.services.eks.service import ClusterIds, service_of
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.fake_cluster import FakePlane
 from embedded_account.testing.functions import make_role
-from embedded_account.testing.stacks import Stacks
-from ops.preflight.check import Verdict
+from embedded_account.testing.stacks import StackDeployer
+from ops.preflight.check import CheckStatus
 from rehearsal.run.existing_resources import existing_resources
 from tests.rehearsal.account.preflight.conftest import Preflight, said
 
 pytestmark = pytest.mark.product
 
-PASS, WARN, FAIL = Verdict.PASS, Verdict.WARN, Verdict.FAIL
+PASS, WARN, FAIL = CheckStatus.PASS, CheckStatus.WARN, CheckStatus.FAIL
 NODES = "subnet-0e5a0c6d1b7f39248"
 CONTROL_PLANE = "subnet-0e5b0f9a3d6c21e74"
 VPC = "vpc-0e5c1a7f93d24b680"
@@ -63,7 +63,7 @@ def make_cluster(account: Account, wanted: Cluster) -> None:
         "resourcesVpcConfig": {**network, "endpointPublicAccess": False},
         "accessConfig": {"authenticationMode": "API"},
     }
-    eks.create_cluster(request, None, Identity(wanted.issuer_id, wanted.security_group))
+    eks.create_cluster(request, None, ClusterIds(wanted.issuer_id, wanted.security_group))
     eks.wait_until_active(wanted.name)
     [cni] = [add_on for add_on in wanted.add_ons if add_on.name == "vpc-cni"]
     eks.addons.create(wanted.name, {"addonName": cni.name, "addonVersion": cni.version})
@@ -296,7 +296,7 @@ def test_an_add_on_that_the_ray_stack_installs_must_not_be_in_the_cluster_yet(
 
 
 def test_an_add_on_of_the_environments_own_ray_stack_passes(
-    ec2: Any, stacks: Stacks, environment: EksEnvironment, preflight: Preflight
+    ec2: Any, stacks: StackDeployer, environment: EksEnvironment, preflight: Preflight
 ) -> None:
     add_on = {"Type": "AWS::EKS::Addon", "Properties": {"ClusterName": CLUSTER, "AddonName": CLOUDWATCH}}
     ray = naming.stack(environment, "ray")

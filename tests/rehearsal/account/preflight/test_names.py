@@ -13,13 +13,13 @@ from embedded_account.services.eks.host import ClusterHost
 from embedded_account.testing import eks_setup
 from embedded_account.testing.clients import REGION, Clients
 from embedded_account.testing.fake_cluster import FakePlane
-from embedded_account.testing.stacks import Stacks
-from ops.preflight.check import Verdict
+from embedded_account.testing.stacks import StackDeployer
+from ops.preflight.check import CheckStatus
 from tests.rehearsal.account.preflight.conftest import Preflight, said
 
 pytestmark = pytest.mark.product
 
-PASS, WARN, FAIL = Verdict.PASS, Verdict.WARN, Verdict.FAIL
+PASS, WARN, FAIL = CheckStatus.PASS, CheckStatus.WARN, CheckStatus.FAIL
 TAKEN = "exists, and no stack of this environment owns it"
 STACK = "rayhp-small-storage"
 DELETE = f"aws cloudformation delete-stack --stack-name {STACK} --region us-west-2"
@@ -30,7 +30,7 @@ PLAN = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/p5-march"
 
 
 def test_buckets_of_nobody_pass_of_others_fail_and_of_the_environment_pass(
-    clients: Clients, stacks: Stacks, environment: EksEnvironment, preflight: Preflight
+    clients: Clients, stacks: StackDeployer, environment: EksEnvironment, preflight: Preflight
 ) -> None:
     data, lifecycle = naming.data_bucket(environment), naming.lifecycle_bucket(environment)
     assert {row.found for row in preflight("names of the buckets").values()} == {"is free"}
@@ -43,7 +43,7 @@ def test_buckets_of_nobody_pass_of_others_fail_and_of_the_environment_pass(
 
 
 def test_a_bucket_that_a_stack_left_behind_fails(
-    account: Account, stacks: Stacks, environment: EksEnvironment, preflight: Preflight
+    account: Account, stacks: StackDeployer, environment: EksEnvironment, preflight: Preflight
 ) -> None:
     data = naming.data_bucket(environment)
     bucket = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": data}}
@@ -63,14 +63,14 @@ def test_a_repository_of_others_fails(clients: Clients, preflight: Preflight) ->
 
 
 @pytest.fixture
-def eks(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> Iterator[eks_setup.Eks]:
+def eks(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> Iterator[eks_setup.EksSetup]:
     monkeypatch.setattr(account, "clusters", ClusterHost(account, lambda *_: FakePlane()))
     yield eks_setup.set_up(account, clients)
     for name in clients("eks").list_clusters()["clusters"]:
         clients("eks").delete_cluster(name=name)
 
 
-def test_an_eks_cluster_and_a_log_group_of_others_fail(eks: eks_setup.Eks, preflight: Preflight) -> None:
+def test_an_eks_cluster_and_a_log_group_of_others_fail(eks: eks_setup.EksSetup, preflight: Preflight) -> None:
     group = "/aws/eks/rayhp-small/cluster"
     assert {row.verdict for row in preflight("names of the EKS cluster and its log group").values()} == {PASS}
     eks.create(name="rayhp-small")
@@ -108,7 +108,7 @@ def test_a_hyperpod_cluster_of_others_fails(clients: Clients, account: Account, 
     ],
 )
 def test_a_stack_that_stops_a_deployment_is_named_with_the_way_out(
-    account: Account, stacks: Stacks, preflight: Preflight, *, state: str, verdict: Verdict, fix: str
+    account: Account, stacks: StackDeployer, preflight: Preflight, *, state: str, verdict: CheckStatus, fix: str
 ) -> None:
     assert preflight("stack")[""].found == "none exists yet"
     stacks.deploy(STACK, {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})

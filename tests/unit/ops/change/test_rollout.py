@@ -11,7 +11,7 @@ from ops.change import rollout as rollouts
 from ops.clients import Clients
 from ops.commands.whole import app
 from ops.max_unavailable import max_unavailable
-from ops.readiness.item import Item, Require, State
+from ops.readiness.item import ReadinessItem, ReadinessState, Require
 from ops.readiness.observe import observe
 from tests.unit.support.fake_apis import Apis
 from tests.unit.support.running_environment import JOBS, PODS, RAY_CLUSTER, condition, job
@@ -278,14 +278,14 @@ def test_replicas_outside_the_bounds_are_counted_as_kuberay_counts_them(changed:
     assert run("rayml", "--yes").exit_code == 0
 
 
-def rayml(clients: Clients, require: Require = Require.ALL) -> Item:
+def rayml(clients: Clients, require: Require = Require.ALL) -> ReadinessItem:
     return next(item for item in observe(config.load("dev"), clients, require) if item.kind == "RayCluster")
 
 
 def test_status_counts_outdated_pods_and_names_the_command_that_replaces_them(apis: Apis, clients: Clients) -> None:
     apis.kubernetes |= {RAY_CLUSTER: ray_cluster(), PODS: {"items": pods("worker1")}}
     item = rayml(clients)
-    assert item.state is State.READY, "the cluster works: `ops wait` must not wait for a rollout"
+    assert item.state is ReadinessState.READY, "the cluster works: `ops wait` must not wait for a rollout"
     told = "ready, 4 of 4 workers; 4 pods with an old template: `ops rollout rayml --env dev`"
     assert item.detail == told
 
@@ -293,7 +293,7 @@ def test_status_counts_outdated_pods_and_names_the_command_that_replaces_them(ap
 def test_status_counts_no_orphan_as_a_worker_and_names_its_group(apis: Apis, clients: Clients) -> None:
     apis.kubernetes |= {RAY_CLUSTER: ray_cluster(available=6), PODS: {"items": [*NEW, *ORPHANS]}}
     item = rayml(clients)
-    assert item.state is State.READY
+    assert item.state is ReadinessState.READY
     assert item.detail == (
         "ready, 4 of 4 workers; 2 pods of a removed group (removed-group): `ops rollout rayml --env dev`"
     )
@@ -306,7 +306,7 @@ def test_a_suspended_ray_cluster_is_never_ready_and_status_says_how_to_resume_it
     # KubeRay's `ready` stays until the pods are gone.
     apis.kubernetes |= {RAY_CLUSTER: ray_cluster("ready", suspend=True), PODS: {"items": NEW}}
     item = rayml(clients, require)
-    assert item.state is State.WAITING
+    assert item.state is ReadinessState.WAITING
     assert item.detail == "suspended, 4 of 4 workers; `ops rollout rayml --env dev` resumes it"
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.labels import INSTANCE_GROUP_LABEL
-from ops.change.scale_plan import MARK, Plan, plan
+from ops.change.scale_plan import MARK, ScalePlan, plan
 
 GROUP = "worker-group-1"
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -52,12 +52,12 @@ def ray_cluster(*groups: dict[str, Any], autoscaled: bool = False) -> dict[str, 
     return {"metadata": {"namespace": "ray", "name": "rayml"}, "spec": spec}
 
 
-def planned(wanted: int, nodes: list[dict[str, Any]], pods: list[Any], *clusters: Any, **more: Any) -> Plan:
+def planned(wanted: int, nodes: list[dict[str, Any]], pods: list[Any], *clusters: Any, **more: Any) -> ScalePlan:
     options: dict[str, Any] = {"target": len(nodes), "kubernetes_nodes": []} | more
     return plan(group=GROUP, wanted=wanted, nodes=nodes, pods=pods, ray_clusters=clusters, **options)
 
 
-def leaving(made: Plan) -> list[str]:
+def leaving(made: ScalePlan) -> list[str]:
     return [node.instance for node in made.leaving]
 
 

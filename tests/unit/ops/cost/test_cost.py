@@ -8,12 +8,12 @@ from typer.testing import CliRunner
 
 import config
 from config.estimates import costs
-from config.estimates.costs import HOURS_PER_MONTH, FileSystem, Inventory, Nodes
+from config.estimates.costs import HOURS_PER_MONTH, Inventory, PricedFileSystem, PricedNodes
 from ops.commands.whole import app
-from ops.cost.show import Bill, document
+from ops.cost.show import EnvironmentCosts, document
 from tests.unit.support.fake_apis import Apis
 
-SYSTEM = Nodes("system nodes", 2, "m5.xlarge")
+SYSTEM = PricedNodes("system nodes", 2, "m5.xlarge")
 
 
 def run(*arguments: str) -> Any:
@@ -60,19 +60,21 @@ def test_a_right_that_is_missing_is_named(apis: Apis) -> None:
 
 
 def test_what_has_no_price_is_named_and_not_a_part_of_the_sum() -> None:
-    inventory = Inventory((Nodes("new", 3, "ml.x9.huge"), Nodes("gone", 0, "ml.x9.huge")), SYSTEM, "1.35", 0, ())
-    found = document(Bill(config.load("dev"), costs.priced(inventory)))
+    inventory = Inventory(
+        (PricedNodes("new", 3, "ml.x9.huge"), PricedNodes("gone", 0, "ml.x9.huge")), SYSTEM, "1.35", 0, ()
+    )
+    found = document(EnvironmentCosts(config.load("dev"), costs.priced(inventory)))
     assert found["unpriced"][0] == "new: 3 x ml.x9.huge"
     assert [each["usd_per_hour"] for each in found["planned"]["items"]][:2] == [None, 0.0]
 
 
 def test_items_stand_beside_each_other_by_name_and_those_of_one_name_are_numbered() -> None:
-    planned = costs.priced(Inventory((Nodes("workers", 4, "ml.p5.48xlarge"),), SYSTEM, "1.35", 1, ()))
-    two = (FileSystem(1200, 250, True), FileSystem(2400, 250, True))
-    live = costs.priced(Inventory((Nodes("by-hand", 1, "ml.t3.medium"),), SYSTEM, "1.35", 1, two))
+    planned = costs.priced(Inventory((PricedNodes("workers", 4, "ml.p5.48xlarge"),), SYSTEM, "1.35", 1, ()))
+    two = (PricedFileSystem(1200, 250, True), PricedFileSystem(2400, 250, True))
+    live = costs.priced(Inventory((PricedNodes("by-hand", 1, "ml.t3.medium"),), SYSTEM, "1.35", 1, two))
     rows = {
         item: (a.amount if a else None, b.amount if b else None)
-        for item, a, b in Bill(config.load("dev"), planned, live).rows
+        for item, a, b in EnvironmentCosts(config.load("dev"), planned, live).rows
     }
     assert rows == {
         "workers": ("4 x ml.p5.48xlarge", None),

@@ -11,7 +11,7 @@ import config
 from ops.commands.operate.data import _link
 from ops.data import tasks
 from ops.data.errors import BadPathError
-from ops.data.links import Link, find, locate
+from ops.data.links import DataLink, find, locate
 from ops.data.local import below, files
 from ops.data.plan import folder
 from ops.data.transfer import size
@@ -27,7 +27,7 @@ def test_size_is_a_number_in_a_unit_that_people_read(count: float, said: str) ->
     assert size(count) == said
 
 
-def a_link(name: str, **changes: Any) -> Link:
+def a_link(name: str, **changes: Any) -> DataLink:
     path = PurePosixPath("/", name)
     seen_at = PurePosixPath("/fsx", name)
     settings: dict[str, Any] = {
@@ -37,7 +37,7 @@ def a_link(name: str, **changes: Any) -> Link:
         "exports": True,
         "state": "AVAILABLE",
     }
-    return Link("fs-0", path, seen_at, **(settings | changes))
+    return DataLink("fs-0", path, seen_at, **(settings | changes))
 
 
 LINKS = [a_link("datasets"), a_link("results", state="CREATING"), a_link("all", prefix="")]

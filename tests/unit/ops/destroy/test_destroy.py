@@ -103,7 +103,7 @@ def destroy(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
             manifest = json.loads(Path(assembly, "manifest.json").read_text())
             return [sys.executable, "-c", cdk(list(manifest["artifacts"]))]
 
-        monkeypatch.setattr(steps, "Account", Account)
+        monkeypatch.setattr(steps, "CallerAccount", Account)
         monkeypatch.setattr(run, "_argv", argv)
         return CliRunner().invoke(app, ["destroy", "--env", "dev", *arguments])
 

@@ -13,13 +13,13 @@ import config
 from config.model import AwsRay
 from ops.commands.whole import app
 from ops.isolation import probe
-from ops.isolation.check import Outcome, verdict
-from ops.isolation.plan import Connection, Head, Origin, plan
+from ops.isolation.check import ProbeOutcome, verdict
+from ops.isolation.plan import Connection, HeadAddresses, Origin, plan
 from tests.unit.support.documented_data import assert_same_shape, documented
 from tests.unit.support.fake_apis import Apis
 from tests.unit.support.running_environment import PODS, condition
 
-HEADS = {"rayml": Head("10.192.64.9", "10.192.64.5")}
+HEADS = {"rayml": HeadAddresses("10.192.64.9", "10.192.64.5")}
 ORIGINS = plan(config.load("dev"), HEADS)
 ELSEWHERE, BUILD = "/api/v1/namespaces/default/pods", "/api/v1/namespaces/image-build/pods"
 AWS_NODE = "/apis/apps/v1/namespaces/kube-system/daemonsets/aws-node"
@@ -209,7 +209,7 @@ def test_a_pod_of_ray_that_only_tries_belongs_to_no_ray_cluster() -> None:
 def test_unenforced_policies_are_recognised_although_one_port_is_refused() -> None:
     origins = with_aws_ray(hang_detection=True, metrics=True)
     connections = [connection for origin in origins for connection in origin.connections]
-    outcomes = [Outcome(each, probe.REFUSED if each.port == 8889 else probe.CONNECTED) for each in connections]
+    outcomes = [ProbeOutcome(each, probe.REFUSED if each.port == 8889 else probe.CONNECTED) for each in connections]
     assert verdict(outcomes) == ["the NetworkPolicies are not enforced: every connection that they forbid is open"]
 
 

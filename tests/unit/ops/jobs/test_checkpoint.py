@@ -63,9 +63,9 @@ def head(apis: Apis, monkeypatch: pytest.MonkeyPatch) -> FakeHead:
     fake = FakeHead(apis.changes)
     for module in ("checkpoint", "running"):
         monkeypatch.setattr(f"ops.jobs.{module}.heads", lambda *_: ["head"])
-        monkeypatch.setattr(f"ops.jobs.{module}.Head", lambda *_: fake)
+        monkeypatch.setattr(f"ops.jobs.{module}.HeadApi", lambda *_: fake)
     monkeypatch.setattr("ops.jobs.direct.heads", lambda *_: ["head"])
-    monkeypatch.setattr("ops.jobs.head_api.Head", lambda *_: fake)
+    monkeypatch.setattr("ops.jobs.head_api.HeadApi", lambda *_: fake)
     return fake
 
 

@@ -21,7 +21,7 @@ from ops.commands.whole import app
 from ops.jobs import direct, follow
 from ops.jobs import package as job_package
 from ops.jobs.package import LIBRARY, EntryError, Package, entry, pack
-from ops.jobs.run import Request
+from ops.jobs.run import RunRequest
 from ops.watch import live
 from tests.support.waiting import PATIENCE
 from tests.unit.support.documented_data import assert_same_shape, documented
@@ -311,7 +311,7 @@ def test_in_the_head_the_package_is_unpacked_and_submitted_by_rays_own_command(s
     (bin / "ray").chmod(0o755)
     made = entry(str(script), ["--text", "it's"], None, ["bin"])
     assert made.package is not None
-    request = Request("train", "rayml", made.command, "/fsx/ray/runs", made.package, 1, 1, 0)
+    request = RunRequest("train", "rayml", made.command, "/fsx/ray/runs", made.package, 1, 1, 0)
     done = subprocess.run(
         ["/bin/bash", "-c", direct.script(request)],
         input=base64.b64encode(made.package.content),

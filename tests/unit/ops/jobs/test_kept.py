@@ -15,7 +15,7 @@ from tests.unit.support.fake_apis import Apis
 def storage(cluster: Apis, head: FakeHead, monkeypatch: pytest.MonkeyPatch) -> FakeHead:  # noqa: F811
     """Return the head that reads the storage; it has lost its own jobs."""
     monkeypatch.setattr("ops.jobs.stored.elsewhere.heads", lambda *_: ["head"])
-    monkeypatch.setattr("ops.jobs.stored.elsewhere.Head", lambda *_: head)
+    monkeypatch.setattr("ops.jobs.stored.elsewhere.HeadApi", lambda *_: head)
     head.listed = []
     head.ends = ("SUCCEEDED", "\n".join(LINES))
     return head

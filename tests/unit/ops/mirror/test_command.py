@@ -14,7 +14,7 @@ from config.facts import charts_lock
 from ops.commands.whole import app
 from ops.mirror import crane, login
 from ops.mirror.errors import MirrorError
-from ops.mirror.plan import Copy, Kind, State, Wanted, at, images
+from ops.mirror.plan import ArtifactKind, Copy, CopyState, RequiredCopy, at, images
 from ops.mirror.show import data
 from tests.unit.support.documented_data import assert_same_shape, documented
 
@@ -109,5 +109,5 @@ def test_image_is_named_by_its_digest_whatever_its_registry() -> None:
 
 
 def test_data_have_the_documented_shape() -> None:
-    copy = Copy(Wanted(Kind.IMAGE, "a/b:1", "c/b:1"), "sha256:0", State.COPIED)
+    copy = Copy(RequiredCopy(ArtifactKind.IMAGE, "a/b:1", "c/b:1"), "sha256:0", CopyState.COPIED)
     assert_same_shape(data(REGISTRY, [copy], ["b"], planned=False), {**documented("mirror"), "repositories": ["b"]})

@@ -21,7 +21,7 @@ from config.load import EXAMPLES
 from config.model import Company
 from ops.commands.whole import app
 from ops.policy.documents import MOST_CHARACTERS, MOST_POLICIES, documents
-from ops.policy.role import Role
+from ops.policy.role import PersonRole
 from ops.policy.roles import COMMANDS, statements
 from rehearsal.paths import REPOSITORY
 from tests.support import authorization_reference as reference
@@ -48,7 +48,7 @@ EVERYWHERE = {
 }
 """Actions on `*`, although the reference gives them resource types or does not have them; and why."""
 
-every_role = pytest.mark.parametrize("role", Role)
+every_role = pytest.mark.parametrize("role", PersonRole)
 every_environment = pytest.mark.parametrize("name", ENVIRONMENTS)
 
 
@@ -57,7 +57,7 @@ def environment(name: str) -> Environment:
     return config.load_any(EXAMPLE_OF[name], EXAMPLES) if name in EXAMPLE_OF else config.load_any(name)
 
 
-def granted(name: str, role: Role) -> Iterator[tuple[str, str]]:
+def granted(name: str, role: PersonRole) -> Iterator[tuple[str, str]]:
     """Yield each action with each of its resources."""
     for statement in statements(role, environment(name)):
         for action in statement.actions:
@@ -66,7 +66,7 @@ def granted(name: str, role: Role) -> Iterator[tuple[str, str]]:
 
 @every_role
 @every_environment
-def test_policies_fit_into_iam(name: str, role: Role) -> None:
+def test_policies_fit_into_iam(name: str, role: PersonRole) -> None:
     made = documents(role, environment(name))
     assert len(made) <= MOST_POLICIES
     assert all(each.characters <= MOST_CHARACTERS for each in made)
@@ -79,7 +79,7 @@ def test_policies_fit_into_iam(name: str, role: Role) -> None:
 
 @every_role
 @every_environment
-def test_star_is_the_resource_of_actions_without_resource_types_only(name: str, role: Role) -> None:
+def test_star_is_the_resource_of_actions_without_resource_types_only(name: str, role: PersonRole) -> None:
     for statement in statements(role, environment(name)):
         fitting = {action: _fitting(action, statement.resources) for action in statement.actions}
         if statement.resources == ("*",):
@@ -99,14 +99,14 @@ def _fitting(action: str, resources: tuple[str, ...]) -> set[str] | None:
 
 
 @every_role
-def test_no_action_has_a_wildcard(role: Role) -> None:
+def test_no_action_has_a_wildcard(role: PersonRole) -> None:
     assert all("*" not in action for action, _ in granted("dev", role))
 
 
 @every_environment
 def test_a_viewer_only_reads(name: str) -> None:
     """AWS's reference says of each action whether it changes something."""
-    for action, _ in granted(name, Role.VIEWER):
+    for action, _ in granted(name, PersonRole.VIEWER):
         if reference.knows(action):
             assert reference.access_level(action) in {"List", "Read"}, action
         else:
@@ -116,7 +116,7 @@ def test_a_viewer_only_reads(name: str) -> None:
 
 @every_role
 @every_environment
-def test_resources_are_in_the_environments_account_and_region(name: str, role: Role) -> None:
+def test_resources_are_in_the_environments_account_and_region(name: str, role: PersonRole) -> None:
     own = environment(name)
     for _, resource in granted(name, role):
         if resource != "*":
@@ -129,7 +129,7 @@ def test_company_rules_are_in_the_policies() -> None:
     boundary = "arn:aws:iam::111122223333:policy/Boundary"
     company = Company(permissions_boundary=boundary, role_path="/ml-platform/", bootstrap_qualifier="mlplatform")
     own = environment("dev").model_copy(update={"company": company})
-    by = {each.sid: each for each in statements(Role.ADMIN, own)}
+    by = {each.sid: each for each in statements(PersonRole.ADMIN, own)}
     assert all(f":role/cdk-{company.bootstrap_qualifier}-" in arn for arn in by["AssumeBootstrapRoles"].resources)
     assert by["BootstrapGrants"].conditions == {
         "StringEquals": {"iam:PermissionsBoundary": company.permissions_boundary}
@@ -138,18 +138,18 @@ def test_company_rules_are_in_the_policies() -> None:
     assert execution_role == "arn:aws:iam::111122223333:role/ml-platform/rayhp-dev-hyperpod*"
 
 
-THROUGH: dict[Role, set[tuple[str, str]]] = {
-    Role.SCIENTIST: {("s3", "kms:Decrypt"), ("s3", "kms:GenerateDataKey")},
-    Role.DEPLOYER: {("", "kms:DescribeKey"), ("", "kms:GetKeyPolicy"), ("s3", "kms:Decrypt")},
-    Role.OPERATOR: {("s3", "kms:Decrypt"), ("sagemaker", "kms:CreateGrant"), ("sagemaker", "kms:DescribeKey")},
-    Role.VIEWER: {("s3", "kms:Decrypt")},
+THROUGH: dict[PersonRole, set[tuple[str, str]]] = {
+    PersonRole.SCIENTIST: {("s3", "kms:Decrypt"), ("s3", "kms:GenerateDataKey")},
+    PersonRole.DEPLOYER: {("", "kms:DescribeKey"), ("", "kms:GetKeyPolicy"), ("s3", "kms:Decrypt")},
+    PersonRole.OPERATOR: {("s3", "kms:Decrypt"), ("sagemaker", "kms:CreateGrant"), ("sagemaker", "kms:DescribeKey")},
+    PersonRole.VIEWER: {("s3", "kms:Decrypt")},
 }
 """What a role may do with the company's key, and through which service; preflight looks at the key itself."""
-THROUGH[Role.ADMIN] = THROUGH[Role.DEPLOYER] | THROUGH[Role.OPERATOR]
+THROUGH[PersonRole.ADMIN] = THROUGH[PersonRole.DEPLOYER] | THROUGH[PersonRole.OPERATOR]
 
 
 @every_role
-def test_the_companys_key_is_used_through_the_service_that_needs_it(role: Role) -> None:
+def test_the_companys_key_is_used_through_the_service_that_needs_it(role: PersonRole) -> None:
     # The example uses an existing image: with one of its own, people read the log of its build.
     own, found = environment(COMPANY).model_copy(update={"image": config.load("dev").image}), set()
     for statement in statements(role, own):
@@ -164,13 +164,13 @@ def test_the_companys_key_is_used_through_the_service_that_needs_it(role: Role) 
 
 
 @every_role
-def test_without_a_key_of_the_company_nobody_uses_one(role: Role) -> None:
+def test_without_a_key_of_the_company_nobody_uses_one(role: PersonRole) -> None:
     allowed = {action for action, _ in granted("dev", role) if action.startswith("kms:")}
     assert allowed.isdisjoint({"kms:CreateGrant", "kms:Decrypt", "kms:GenerateDataKey"})
 
 
 @every_role
-def test_names_in_policies_follow_the_companys_pattern(role: Role) -> None:
+def test_names_in_policies_follow_the_companys_pattern(role: PersonRole) -> None:
     own = environment(COMPANY)
     made = documents(role, own)
     assert own.company.name_pattern == "acme-{environment}-{name}"
@@ -182,7 +182,7 @@ def test_names_in_policies_follow_the_companys_pattern(role: Role) -> None:
 
 
 def test_changes_reach_only_this_environments_cluster() -> None:
-    by = {each.sid: each for each in statements(Role.OPERATOR, environment("dev"))}
+    by = {each.sid: each for each in statements(PersonRole.OPERATOR, environment("dev"))}
     own = {"aws:ResourceTag/project": "rayhp", "aws:ResourceTag/environment": "dev"}
     assert by["ChangeHyperPodCluster"].conditions == {"StringEquals": own}
 
@@ -219,7 +219,7 @@ def test_every_operation_that_ops_names_is_in_a_policy() -> None:
         prefix = "cloudwatch" if service == "cloudwatch" else model.signing_name
         for name in model.operation_names:
             operations.setdefault(xform_name(name), set()).add(f"{prefix}:{name}")
-    allowed = {action for name in ENVIRONMENTS for role in Role for action, _ in granted(name, role)}
+    allowed = {action for name in ENVIRONMENTS for role in PersonRole for action, _ in granted(name, role)}
     allowed |= {"sagemaker:DescribeTrainingPlan"}
     missing = {
         f"{file.relative_to(REPOSITORY)}: {word}"
@@ -249,14 +249,14 @@ def test_programs_get_the_documents(output: str, parse: Any) -> None:
     found = parse(done.stdout)
     assert (found["role"], found["access"]) == ("scientist", "submitters")
     assert "logs" in found["commands"]
-    [made] = documents(Role.SCIENTIST, environment("dev"))
+    [made] = documents(PersonRole.SCIENTIST, environment("dev"))
     assert found["policies"] == [{"name": made.name, "characters": made.characters, "document": made.document}]
 
 
 def test_files_are_ready_for_create_policy(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["policy", "admin", "--env", "dev", "--out", str(tmp_path / "new")])
     assert done.exit_code == 0, done.output
-    made = documents(Role.ADMIN, environment("dev"))
+    made = documents(PersonRole.ADMIN, environment("dev"))
     assert len(made) > 1
     assert f"{len(made)} policies, because IAM takes 6,144 characters in one: attach all of them" in done.stdout
     for each in made:
@@ -270,11 +270,11 @@ def test_files_are_ready_for_create_policy(tmp_path: Path) -> None:
 def test_a_command_for_two_roles_is_listed_with_both() -> None:
     listed = {
         role: json.loads(CliRunner().invoke(app, ["policy", role, "--env", "dev", "-o", "json"]).stdout)["commands"]
-        for role in Role
+        for role in PersonRole
     }
-    assert "logs" in listed[Role.SCIENTIST]
-    assert {"status", "logs", "plan"} <= set(listed[Role.VIEWER])
-    assert not {"drift", "node drain", "job submit", "dashboard"} & set(listed[Role.VIEWER])
+    assert "logs" in listed[PersonRole.SCIENTIST]
+    assert {"status", "logs", "plan"} <= set(listed[PersonRole.VIEWER])
+    assert not {"drift", "node drain", "job submit", "dashboard"} & set(listed[PersonRole.VIEWER])
 
 
 def test_unknown_role_is_bad_input() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 import config
-from ops.clients import Account
-from ops.preflight.check import Check, Result, Verdict
+from ops.clients import CallerAccount
+from ops.preflight.check import Check, CheckResult, CheckStatus
 from ops.preflight.existing_cluster import cluster, kubeflow
 from ops.preflight.here import Here
 from ops.preflight.run import run
@@ -16,10 +16,10 @@ from tests.unit.support.fake_apis import Apis
 EXISTING = config.load("existing-eks")
 
 
-def rows(check: Any) -> list[Result]:
+def rows(check: Any) -> list[CheckResult]:
     from ops.cli import errors
 
-    return run(Here(EXISTING, Account(EXISTING).client), [Check("EKS", check)], errors)
+    return run(Here(EXISTING, CallerAccount(EXISTING).client), [Check("EKS", check)], errors)
 
 
 @pytest.fixture
@@ -45,13 +45,13 @@ def described(apis: Apis) -> dict[str, Any]:
 
 def test_a_cluster_with_both_access_modes_passes(described: dict[str, Any]) -> None:
     [row] = rows(cluster)
-    assert (row.verdict, row.found) == (Verdict.PASS, "ACTIVE, Kubernetes 1.35, as the environment says")
+    assert (row.verdict, row.found) == (CheckStatus.PASS, "ACTIVE, Kubernetes 1.35, as the environment says")
 
 
 def test_a_cluster_without_access_entries_fails_with_the_command_that_enables_them(described: dict[str, Any]) -> None:
     described["accessConfig"] = {"authenticationMode": "CONFIG_MAP"}
     [row] = rows(cluster)
-    assert row.verdict is Verdict.FAIL
+    assert row.verdict is CheckStatus.FAIL
     assert row.found == "its authentication mode is CONFIG_MAP; HyperPod needs access entries"
     assert row.fix == (
         "aws eks update-cluster-config --name shared-platform --region us-west-2 "
@@ -62,13 +62,13 @@ def test_a_cluster_without_access_entries_fails_with_the_command_that_enables_th
 def test_a_cluster_that_is_not_active_fails(described: dict[str, Any]) -> None:
     described["status"] = "DELETING"
     [row] = rows(cluster)
-    assert (row.verdict, row.found) == (Verdict.FAIL, "its status is DELETING")
+    assert (row.verdict, row.found) == (CheckStatus.FAIL, "its status is DELETING")
 
 
 def test_parts_of_kubeflow_warn_with_the_key_that_leaves_them_out(apis: Apis) -> None:
     apis.kubernetes[NAMESPACES], apis.kubernetes[KINDS] = items("kubeflow"), items()
     [row] = rows(kubeflow)
-    assert row.verdict is Verdict.WARN
+    assert row.verdict is CheckStatus.WARN
     assert row.found.startswith("EKS cluster shared-platform has namespace kubeflow")
     assert row.fix.startswith("add namespace to eks.existing.kubeflow")
 
@@ -76,4 +76,4 @@ def test_parts_of_kubeflow_warn_with_the_key_that_leaves_them_out(apis: Apis) ->
 def test_a_cluster_without_them_passes(apis: Apis) -> None:
     apis.kubernetes[NAMESPACES], apis.kubernetes[KINDS] = items("default"), items()
     [row] = rows(kubeflow)
-    assert row.verdict is Verdict.PASS
+    assert row.verdict is CheckStatus.PASS

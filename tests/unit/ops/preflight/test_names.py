@@ -8,7 +8,7 @@ from rich.console import Console
 
 import config
 from config import naming
-from ops.preflight.check import Verdict
+from ops.preflight.check import CheckStatus
 from ops.preflight.checks import CHECKS
 from ops.preflight.here import Here
 from ops.preflight.run import run
@@ -27,6 +27,6 @@ def test_a_bucket_of_another_account_fails() -> None:
     [check] = [check for check in CHECKS if check.title == "names of the buckets"]
     rows = run(Here(environment, lambda _: AnotherOwners()), [check], Console(file=StringIO()))
     assert [(row.check, row.verdict, row.found) for row in rows] == [
-        (f"names of the buckets: {name}", Verdict.FAIL, "a bucket of this name exists, and you may not use it")
+        (f"names of the buckets: {name}", CheckStatus.FAIL, "a bucket of this name exists, and you may not use it")
         for name in (naming.data_bucket(environment), naming.lifecycle_bucket(environment))
     ]

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.measure import Measurement
 
 import config
-from ops.preflight.check import Check, Found, Look, Verdict, failed, passed, warned
+from ops.preflight.check import Check, CheckFinding, CheckStatus, Look, failed, passed, warned
 from ops.preflight.checks import CHECKS, checks_of
 from ops.preflight.here import Here
 from ops.preflight.run import AT_ONCE, run, worst
@@ -26,7 +26,7 @@ def results(*checks: Check) -> list[Any]:
 
 
 def raising(error: Exception) -> Look:
-    def look(_here: Here[Any]) -> Iterator[Found]:
+    def look(_here: Here[Any]) -> Iterator[CheckFinding]:
         yield passed("one is fine", "one")
         raise error
 
@@ -41,7 +41,7 @@ def refusal(code: str, message: str, status: int = 400) -> ClientError:
 def test_as_many_checks_look_at_once_as_are_allowed_and_the_rows_keep_their_order() -> None:
     together = Barrier(AT_ONCE)
 
-    def look(_here: Here[Any]) -> Iterator[Found]:
+    def look(_here: Here[Any]) -> Iterator[CheckFinding]:
         # A check that was alone would wait here for ever.
         together.wait(timeout=60)
         yield passed("met the others")
@@ -55,35 +55,35 @@ def test_as_many_checks_look_at_once_as_are_allowed_and_the_rows_keep_their_orde
     [
         (
             refusal("UnauthorizedOperation", "User x is not authorized to perform: ec2:DescribeVpcs because no policy"),
-            Verdict.WARN,
+            CheckStatus.WARN,
             "not allowed to look (ec2:DescribeVpcs)",
             "let your role call ec2:DescribeVpcs, and run the command again",
         ),
         (
             refusal("AccessDenied", "Access Denied", 403),
-            Verdict.WARN,
+            CheckStatus.WARN,
             "not allowed to look (DescribeVpcs)",
             "let your role call DescribeVpcs, and run the command again",
         ),
         (
             refusal("ThrottlingException", "Rate exceeded"),
-            Verdict.FAIL,
+            CheckStatus.FAIL,
             "not checked: AWS refuses DescribeVpcs (ThrottlingException): Rate exceeded",
             "run the command again",
         ),
         (
             EndpointConnectionError(endpoint_url="https://ec2"),
-            Verdict.FAIL,
+            CheckStatus.FAIL,
             'not checked: AWS does not answer: Could not connect to the endpoint URL: "https://ec2"',
             "check the network, then run the command again",
         ),
     ],
 )
 def test_what_keeps_a_check_from_looking_is_its_result_and_keeps_what_it_found(
-    error: Exception, verdict: Verdict, found: str, fix: str
+    error: Exception, verdict: CheckStatus, found: str, fix: str
 ) -> None:
     first, second, other = results(Check("a", raising(error)), Check("b", lambda _: iter([passed("fine")])))
-    assert (first.check, first.verdict) == ("a: one", Verdict.PASS)
+    assert (first.check, first.verdict) == ("a: one", CheckStatus.PASS)
     assert (second.check, second.verdict, second.found, second.fix) == ("a", verdict, found, fix)
     assert (other.check, other.found) == ("b", "fine")
 
@@ -98,9 +98,9 @@ def test_the_worst_verdict_decides_and_only_what_has_a_fix_is_listed() -> None:
         Check("a", lambda _: iter([passed("fine")])),
         Check("b", lambda _: iter([warned("may fail", "mend b"), failed("fails", "mend c", "c")])),
     )
-    assert worst(rows) is Verdict.FAIL
-    assert worst(rows[:2]) is Verdict.WARN
-    assert worst(rows[:1]) is Verdict.PASS
+    assert worst(rows) is CheckStatus.FAIL
+    assert worst(rows[:2]) is CheckStatus.WARN
+    assert worst(rows[:1]) is CheckStatus.PASS
     assert summary(rows) == "1 pass, 1 warn, 1 fail"
     assert list(fixes(rows)) == ["", "To mend:", "  b:", "    mend b", "  b: c:", "    mend c", ""]
     assert list(fixes(rows[:1])) == [""]

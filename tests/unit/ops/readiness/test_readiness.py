@@ -10,7 +10,7 @@ import config
 from config.model import Autoscaling
 from config.naming import STAND_IN_IMAGE
 from ops.clients import Clients
-from ops.readiness.item import Item, Require, State
+from ops.readiness.item import ReadinessItem, ReadinessState, Require
 from ops.readiness.observe import observe
 from tests.unit.support.fake_apis import Apis, aws_error
 from tests.unit.support.running_environment import (
@@ -40,7 +40,7 @@ from tests.unit.support.running_environment import (
 )
 
 DEV = config.load("dev")
-Look = Callable[..., dict[tuple[str, str], Item]]
+Look = Callable[..., dict[tuple[str, str], ReadinessItem]]
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def claim_unbound(name: str) -> dict[str, Any]:
 
 def test_everything_of_a_running_environment_is_ready(look: Look) -> None:
     items = look()
-    assert {item.state for item in items.values()} == {State.READY}
+    assert {item.state for item in items.values()} == {ReadinessState.READY}
     assert [(kind, name, item.detail) for (kind, name), item in items.items()] == [
         ("HyperPod cluster", "ml-cluster", "InService"),
         ("instance group", HEAD, "1 of 1 nodes: 1 Running"),
@@ -103,7 +103,7 @@ def test_every_request_to_kubernetes_carries_a_fresh_eks_token(look: Look, apis:
 def test_a_cluster_that_does_not_exist_is_waited_for(look: Look, apis: Apis) -> None:
     apis.aws["DescribeCluster"] = aws_error("ResourceNotFound", "Cluster with name ml-cluster not found")
     items = look()
-    assert items["HyperPod cluster", "ml-cluster"].state is State.WAITING
+    assert items["HyperPod cluster", "ml-cluster"].state is ReadinessState.WAITING
     assert items["HyperPod cluster", "ml-cluster"].detail == "does not exist: deploy the hyperpod stack"
     assert ("instance group", WORKERS) not in items
 
@@ -112,20 +112,20 @@ def test_a_cluster_that_does_not_exist_is_waited_for(look: Look, apis: Apis) -> 
 def test_a_cluster_in_transition_is_waited_for(look: Look, apis: Apis, status: str) -> None:
     apis.aws["DescribeCluster"]["ClusterStatus"] = status
     item = look()["HyperPod cluster", "ml-cluster"]
-    assert (item.state, item.detail) == (State.WAITING, status)
+    assert (item.state, item.detail) == (ReadinessState.WAITING, status)
 
 
 def test_a_failed_cluster_says_why_and_is_not_waited_for(look: Look, apis: Apis) -> None:
     apis.aws["DescribeCluster"] |= {"ClusterStatus": "Failed", "FailureMessage": "EFA health checks did not run"}
     item = look()["HyperPod cluster", "ml-cluster"]
-    assert (item.state, item.detail) == (State.FAILED, "Failed: EFA health checks did not run")
+    assert (item.state, item.detail) == (ReadinessState.FAILED, "Failed: EFA health checks did not run")
 
 
 def test_nodes_in_deep_health_checks_count_but_are_not_ready(look: Look, apis: Apis) -> None:
     checked = node(WORKERS, "DeepHealthCheckInProgress")
     workers(apis, node(WORKERS), node(WORKERS), checked, checked, current=4)
     item = look()["instance group", WORKERS]
-    assert item.state is State.WAITING
+    assert item.state is ReadinessState.WAITING
     assert item.detail == "4 of 4 nodes: 2 Running, 2 DeepHealthCheckInProgress; launched from 08:53 UTC"
 
 
@@ -137,7 +137,7 @@ def test_a_shortage_shows_the_text_that_only_the_event_itself_has(look: Look, ap
     apis.aws["ListClusterEvents"] = {"Events": [event(2, "Scaling failed.", "Error"), event(1, "Launching 1 of 4.")]}
     apis.aws["DescribeClusterEvent"] = failure("InstanceGroupScaling", SHORTAGE)
     item = look()["instance group", WORKERS]
-    assert item.state is State.WAITING
+    assert item.state is ReadinessState.WAITING
     assert item.detail == f"1 of 4 nodes: 1 Running; 08:53 UTC: Scaling failed. {SHORTAGE}"
 
 
@@ -182,7 +182,7 @@ def test_min_accepts_the_group_s_minimum_of_nodes(look: Look, apis: Apis) -> Non
     apis.kubernetes[RAY_CLUSTER] = {"status": {"availableWorkerReplicas": 1}}
     apis.kubernetes[PODS] = {"items": [head_pod()]}
     items = look(Require.MIN)
-    assert {item.state for item in items.values()} == {State.READY}
+    assert {item.state for item in items.values()} == {ReadinessState.READY}
     assert items["instance group", WORKERS].detail == "1 of 4 nodes (1 required): 1 Running"
     assert items["Kubernetes nodes", WORKERS].detail == "1 of 4 Ready and Schedulable (1 required)"
     assert items["RayCluster", "ray/rayml"].detail == "starting, 1 of 4 workers (1 required)"
@@ -199,13 +199,13 @@ def test_min_asks_for_min_count_nodes(apis: Apis, clients: Clients) -> None:
     apis.aws["ListClusterEvents"] = {"Events": []}
     apis.kubernetes[NODES] = [nodes(usable_node()), nodes(*[usable_node()] * 3)]
     states = {(item.kind, item.name): item.state for item in observe(environment, clients, Require.MIN)}
-    assert states["instance group", WORKERS] is State.WAITING
-    assert states["Kubernetes nodes", WORKERS] is State.READY
+    assert states["instance group", WORKERS] is ReadinessState.WAITING
+    assert states["Kubernetes nodes", WORKERS] is ReadinessState.READY
 
 
 def test_min_still_requires_a_head(look: Look, apis: Apis) -> None:
     apis.kubernetes[RAY_CLUSTER] = {"status": {"availableWorkerReplicas": 1}}
-    assert look(Require.MIN)["RayCluster", "ray/rayml"].state is State.WAITING
+    assert look(Require.MIN)["RayCluster", "ray/rayml"].state is ReadinessState.WAITING
 
 
 def test_events_are_asked_for_under_continuous_provisioning_only(look: Look, apis: Apis) -> None:
@@ -219,7 +219,7 @@ def test_a_node_s_message_is_shown(look: Look, apis: Apis) -> None:
     failed = node(WORKERS, "Failure", "Lifecycle scripts did not run successfully")
     workers(apis, *[node(WORKERS)] * 3, failed, current=4)
     item = look()["instance group", WORKERS]
-    assert item.state is State.WAITING
+    assert item.state is ReadinessState.WAITING
     assert item.detail == (
         "4 of 4 nodes: 3 Running, 1 Failure; i-0123456789abcdef0: Lifecycle scripts did not run successfully"
     )
@@ -228,7 +228,7 @@ def test_a_node_s_message_is_shown(look: Look, apis: Apis) -> None:
 def test_a_count_that_was_not_deployed_yet_is_named(look: Look, apis: Apis) -> None:
     workers(apis, *[node(WORKERS)] * 3, current=3, target=3)
     item = look()["instance group", WORKERS]
-    assert item.state is State.WAITING
+    assert item.state is ReadinessState.WAITING
     advice = "the environment says 4: deploy the hyperpod stack, or change the environment"
     assert item.detail == f"3 of 3 nodes: 3 Running; {advice}"
 
@@ -241,7 +241,7 @@ def test_a_group_that_the_cluster_lacks_is_named(look: Look, apis: Apis) -> None
 def test_all_pages_of_a_big_cluster_s_nodes_are_counted(look: Look, apis: Apis) -> None:
     first = {"ClusterNodeSummaries": [node(HEAD), *[node(WORKERS)] * 2], "NextToken": "2"}
     apis.aws["ListClusterNodes"] = [first, {"ClusterNodeSummaries": [node(WORKERS)] * 2}]
-    assert look()["instance group", WORKERS].state is State.READY
+    assert look()["instance group", WORKERS].state is ReadinessState.READY
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_all_pages_of_a_big_cluster_s_nodes_are_counted(look: Look, apis: Apis) 
 def test_a_node_that_pods_cannot_use_says_why(look: Look, apis: Apis, hindered: dict[str, Any], told: str) -> None:
     apis.kubernetes[NODES] = [nodes(usable_node()), nodes(*[usable_node()] * 3, hindered)]
     item = look()["Kubernetes nodes", WORKERS]
-    assert (item.state, item.detail) == (State.WAITING, f"3 of 4 Ready and Schedulable; {told}")
+    assert (item.state, item.detail) == (ReadinessState.WAITING, f"3 of 4 Ready and Schedulable; {told}")
 
 
 def test_a_lost_node_says_who_replaces_it_and_by_which_command(look: Look, apis: Apis) -> None:
@@ -279,7 +279,7 @@ def test_a_running_image_build_is_waited_for(look: Look, apis: Apis) -> None:
     apis.kubernetes[NODES] = [nodes(usable_node()), nodes(*[usable_node()] * 4)]
     apis.kubernetes[JOBS] = {"items": [job(active=1, failed=1)]}
     item = look()["Ray image", "aws-ray-custom"]
-    assert item.state is State.WAITING
+    assert item.state is ReadinessState.WAITING
     assert item.detail.startswith("building; failed attempts: 1, see `kubectl logs -n image-build job/ray-image-1")
 
 
@@ -288,7 +288,7 @@ def test_a_failed_image_build_shows_the_job_s_message_and_the_end_of_its_log(loo
     apis.kubernetes[JOBS] = {"items": [job(failed=3, conditions=[condition("Failed", message=message)])]}
     apis.kubernetes[BUILD_LOG] = "\n".join(f"line {number}" for number in range(100))
     item = look()["Ray image", "aws-ray-custom"]
-    assert item.state is State.FAILED
+    assert item.state is ReadinessState.FAILED
     told, logs, again, log = item.detail.split("; ")
     assert (told, logs) == (message, "see `kubectl logs -n image-build job/ray-image-1 --all-containers`")
     assert again == "`ops image build --env dev` builds it again"
@@ -300,7 +300,7 @@ def test_a_failed_image_build_shows_the_job_s_message_and_the_end_of_its_log(loo
 def test_a_failed_image_build_without_a_log_says_where_it_should_be(look: Look, apis: Apis) -> None:
     apis.kubernetes[JOBS] = {"items": [job(failed=3, conditions=[condition("Failed", message="failed")])]}
     item = look()["Ray image", "aws-ray-custom"]
-    assert item.state is State.FAILED
+    assert item.state is ReadinessState.FAILED
     assert item.detail.endswith("no log at s3://bucket/image-build/tag.log (404)")
 
 
@@ -310,13 +310,13 @@ def test_an_image_build_that_finds_no_place_says_why(look: Look, apis: Apis) -> 
     status = {"phase": "Pending", "conditions": [condition("PodScheduled", "False", reason)]}
     apis.kubernetes[BUILD_PODS] = {"items": [{"metadata": {"name": "ray-image-1-x"}, "status": status}]}
     item = look()["Ray image", "aws-ray-custom"]
-    assert (item.state, item.detail) == (State.WAITING, f"building; ray-image-1-x: {reason}")
+    assert (item.state, item.detail) == (ReadinessState.WAITING, f"building; ray-image-1-x: {reason}")
 
 
 def test_a_build_is_ready_only_when_the_registry_has_its_tag(look: Look, apis: Apis) -> None:
     apis.aws["DescribeImages"] = aws_error("ImageNotFoundException", "no image")
     item = look()["Ray image", "aws-ray-custom"]
-    assert item.state is State.FAILED
+    assert item.state is ReadinessState.FAILED
     gone = "built, but the registry has no tag tag"
     assert item.detail == f"{gone}; `ops image build --env dev` builds it again"
 
@@ -324,7 +324,7 @@ def test_a_build_is_ready_only_when_the_registry_has_its_tag(look: Look, apis: A
 def test_a_stand_in_of_the_rehearsal_is_named_as_such(look: Look, apis: Apis) -> None:
     apis.aws["DescribeImages"] = {"imageDetails": [{"imageManifestMediaType": STAND_IN_IMAGE}]}
     item = look()["Ray image", "aws-ray-custom"]
-    assert (item.state, item.detail) == (State.READY, "the rehearsal's stand-in of tag")
+    assert (item.state, item.detail) == (ReadinessState.READY, "the rehearsal's stand-in of tag")
 
 
 def test_ray_pods_whose_image_does_not_exist_say_so(look: Look, apis: Apis) -> None:
@@ -334,7 +334,7 @@ def test_ray_pods_whose_image_does_not_exist_say_so(look: Look, apis: Apis) -> N
     status = {"phase": "Pending", "containerStatuses": [container | {"state": {"waiting": waiting}}]}
     apis.kubernetes[PODS] = {"items": [{"metadata": {"name": "rayml-head"}, "status": status}]}
     item = look()["RayCluster", "ray/rayml"]
-    assert item.state is State.WAITING
+    assert item.state is ReadinessState.WAITING
     assert f"rayml-head: ImagePullBackOff: {waiting['message']}" in item.detail
 
 
@@ -342,7 +342,7 @@ def test_a_directory_that_could_not_be_given_to_ray_fails(look: Look, apis: Apis
     failed = job("ray-directory-1", failed=7, conditions=[condition("Failed", message="no more tries")])
     apis.kubernetes[DIRECTORY_JOBS] = {"items": [failed]}
     item = look()["directory", "/fsx/ray"]
-    assert item.state is State.FAILED
+    assert item.state is ReadinessState.FAILED
     assert item.detail.startswith("no more tries; see `kubectl logs -n ")
 
 
@@ -350,7 +350,7 @@ def test_a_directory_whose_job_waits_says_why(look: Look, apis: Apis) -> None:
     apis.kubernetes[DIRECTORY_JOBS] = {"items": [job("ray-directory-1", active=1)]}
     apis.kubernetes[DIRECTORY_PODS] = {"items": [claim_unbound("ray-directory-1-x")]}
     item = look()["directory", "/fsx/ray"]
-    assert item.state is State.WAITING
+    assert item.state is ReadinessState.WAITING
     assert item.detail == "its Job is running; ray-directory-1-x: pod has unbound immediate PersistentVolumeClaims"
 
 
@@ -358,7 +358,7 @@ def test_only_the_newest_image_build_counts(look: Look, apis: Apis) -> None:
     failed = job("ray-image-1", "2026-11-01T10:00:00Z", conditions=[condition("Failed")])
     built = job("ray-image-2", "2026-11-02T10:00:00Z", conditions=[condition("Complete")])
     apis.kubernetes[JOBS] = {"items": [built, failed]}
-    assert look()["Ray image", "aws-ray-custom"].state is State.READY
+    assert look()["Ray image", "aws-ray-custom"].state is ReadinessState.READY
 
 
 def test_what_the_ray_stack_makes_is_waited_for_until_it_is_deployed(look: Look, apis: Apis) -> None:
@@ -369,14 +369,14 @@ def test_what_the_ray_stack_makes_is_waited_for_until_it_is_deployed(look: Look,
     assert items["Ray image", "aws-ray-custom"].detail == "no build Job: deploy the ray stack"
     made = {"volume claim": "ray/fsx-claim", "RayCluster": "ray/rayml", "reaper": "kuberay/ray-reaper"}
     for item in (items[kind_and_name] for kind_and_name in made.items()):
-        assert (item.state, item.detail) == (State.WAITING, "does not exist: deploy the ray stack")
+        assert (item.state, item.detail) == (ReadinessState.WAITING, "does not exist: deploy the ray stack")
 
 
 def test_a_claim_without_a_volume_says_why(look: Look, apis: Apis) -> None:
     apis.kubernetes[CLAIM]["status"]["phase"] = "Pending"
     apis.kubernetes[EVENTS] = {"items": [kubernetes_event("2", "no volume"), kubernetes_event("1", "older")]}
     item = look()["volume claim", "ray/fsx-claim"]
-    assert (item.state, item.detail) == (State.WAITING, "Pending; no volume")
+    assert (item.state, item.detail) == (ReadinessState.WAITING, "Pending; no volume")
 
 
 def test_a_reaper_without_its_replicas_says_why(look: Look, apis: Apis) -> None:
@@ -387,17 +387,17 @@ def test_a_reaper_without_its_replicas_says_why(look: Look, apis: Apis) -> None:
     apis.kubernetes[REAPER_PODS] = {"items": [{"metadata": {"name": "ray-reaper-1"}, "status": status}]}
     item = look()["reaper", "kuberay/ray-reaper"]
     assert (item.state, item.detail) == (
-        State.WAITING,
+        ReadinessState.WAITING,
         "1 of 2 replicas; ray-reaper-1: CrashLoopBackOff; "
         "see `kubectl logs -n kuberay -l app.kubernetes.io/name=ray-reaper`",
     )
-    assert look(Require.MIN)["reaper", "kuberay/ray-reaper"].state is State.READY
+    assert look(Require.MIN)["reaper", "kuberay/ray-reaper"].state is ReadinessState.READY
 
 
 def test_a_ray_cluster_that_just_began_is_waited_for(look: Look, apis: Apis) -> None:
     del apis.kubernetes[RAY_CLUSTER]["status"]
     item = look()["RayCluster", "ray/rayml"]
-    assert (item.state, item.detail) == (State.WAITING, "starting, 0 of 4 workers")
+    assert (item.state, item.detail) == (ReadinessState.WAITING, "starting, 0 of 4 workers")
 
 
 @pytest.mark.parametrize(
@@ -435,7 +435,7 @@ def test_a_ray_cluster_without_all_pods_says_what_hinders_one(
     waiting = {"metadata": {"name": "rayml-gpu-group-worker-x"}, "status": status}
     apis.kubernetes[PODS] = {"items": [{"metadata": {"name": "rayml-head"}, "status": {}}, waiting]}
     item = look()["RayCluster", "ray/rayml"]
-    assert item.state is State.WAITING
+    assert item.state is ReadinessState.WAITING
     assert item.detail == f"ready, 3 of 4 workers; rayml-gpu-group-worker-x: {told}"
 
 
@@ -444,9 +444,9 @@ def test_the_operator_s_own_reason_is_shown(look: Look, apis: Apis) -> None:
     assert look()["RayCluster", "ray/rayml"].detail == "failed, 0 of 4 workers; quota exceeded"
 
 
-@pytest.mark.parametrize(("available", "state"), [(2, State.READY), (1, State.WAITING)])
+@pytest.mark.parametrize(("available", "state"), [(2, ReadinessState.READY), (1, ReadinessState.WAITING)])
 def test_with_autoscaling_the_autoscalers_number_of_workers_counts(
-    apis: Apis, clients: Clients, available: int, state: State
+    apis: Apis, clients: Clients, available: int, state: ReadinessState
 ) -> None:
     [cluster] = DEV.ray.clusters
     ray = DEV.ray.model_copy(update={"clusters": (cluster.model_copy(update={"autoscaling": Autoscaling()}),)})
@@ -461,4 +461,4 @@ def test_an_existing_image_is_not_built(clients: Clients) -> None:
     uri = "111122223333.dkr.ecr.us-west-2.amazonaws.com/ray:2.42.1-1"
     image = DEV.image.model_copy(update={"repository": None, "uri": uri})
     items = {(item.kind, item.name): item for item in observe(DEV.model_copy(update={"image": image}), clients)}
-    assert items["Ray image", uri].state is State.READY
+    assert items["Ray image", uri].state is ReadinessState.READY

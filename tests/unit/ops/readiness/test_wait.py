@@ -13,7 +13,7 @@ from config.labels import PAUSED as PAUSED_BY_OPS
 from ops.cli import console
 from ops.commands.whole import app
 from ops.errors import NoAnswerError
-from ops.readiness.item import Item, State
+from ops.readiness.item import ReadinessItem, ReadinessState
 from ops.readiness.wait import wait
 from tests.unit.support.fake_apis import Apis, aws_error
 from tests.unit.support.running_environment import (
@@ -31,21 +31,25 @@ from tests.unit.support.running_environment import (
     usable_node,
 )
 
-READY = Item("volume claim", "ray/fsx-claim", State.READY, "Bound")
-PENDING = Item("volume claim", "ray/fsx-claim", State.WAITING, "Pending")
-PAUSED = Item("RayCluster", "ray/rayml", State.PAUSED, "paused, 0 of 4 workers; `ops resume --env dev` resumes it")
-FAILED = Item("Ray image", "ray-image-1", State.FAILED, "backoff limit")
+READY = ReadinessItem("volume claim", "ray/fsx-claim", ReadinessState.READY, "Bound")
+PENDING = ReadinessItem("volume claim", "ray/fsx-claim", ReadinessState.WAITING, "Pending")
+PAUSED = ReadinessItem(
+    "RayCluster", "ray/rayml", ReadinessState.PAUSED, "paused, 0 of 4 workers; `ops resume --env dev` resumes it"
+)
+FAILED = ReadinessItem("Ray image", "ray-image-1", ReadinessState.FAILED, "backoff limit")
 
 
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments))
 
 
-def waited(*looks: list[Item] | Exception, timeout: float = 60, terminal: bool = False) -> tuple[list[Item], str]:
+def waited(
+    *looks: list[ReadinessItem] | Exception, timeout: float = 60, terminal: bool = False
+) -> tuple[list[ReadinessItem], str]:
     """Wait with these observations and no pauses; return the last items and the output."""
-    remaining: Iterator[list[Item] | Exception] = iter(looks)
+    remaining: Iterator[list[ReadinessItem] | Exception] = iter(looks)
 
-    def observe() -> list[Item]:
+    def observe() -> list[ReadinessItem]:
         look = next(remaining)
         if isinstance(look, Exception):
             raise look
@@ -78,7 +82,7 @@ def test_it_ends_at_the_timeout_with_what_is_missing() -> None:
 
 def test_without_a_terminal_only_changes_are_printed_each_on_one_line() -> None:
     reason = "0/7 nodes are available: 4 Insufficient nvidia.com/gpu, 3 node(s) had [untolerated] taint(s)"
-    long = Item("RayCluster", "ray/rayml", State.WAITING, reason)
+    long = ReadinessItem("RayCluster", "ray/rayml", ReadinessState.WAITING, reason)
     _, printed = waited([PENDING, long], [PENDING, long], [READY, READY])
     assert printed.splitlines() == [
         "… volume claim ray/fsx-claim: Pending",
@@ -101,7 +105,7 @@ def test_without_a_terminal_a_line_is_printed_each_minute(monkeypatch: pytest.Mo
     monkeypatch.setattr("ops.readiness.wait.time.monotonic", lambda: now[0])
     monkeypatch.setattr("ops.readiness.wait.time.sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
     nothing = NoAnswerError("the Kubernetes API does not answer")
-    looks: Iterator[list[Item] | Exception] = iter([[PENDING], *[nothing] * unheard, *[[PENDING]] * 1000])
+    looks: Iterator[list[ReadinessItem] | Exception] = iter([[PENDING], *[nothing] * unheard, *[[PENDING]] * 1000])
     when: list[float] = []
 
     class Printed(io.StringIO):
@@ -109,7 +113,7 @@ def test_without_a_terminal_a_line_is_printed_each_minute(monkeypatch: pytest.Mo
             when.append(now[0])
             return super().write(text)
 
-    def observe() -> list[Item]:
+    def observe() -> list[ReadinessItem]:
         look = next(looks)
         if isinstance(look, Exception):
             raise look
@@ -286,7 +290,7 @@ def test_wait_for_nothing_reports_once_and_exits_with_0(apis: Apis) -> None:
 
 
 def test_an_interrupted_wait_says_how_to_resume(apis: Apis, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object, **__: object) -> list[Item]:
+    def interrupt(*_: object, **__: object) -> list[ReadinessItem]:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("ops.readiness.wait.wait", interrupt)

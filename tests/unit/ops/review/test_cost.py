@@ -9,13 +9,13 @@ import pytest
 from config.estimates.costs import HOURS_PER_MONTH, prices
 from ops.review.checkouts.cdk import ReviewError
 from ops.review.cost import BUDGET, bill
-from ops.review.model import Bill
+from ops.review.model import StandingCosts
 from tests.unit.ops.review.hyperpod.assemblies import assembly, cluster, group
 
 P5 = prices()["instances"]["ml.p5.48xlarge"]
 
 
-def of(tmp_path: Path, **resources: Any) -> Bill:
+def of(tmp_path: Path, **resources: Any) -> StandingCosts:
     return bill(assembly(tmp_path, one=resources))
 
 
@@ -94,14 +94,14 @@ def test_free_resources_and_gateway_endpoints_are_not_listed(tmp_path: Path) -> 
         Role={"Type": "AWS::IAM::Role", "Properties": {}},
         S3={"Type": "AWS::EC2::VPCEndpoint", "Properties": {"VpcEndpointType": "Gateway"}},
     )
-    assert found == Bill(0, 0)
+    assert found == StandingCosts(0, 0)
 
 
 def test_a_budget_is_free_and_part_of_the_bill(tmp_path: Path) -> None:
     data = {"BudgetLimit": {"Amount": 20000, "Unit": "USD"}, "BudgetType": "COST", "TimeUnit": "MONTHLY"}
-    assert of(tmp_path, A={"Type": BUDGET, "Properties": {"Budget": data}}) == Bill(0, 0, budget_usd=20_000)
+    assert of(tmp_path, A={"Type": BUDGET, "Properties": {"Budget": data}}) == StandingCosts(0, 0, budget_usd=20_000)
     daily = {**data, "TimeUnit": "DAILY"}
-    assert of(tmp_path, A={"Type": BUDGET, "Properties": {"Budget": daily}}) == Bill(0, 0)
+    assert of(tmp_path, A={"Type": BUDGET, "Properties": {"Budget": daily}}) == StandingCosts(0, 0)
 
 
 def test_control_plane_gateway_and_system_nodes_are_priced(tmp_path: Path) -> None:

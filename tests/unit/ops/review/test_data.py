@@ -6,7 +6,17 @@ import pytest
 
 from ops.review.checkouts.cdk import ReviewError
 from ops.review.data import from_file, to_json
-from ops.review.model import Bill, Change, Compared, Danger, Difference, Effect, EnvironmentVerdict, Row, Verdict
+from ops.review.model import (
+    Change,
+    Compared,
+    ComparedRow,
+    Danger,
+    Difference,
+    Effect,
+    EnvironmentVerdict,
+    StandingCosts,
+    Verdict,
+)
 
 CHANGE = Change(
     "storage", "AWS::FSx::FileSystem FileSystem", "file system", "a → b", Effect.DATA_LOST, "why", "do",
@@ -18,9 +28,9 @@ WHOLE = Verdict(
         EnvironmentVerdict(
             "dev",
             (CHANGE,),
-            Bill(1.5, 8, ("x",)),
+            StandingCosts(1.5, 8, ("x",)),
             None,
-            (Row("workers", {"count": "1"}, {}),),
+            (ComparedRow("workers", {"count": "1"}, {}),),
             (),
             ("role R may now read",),
             (Difference("RayCluster ray/rayml", "-a\n+b"),),

@@ -14,10 +14,10 @@ import config
 from config.model import InCluster, Observability
 from ops.commands.whole import app
 from ops.jobs.package import JOBS
-from ops.jobs.run import Run
+from ops.jobs.run import ExistingRun
 from ops.jobs.runs import Runs
 from ops.smoke import gpu_health
-from ops.smoke.expected import Expected, Worker, expected
+from ops.smoke.expected import Expected, ExpectedWorker, expected
 from ops.smoke.run import MARK, _wait
 from ops.smoke.verdict import judge
 from tests.support.waiting import PATIENCE
@@ -25,7 +25,7 @@ from tests.unit.support.documented_data import assert_same_shape, documented
 from tests.unit.support.fake_apis import Apis
 from tests.unit.support.running_environment import PODS, RAY_CLUSTER, RAY_CLUSTERS
 
-WANTED = Expected(2, (Worker("w-1", "n-1", "10.0.0.1", 8, 32), Worker("w-2", "n-2", "10.0.0.2", 8, 32)))
+WANTED = Expected(2, (ExpectedWorker("w-1", "n-1", "10.0.0.1", 8, 32), ExpectedWorker("w-2", "n-2", "10.0.0.2", 8, 32)))
 
 
 def ops(*arguments: str) -> Result:
@@ -72,7 +72,7 @@ def test_worker_without_a_pod_is_missed() -> None:
 
 
 def test_bandwidth_is_compared_with_the_network_only_between_nodes() -> None:
-    pods = [Worker(f"w-{n}", node, f"10.0.0.{n}", 8, 32, 3200) for n, node in enumerate(("n-1", "n-1", "n-2"))]
+    pods = [ExpectedWorker(f"w-{n}", node, f"10.0.0.{n}", 8, 32, 3200) for n, node in enumerate(("n-1", "n-1", "n-2"))]
     three = judge("rayml", Expected(3, tuple(pods)), result(*(part(pod.address) for pod in pods)))
     assert [row.nominal for row in three.rows] == [400, 400, 400]
     alone = judge("rayml", Expected(2, tuple(pods[:2])), result(*(part(pod.address) for pod in pods[:2])))
@@ -92,14 +92,14 @@ def test_table_shows_the_share_of_the_nominal_bandwidth(workers: Apis, ended: Ca
 
 
 def test_efa_matters_only_to_gpus() -> None:
-    wanted = Expected(1, (Worker("w-1", "n-1", "10.0.0.1", 0, 1),))
+    wanted = Expected(1, (ExpectedWorker("w-1", "n-1", "10.0.0.1", 0, 1),))
     assert judge("rayml", wanted, result(part("10.0.0.1", gpus=0, network=["gloo"]))).problems == ()
 
 
 def test_short_silence_of_the_api_server_does_not_end_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ops.smoke.run._LOOK", 0)
     runs = create_autospec(Runs, instance=True)
-    ended = Run("smoke-1", "rayml", "", None, True, {"phase": "succeeded"})
+    ended = ExistingRun("smoke-1", "rayml", "", None, True, {"phase": "succeeded"})
     runs.get.side_effect = [ApiException(503), ApiException(503), ended]
     said: list[str] = []
     _wait(runs, "smoke-1", said.append, PATIENCE)
@@ -123,7 +123,7 @@ def workers(apis: Apis) -> Apis:
 def test_devices_are_those_of_the_instance_type_unless_the_file_says_otherwise(workers: Apis, clients: Any) -> None:
     dev = config.load("dev")
     wanted = expected(dev, clients.kubernetes, "rayml")
-    assert (wanted.wanted, wanted.workers) == (4, (Worker("w-1", "n-1", "10.0.0.1", 8, 32, 3200),))
+    assert (wanted.wanted, wanted.workers) == (4, (ExpectedWorker("w-1", "n-1", "10.0.0.1", 8, 32, 3200),))
     [cluster] = dev.ray.clusters
     fewer = cluster.workers[0].model_copy(update={"accelerators": 2, "efa": 0})
     changed = dev.ray.model_copy(update={"clusters": (cluster.model_copy(update={"workers": (fewer,)}),)})
@@ -168,7 +168,7 @@ def test_faults_of_gpus_fail_with_their_node_and_others_are_not_meant() -> None:
     found = gpu_health.judge(
         [{"node": "n-1"}, {"node": "n-9"}], {"XidError": [broken, broken | {"node": "n-9"}]}, {"n-1", "n-2"}
     )
-    assert found == gpu_health.Health(frozenset({"n-1"}), ("XidError 79 on GPU 3 of n-1",))
+    assert found == gpu_health.GpuHealth(frozenset({"n-1"}), ("XidError 79 on GPU 3 of n-1",))
     assert (
         judge("rayml", WANTED, result(part("10.0.0.1"), part("10.0.0.2"))).with_gpus(found).problems == found.problems
     )
@@ -177,14 +177,14 @@ def test_faults_of_gpus_fail_with_their_node_and_others_are_not_meant() -> None:
 @pytest.mark.parametrize(
     ("health", "exit_code", "said"),
     [
-        (gpu_health.Health(frozenset({"n-1"}), ()), 0, "rayml: GPUs of 1 of 1 nodes watched, 0 faults"),
-        (gpu_health.Health(frozenset(), ()), 0, "rayml: the exporter on n-1 does not answer"),
-        (gpu_health.Health(frozenset({"n-1"}), ("RowRemapFailed on GPU 0 of n-1",)), 1, "1 faults"),
+        (gpu_health.GpuHealth(frozenset({"n-1"}), ()), 0, "rayml: GPUs of 1 of 1 nodes watched, 0 faults"),
+        (gpu_health.GpuHealth(frozenset(), ()), 0, "rayml: the exporter on n-1 does not answer"),
+        (gpu_health.GpuHealth(frozenset({"n-1"}), ("RowRemapFailed on GPU 0 of n-1",)), 1, "1 faults"),
         (None, 0, "rayml: the health of its GPUs is unknown: nobody watches it: `observability.in_cluster` is off"),
     ],
 )
 def test_health_of_gpus_is_told_and_a_fault_ends_with_1(
-    request: pytest.FixtureRequest, health: gpu_health.Health | None, exit_code: int, said: str
+    request: pytest.FixtureRequest, health: gpu_health.GpuHealth | None, exit_code: int, said: str
 ) -> None:
     workers, ended = request.getfixturevalue("workers"), request.getfixturevalue("ended")
     workers.kubernetes[RAY_CLUSTER]["spec"]["workerGroupSpecs"][0]["replicas"] = 1

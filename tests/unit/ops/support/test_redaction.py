@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ops.support.bundle import Found, Part, collect, write
+from ops.support.bundle import BundlePart, CollectedFile, collect, write
 from ops.support.redaction import REDACTED, Redaction
 
 ACCOUNT: Final = "111122223333"
@@ -98,11 +98,11 @@ def test_no_planted_secret_survives_in_any_file(
     tmp_path_factory: pytest.TempPathFactory, text: tuple[str, str], data: tuple[Any, str]
 ) -> None:
     def read() -> Any:
-        yield Found("logs/head.log", text[0], lacks=f"refused: {text[0]}")
-        yield Found("objects.json", [data[0]])
+        yield CollectedFile("logs/head.log", text[0], lacks=f"refused: {text[0]}")
+        yield CollectedFile("objects.json", [data[0]])
         raise ValueError(text[0])
 
-    bundle = collect("dev", [Part("all", read)], Redaction(ACCOUNT), lambda _: None)
+    bundle = collect("dev", [BundlePart("all", read)], Redaction(ACCOUNT), lambda _: None)
     assert set(bundle.files) == {"logs/head.log", "objects.json"}
     archive = tmp_path_factory.mktemp("bundle") / "b.tar.gz"
     write(bundle, archive)
@@ -151,12 +151,12 @@ def test_a_file_that_is_too_large_is_cut_or_left_out(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("ops.support.bundle.FILE_BYTES", 10)
     monkeypatch.setattr("ops.support.bundle.ALL_BYTES", 25)
     found = [
-        Found("a.log", "0123456789abcdef"),
-        Found("b.json", {"long": "x" * 20}),
-        Found("c.log", "c" * 10),
-        Found("d.log", "d" * 10),
+        CollectedFile("a.log", "0123456789abcdef"),
+        CollectedFile("b.json", {"long": "x" * 20}),
+        CollectedFile("c.log", "c" * 10),
+        CollectedFile("d.log", "d" * 10),
     ]
-    bundle = collect("dev", [Part("all", lambda: iter(found))], Redaction(ACCOUNT), lambda _: None)
+    bundle = collect("dev", [BundlePart("all", lambda: iter(found))], Redaction(ACCOUNT), lambda _: None)
     assert bundle.files == {"a.log": b"6789abcdef", "c.log": b"c" * 10}
     assert [each["part"] for each in bundle.missing] == ["a.log", "b.json", "d.log"]
     assert bundle.missing[0]["reason"] == "only the last 10 bytes"
@@ -165,19 +165,21 @@ def test_a_file_that_is_too_large_is_cut_or_left_out(monkeypatch: pytest.MonkeyP
 
 def test_part_that_fails_costs_only_itself() -> None:
     def broken() -> Any:
-        yield Found("first.json", {"read": True})
+        yield CollectedFile("first.json", {"read": True})
         raise RuntimeError("no route")
 
-    later = Part("later", lambda: iter([Found("later.json", {})]))
+    later = BundlePart("later", lambda: iter([CollectedFile("later.json", {})]))
     said: list[str] = []
-    bundle = collect("dev", [Part("broken", broken), later], Redaction(ACCOUNT), said.append)
+    bundle = collect("dev", [BundlePart("broken", broken), later], Redaction(ACCOUNT), said.append)
     assert list(bundle.files) == ["first.json", "later.json"]
     assert bundle.missing == [{"part": "broken", "reason": "RuntimeError: no route"}]
     assert said == ["broken", "later"]
 
 
 def test_archive_is_private_and_never_replaces_a_file(tmp_path: Path) -> None:
-    bundle = collect("dev", [Part("a", lambda: iter([Found("a.json", {"x": 1})]))], Redaction(ACCOUNT), lambda _: None)
+    bundle = collect(
+        "dev", [BundlePart("a", lambda: iter([CollectedFile("a.json", {"x": 1})]))], Redaction(ACCOUNT), lambda _: None
+    )
     write(bundle, tmp_path / "b.tar.gz")
     assert (tmp_path / "b.tar.gz").stat().st_mode & 0o777 == 0o600
     with tarfile.open(tmp_path / "b.tar.gz") as archive:

@@ -112,10 +112,10 @@ def test_browser_reaches_the_running_grafana_of_this_machine(opened: list[tuple[
     ],
 )
 def test_other_pages_are_served_as_the_dashboard_is(
-    opened: list[tuple[str, str, int]], page: dashboard.Source, place: tuple[str, str, int]
+    opened: list[tuple[str, str, int]], page: dashboard.DashboardSource, place: tuple[str, str, int]
 ) -> None:
     browser, access = Browser(), BrowserAccess()
-    with dashboard.Dashboard(core("Running"), page, print, 0, access) as made:
+    with dashboard.DashboardServer(core("Running"), page, print, 0, access) as made:
         thread = threading.Thread(target=made.serve, daemon=True)
         thread.start()
         bare = made.address.partition("?")[0]

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import config
-from ops.clients import Account
+from ops.clients import CallerAccount
 from ops.commands.whole import app
 from ops.watch.event_feed import Feed
 from tests.unit.support.documented_data import assert_same_shape, documented
@@ -141,7 +141,7 @@ def test_following_prints_each_event_once_and_an_obstacle_once(happened: Apis) -
             raise KeyboardInterrupt
 
     environment = config.load("dev")
-    with Feed(environment, Account(environment), 7200, interval=0.01) as feed, pytest.raises(KeyboardInterrupt):
+    with Feed(environment, CallerAccount(environment), 7200, interval=0.01) as feed, pytest.raises(KeyboardInterrupt):
         feed.follow(say, warned.append)
     assert len(set(said)) == 4
     assert len(warned) == 1

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 import config
 from ops.clients import Clients
 from ops.commands.whole import app
-from ops.watch.logs import Pods, Source, pods_of
+from ops.watch.logs import LogSource, Pods, pods_of
 from ops.watch.node_logs import NodeLogs
 from ops.watch.pod_logs import PodLogs
 from tests.unit.support.fake_apis import Apis, aws_error
@@ -48,7 +48,7 @@ def event(number: int, message: str, stream: str = "LifecycleConfig/g/i-1") -> d
     ],
 )
 def test_each_source_is_a_choice_of_pods(source: str, cluster: str | None, pods: Pods) -> None:
-    assert pods_of(config.load("dev"), Source(source), cluster) == pods
+    assert pods_of(config.load("dev"), LogSource(source), cluster) == pods
 
 
 def test_lines_carry_the_name_of_their_pod_and_only_the_wanted_container_is_read(apis: Apis) -> None:

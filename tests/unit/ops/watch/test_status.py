@@ -9,7 +9,7 @@ from rich.console import Console, Group
 from typer.testing import CliRunner, Result
 
 import config
-from ops.clients import Account
+from ops.clients import CallerAccount
 from ops.commands.whole import app
 from ops.watch.live import watch
 from ops.watch.screen import NODES_SHOWN, screen
@@ -53,7 +53,7 @@ def test_a_ready_environment_is_shown_whole_and_exits_with_0(apis: Apis) -> None
 
 def test_the_screen_fits_80_columns(apis: Apis) -> None:
     printed = io.StringIO()
-    Console(file=printed, width=80).print(screen(look(config.load("dev"), Account(config.load("dev")))))
+    Console(file=printed, width=80).print(screen(look(config.load("dev"), CallerAccount(config.load("dev")))))
     assert max(map(len, printed.getvalue().splitlines())) <= 80
 
 
@@ -180,7 +180,7 @@ def test_watch_without_a_terminal_is_refused(apis: Apis) -> None:
 
 def test_watch_redraws_until_it_is_interrupted(apis: Apis) -> None:
     environment = config.load("dev")
-    first = look(environment, Account(environment))
+    first = look(environment, CallerAccount(environment))
     looks: Iterator[Status] = iter([first, first])
 
     def interrupted(since: str) -> Group:

@@ -4,8 +4,8 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
-from ops.review.consequences import Consequence, endangers
-from ops.review.kubernetes.rules.context import Context
+from ops.review.consequences import ReviewFinding, endangers
+from ops.review.kubernetes.rules.context import RuleContext
 from ops.review.kubernetes.rules.pods.reach import containers
 from ops.review.model import Danger
 
@@ -15,7 +15,7 @@ _PUBLIC: Final = frozenset({"docker.io", "ghcr.io", "quay.io", "public.ecr.aws",
 _MOVING: Final = frozenset({"", "latest", "nightly", "master", "main", "stable", "edge"})
 
 
-def judge_images(old: Any, new: Any, context: Context) -> Iterator[Consequence]:
+def judge_images(old: Any, new: Any, context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield images of a pod's specification that come from elsewhere than the environment's, or have no fixed name."""
     before = {str(each["name"]): str(each.get("image", "")) for each in containers(old)}
     known = {registry(image) for image in before.values()} or _used(context)
@@ -57,7 +57,7 @@ def foreign(image: str, known: Collection[str], accounts: Collection[str]) -> bo
     return private is None or not (private[1].startswith("<") or private[1] in accounts)
 
 
-def _used(context: Context) -> set[str]:
+def _used(context: RuleContext) -> set[str]:
     """Return the registries from which the environment's pods came before."""
     return {
         registry(str(container.get("image", "")))

@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ops.review.consequences import Consequence, endangers
+from ops.review.consequences import ReviewFinding, endangers
 from ops.review.kubernetes.deltas import at, deltas, shown, summary
 from ops.review.kubernetes.objects import KubernetesObject
 from ops.review.kubernetes.rules.access import ROLE_ANNOTATION
-from ops.review.kubernetes.rules.context import Context
+from ops.review.kubernetes.rules.context import RuleContext
 from ops.review.model import Danger
 
 # With these names a variable decides which code a program loads, or whose rights and which service it uses.
@@ -24,7 +24,7 @@ _TELLS: Final = re.compile(r"\w*LOG_?LEVEL|\w*VERBOS\w*|TZ|LANG|LC_\w+|PYTHON(UN
 _SORTS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
-def judge_reach(old: Any, new: Any, context: Context, namespace: str) -> Iterator[Consequence]:
+def judge_reach(old: Any, new: Any, context: RuleContext, namespace: str) -> Iterator[ReviewFinding]:
     """Yield what a pod's specification newly reaches."""
     known = set(_secrets(old))
     if secrets := [each for each in _secrets(new) if each not in known and not _is_new(each, context, namespace)]:
@@ -40,7 +40,7 @@ def judge_reach(old: Any, new: Any, context: Context, namespace: str) -> Iterato
         yield endangers(Danger.RUNS_CODE, f"env {summary(loaded)}", "It decides which code or service a program uses.")
 
 
-def judge_variables(old: Any, new: Any) -> Iterator[Consequence]:
+def judge_variables(old: Any, new: Any) -> Iterator[ReviewFinding]:
     """Yield variables by which a controller may act on something else."""
     changed = [each for each in variables(old, new) if not _TELLS.fullmatch(each.partition(" ")[0])]
     if others := [each for each in changed if not _LOADERS.fullmatch(each.partition(" ")[0])]:
@@ -69,7 +69,7 @@ def containers(spec: Any) -> list[Mapping[str, Any]]:
     return found
 
 
-def _account(spec: Any, context: Context, namespace: str) -> Iterator[Consequence]:
+def _account(spec: Any, context: RuleContext, namespace: str) -> Iterator[ReviewFinding]:
     """Yield the rights that a new pod takes over from an account that exists."""
     name = str(at(spec, "serviceAccountName") or at(spec, "serviceAccount") or "default")
     if _of_ray(name, namespace, context):
@@ -86,7 +86,7 @@ def _account(spec: Any, context: Context, namespace: str) -> Iterator[Consequenc
         yield endangers(Danger.WIDER_PERMISSIONS, what, f"The account exists, and has {shown(rights)}.")
 
 
-def _of_ray(account: str, namespace: str, context: Context) -> bool:
+def _of_ray(account: str, namespace: str, context: RuleContext) -> bool:
     """Return whether pods of RayClusters have the account: what they run is the jobs' matter."""
     return any(
         each.namespace == namespace and f'"serviceAccountName": "{account}"' in json.dumps(each.body)
@@ -94,7 +94,7 @@ def _of_ray(account: str, namespace: str, context: Context) -> bool:
     )
 
 
-def _bindings(namespace: str, name: str, context: Context) -> Iterator[KubernetesObject]:
+def _bindings(namespace: str, name: str, context: RuleContext) -> Iterator[KubernetesObject]:
     groups = {"system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"}
     for kind in ("RoleBinding", "ClusterRoleBinding"):
         for each in context.of_kind(kind, after=False):
@@ -124,7 +124,7 @@ def _secrets(spec: Any) -> Iterator[str]:
                 yield f"Secret {name}"
 
 
-def _is_new(secret: str, context: Context, namespace: str) -> bool:
+def _is_new(secret: str, context: RuleContext, namespace: str) -> bool:
     kind, _, name = secret.partition(" ")
     sides = [context.has(kind, namespace, name, after=after) for after in (False, True)]
     return sides == [False, True]

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ops.review.consequences import Consequence, endangers, unknown
+from ops.review.consequences import ReviewFinding, endangers, unknown
 from ops.review.kubernetes.deltas import at, deltas, summary
 from ops.review.kubernetes.objects import is_placeholder
-from ops.review.kubernetes.rules.context import Context
+from ops.review.kubernetes.rules.context import RuleContext
 from ops.review.kubernetes.rules.pods.images import judge_images
 from ops.review.kubernetes.rules.pods.reach import containers, judge_reach
 from ops.review.model import Danger
@@ -74,7 +74,7 @@ _BESIDE: Final = ("env", "lifecycle", "livenessProbe", "readinessProbe", "startu
 _HOST: Final = ("hostNetwork", "hostPID", "hostIPC")
 
 
-def judge_pod(before: Any, after: Any, context: Context, *, namespace: str) -> Iterator[Consequence]:
+def judge_pod(before: Any, after: Any, context: RuleContext, *, namespace: str) -> Iterator[ReviewFinding]:
     """Yield the dangers of a changed pod template (`metadata`, `spec`). Yield nothing for a harmless change."""
     old, new = at(before, "spec") or {}, at(after, "spec") or {}
     # Nothing restricted a pod that did not exist: its own restrictions are what it needs.
@@ -193,7 +193,7 @@ def _unknown_fields(spec: Any) -> dict[str, Any]:
     return found
 
 
-def _labels(before: Any, after: Any, context: Context, namespace: str) -> Iterator[Consequence]:
+def _labels(before: Any, after: Any, context: RuleContext, namespace: str) -> Iterator[ReviewFinding]:
     """Yield pod labels with which another NetworkPolicy selects the pods."""
     if before is None:
         return

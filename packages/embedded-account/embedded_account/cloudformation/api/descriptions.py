@@ -4,7 +4,7 @@ from typing import Any
 
 from embedded_account.cloudformation.change_set import ChangeSet
 from embedded_account.cloudformation.change_sets import without_values
-from embedded_account.cloudformation.stack import Event, Output, Resource, Stack
+from embedded_account.cloudformation.stack import Output, Stack, StackEvent, StackResource
 from embedded_account.cloudformation.templates.template import Template
 
 Answer = dict[str, Any]
@@ -71,7 +71,7 @@ def stack_summary(item: Stack) -> Answer:
     )
 
 
-def event(item: Event) -> Answer:
+def event(item: StackEvent) -> Answer:
     """Return an entry of DescribeStackEvents."""
     return _without_none(
         {
@@ -89,12 +89,12 @@ def event(item: Event) -> Answer:
     )
 
 
-def operation_event(item: Event) -> Answer:
+def operation_event(item: StackEvent) -> Answer:
     """Return an entry of DescribeEvents."""
     return {**event(item), "EventType": "STACK_EVENT", "StartTime": item.timestamp}
 
 
-def resource(owner: Stack, item: Resource) -> Answer:
+def resource(owner: Stack, item: StackResource) -> Answer:
     """Return an entry of DescribeStackResources."""
     return {
         "StackId": owner.stack_id,
@@ -104,7 +104,7 @@ def resource(owner: Stack, item: Resource) -> Answer:
     }
 
 
-def resource_detail(owner: Stack, item: Resource) -> Answer:
+def resource_detail(owner: Stack, item: StackResource) -> Answer:
     """Return the answer of DescribeStackResource."""
     return {
         "StackId": owner.stack_id,
@@ -114,12 +114,12 @@ def resource_detail(owner: Stack, item: Resource) -> Answer:
     }
 
 
-def resource_summary(item: Resource) -> Answer:
+def resource_summary(item: StackResource) -> Answer:
     """Return an entry of ListStackResources."""
     return {"LastUpdatedTimestamp": item.timestamp, **_resource_status(item)}
 
 
-def _resource_status(item: Resource) -> Answer:
+def _resource_status(item: StackResource) -> Answer:
     return _without_none(
         {
             "LogicalResourceId": item.logical_id,

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from embedded_account.cloudformation.faults import invalid
 from embedded_account.cloudformation.models import ModelHandle
-from embedded_account.cloudformation.stack import Resource, Stack, now
+from embedded_account.cloudformation.stack import Stack, StackResource, now
 from embedded_account.errors import reason_of
 from embedded_account.services.shared.resource_model import ResourceModel
 
@@ -101,7 +101,7 @@ def _drifts(stack: Stack) -> Iterator[Answer]:
         yield _entry(stack, resource, model.live())
 
 
-def _entry(stack: Stack, resource: Resource, live: Mapping[str, Any] | None) -> Answer:
+def _entry(stack: Stack, resource: StackResource, live: Mapping[str, Any] | None) -> Answer:
     expected = {} if live is None else {name: resource.properties.get(name) for name in live}
     differences = list(_differences(expected, live or {}))
     entry = {

@@ -28,7 +28,7 @@ Answer = dict[str, Any]
 EVENTS_PER_PAGE = 100
 
 
-class Api:
+class CloudFormationApi:
     """CloudFormation's operations: one method each, named as in the API but in snake case."""
 
     def __init__(self, account: "Account", engine: Engine) -> None:
@@ -39,7 +39,7 @@ class Api:
 
     def operations(self) -> dict[str, Callable[[Request], Answer]]:
         """Return all operations by name."""
-        names = [name for name in vars(Api) if not name.startswith("_") and name != "operations"]
+        names = [name for name in vars(CloudFormationApi) if not name.startswith("_") and name != "operations"]
         return {name: getattr(self, name) for name in names}
 
     # --- stacks ------------------------------------------------------------------------------------------

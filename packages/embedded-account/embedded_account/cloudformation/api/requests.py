@@ -10,7 +10,7 @@ from moto.s3.models import s3_backends
 from embedded_account.cloudformation import validation
 from embedded_account.cloudformation.deployment import intrinsics_of
 from embedded_account.cloudformation.faults import invalid
-from embedded_account.cloudformation.lookups import AccountLookups, Surroundings
+from embedded_account.cloudformation.lookups import AccountLookups, StackLookups
 from embedded_account.cloudformation.service_role import require_assumable
 from embedded_account.cloudformation.stack import Desired, Stack
 from embedded_account.cloudformation.templates import parameters
@@ -63,7 +63,7 @@ def desired_state(account: "Account", request: Request, stack: Stack, lookups: A
         notification_arns=tuple(request.get("NotificationARNs") or ()),
     )
     require_assumable(account, desired.role_arn)
-    intrinsics = intrinsics_of(stack, desired, Surroundings(lookups, {}))
+    intrinsics = intrinsics_of(stack, desired, StackLookups(lookups, {}))
     _check_rules(template, intrinsics)
     live = {name: definition for name, definition in template["Resources"].items() if intrinsics.applies(definition)}
     validation.check_references(template, live, intrinsics, kinds)

@@ -8,7 +8,7 @@ from moto.cloudformation.exceptions import CloudFormationError
 from moto.core.responses import ActionResult, BaseResponse
 from moto.core.utils import camelcase_to_underscores
 
-from embedded_account.cloudformation.api.operations import Answer, Api
+from embedded_account.cloudformation.api.operations import Answer, CloudFormationApi
 from embedded_account.cloudformation.api.requests import Request
 from embedded_account.cloudformation.faults import RefusedCallError
 from embedded_account.errors import reason_of
@@ -33,7 +33,7 @@ class _Response(BaseResponse):  # type: ignore[misc]  # moto publishes no types
         return status, headers, body
 
 
-def response_class(api: Api) -> Any:
+def response_class(api: CloudFormationApi) -> Any:
     """Return a request handler class for moto with one method for each operation of `api`."""
     return type("CloudFormationResponse", (_Response,), {n: _method(op) for n, op in api.operations().items()})
 

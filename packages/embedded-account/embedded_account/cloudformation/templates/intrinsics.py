@@ -40,7 +40,7 @@ class Reference(NamedTuple):
     attribute: str | None
 
 
-class Surroundings(Protocol):
+class TemplateLookups(Protocol):
     """What the functions need to know from outside the template."""
 
     def ref(self, logical_id: str) -> Any:
@@ -75,7 +75,7 @@ class Intrinsics:
     CloudFormation's text if a template refers to something missing.
     """
 
-    def __init__(self, template: Template, values: Mapping[str, Any], surroundings: Surroundings) -> None:
+    def __init__(self, template: Template, values: Mapping[str, Any], surroundings: TemplateLookups) -> None:
         self._template = template
         self._values = values
         self._surroundings = surroundings

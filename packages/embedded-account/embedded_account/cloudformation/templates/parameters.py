@@ -22,7 +22,7 @@ class ParameterStore(Protocol):
 
 
 @dataclass(frozen=True)
-class Parameters:
+class DeploymentParameters:
     """The parameters of one deployment.
 
     `given` holds each parameter's text before resolution (for example an SSM parameter's name), as DescribeStacks shows
@@ -46,7 +46,7 @@ class Parameters:
         return described
 
 
-NO_PARAMETERS = Parameters({}, {}, frozenset(), frozenset())
+NO_PARAMETERS = DeploymentParameters({}, {}, frozenset(), frozenset())
 
 
 def texts_of(request: list[dict[str, Any]], previous: Mapping[str, str]) -> dict[str, str]:
@@ -68,7 +68,7 @@ def texts_of(request: list[dict[str, Any]], previous: Mapping[str, str]) -> dict
     return texts
 
 
-def resolve(template: Template, texts: Mapping[str, str], store: ParameterStore) -> Parameters:
+def resolve(template: Template, texts: Mapping[str, str], store: ParameterStore) -> DeploymentParameters:
     """Check `texts` against the template's parameters and resolve them.
 
     Raises RefusedCallError (ValidationError) for unknown, missing or invalid values.
@@ -85,7 +85,7 @@ def resolve(template: Template, texts: Mapping[str, str], store: ParameterStore)
     for name, slot in declared.items():
         _check(name, slot, given[name])
         values[name] = _value(slot["Type"], given[name], store)
-    return Parameters(
+    return DeploymentParameters(
         given={name: given[name] for name in declared},
         values=values,
         hidden=frozenset(name for name, slot in declared.items() if _is_true(slot.get("NoEcho"))),

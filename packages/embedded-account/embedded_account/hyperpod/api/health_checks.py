@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from embedded_account.hyperpod.errors import ValidationFailedError
-from embedded_account.hyperpod.model import ClusterStatus, HyperPodCluster, Node, NodeStatus
+from embedded_account.hyperpod.model import ClusterStatus, Node, NodeStatus, SimulatedCluster
 
 
-def nodes_to_check(cluster: HyperPodCluster, configurations: Iterable[Mapping[str, Any]]) -> list[Node]:
+def nodes_to_check(cluster: SimulatedCluster, configurations: Iterable[Mapping[str, Any]]) -> list[Node]:
     """Return the nodes that the request names; a group without InstanceIds means all its running nodes.
 
     The service model lists no error for a wrong state, so every refusal is a ValidationFailedError.
@@ -23,7 +23,7 @@ def nodes_to_check(cluster: HyperPodCluster, configurations: Iterable[Mapping[st
     return found
 
 
-def _of_group(cluster: HyperPodCluster, configuration: Mapping[str, Any]) -> list[Node]:
+def _of_group(cluster: SimulatedCluster, configuration: Mapping[str, Any]) -> list[Node]:
     name = configuration["InstanceGroupName"]
     if name not in cluster.groups:
         raise ValidationFailedError(f"Instance group {name} was not found in cluster {cluster.name}.")

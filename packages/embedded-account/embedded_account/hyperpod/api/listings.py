@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from embedded_account.hyperpod.errors import ValidationFailedError
-from embedded_account.hyperpod.model import HyperPodCluster
+from embedded_account.hyperpod.model import SimulatedCluster
 from embedded_account.hyperpod.views import (
     View,
     cluster_summary,
@@ -18,7 +18,7 @@ from embedded_account.hyperpod.views import (
 Item = TypeVar("Item")
 
 
-def list_clusters(clusters: Iterable[HyperPodCluster], request: View) -> View:
+def list_clusters(clusters: Iterable[SimulatedCluster], request: View) -> View:
     """Answer ListClusters."""
     kept = [
         cluster
@@ -33,7 +33,7 @@ def list_clusters(clusters: Iterable[HyperPodCluster], request: View) -> View:
     return page([cluster_summary(cluster) for cluster in kept], request, "ClusterSummaries")
 
 
-def list_nodes(cluster: HyperPodCluster, request: View) -> View:
+def list_nodes(cluster: SimulatedCluster, request: View) -> View:
     """Answer ListClusterNodes."""
     kept = [
         node
@@ -49,7 +49,7 @@ def list_nodes(cluster: HyperPodCluster, request: View) -> View:
     return page([node_summary(node, logical_id=logical_id) for node in kept], request, "ClusterNodeSummaries")
 
 
-def list_events(cluster: HyperPodCluster, request: View) -> View:
+def list_events(cluster: SimulatedCluster, request: View) -> View:
     """Answer ListClusterEvents, the latest event first by default."""
     require_events(cluster)
     wanted = {
@@ -68,7 +68,7 @@ def list_events(cluster: HyperPodCluster, request: View) -> View:
     return page([event_view(cluster, event, details=False) for event in kept], request, "Events")
 
 
-def list_operations(cluster: HyperPodCluster, request: View) -> View:
+def list_operations(cluster: SimulatedCluster, request: View) -> View:
     """Answer ListClusterOperations, the latest operation first by default."""
     kept = [
         operation
@@ -81,7 +81,7 @@ def list_operations(cluster: HyperPodCluster, request: View) -> View:
     return page(views, request, "ClusterOperationSummaries")
 
 
-def require_events(cluster: HyperPodCluster) -> None:
+def require_events(cluster: SimulatedCluster) -> None:
     """Raise ValidationFailedError unless the cluster uses Continuous provisioning: only then it has events."""
     if not cluster.continuous:
         raise ValidationFailedError(

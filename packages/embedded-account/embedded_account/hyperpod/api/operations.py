@@ -14,18 +14,18 @@ from embedded_account.hyperpod.api import listings
 from embedded_account.hyperpod.api.health_checks import nodes_to_check
 from embedded_account.hyperpod.api.validation import service_model, validate
 from embedded_account.hyperpod.errors import (
-    AccessDeniedError,
-    ApiError,
+    HyperPodAccessDeniedError,
+    HyperPodApiError,
     NotFoundError,
     ValidationFailedError,
     not_found,
 )
-from embedded_account.hyperpod.model import JOINED, HyperPodCluster, Node
+from embedded_account.hyperpod.model import JOINED, Node, SimulatedCluster
 from embedded_account.hyperpod.permissions import checks as permissions
 from embedded_account.hyperpod.permissions import volume_keys
 from embedded_account.hyperpod.state import HyperPodService
 from embedded_account.hyperpod.views import View
-from embedded_account.services.iam.policies import Decision, UnsupportedPolicyError
+from embedded_account.services.iam.policies import PolicyDecision, UnsupportedPolicyError
 
 MAX_TAGS: Final = 50
 TAG_CALLS: Final = ("AddTags", "ListTags", "DeleteTags")
@@ -80,7 +80,7 @@ class HyperPodApi:
                 with lag.lagging(self._world):
                     view = self.handlers[operation](request, arn)
                 self._world.faults.raise_for(operation, after=True)
-            except ApiError as error:
+            except HyperPodApiError as error:
                 self._record(operation, request, refused=f"{error.code}: {error.message}")
                 raise
             self._record(operation, request, caller=caller)
@@ -102,27 +102,29 @@ class HyperPodApi:
         try:
             refused = permissions.denied(caller.grants, permissions.needs(self._call(operation, request, arn)))
         except UnsupportedPolicyError as error:
-            raise AccessDeniedError(f"The rehearsal cannot evaluate the policies of {caller.arn}: {error}") from error
+            raise HyperPodAccessDeniedError(
+                f"The rehearsal cannot evaluate the policies of {caller.arn}: {error}"
+            ) from error
         if refused:
             need, decision = refused
             because = (
                 "with an explicit deny in an identity-based policy"
-                if decision is Decision.EXPLICIT_DENY
+                if decision is PolicyDecision.EXPLICIT_DENY
                 else f"because no identity-based policy allows the {need.action} action"
             )
-            raise AccessDeniedError(
+            raise HyperPodAccessDeniedError(
                 f"User: {caller.arn} is not authorized to perform: {need.action} on resource: {need.resource} {because}"
             )
         return caller.arn
 
-    def _call(self, operation: str, request: View, arn: str) -> permissions.Call:
+    def _call(self, operation: str, request: View, arn: str) -> permissions.HyperPodCall:
         cluster = self._existing(request)
         orchestrator = (cluster.request if cluster else request).get("Orchestrator", {})
         groups = request.get("InstanceGroups", [])
         if operation == "DeleteCluster" and cluster:
             groups = [group.specification for group in cluster.groups.values()]
         roles = [group.get("ExecutionRole", "") for group in groups] + [request.get("ClusterRole", "")]
-        return permissions.Call(
+        return permissions.HyperPodCall(
             operation=operation,
             cluster_arn=arn,
             eks_cluster_arn=orchestrator.get("Eks", {}).get("ClusterArn", ""),
@@ -135,7 +137,7 @@ class HyperPodApi:
             service_linked_role_exists=self._world.surroundings.service_linked_role() is not None,
         )
 
-    def _existing(self, request: View) -> HyperPodCluster | None:
+    def _existing(self, request: View) -> SimulatedCluster | None:
         wanted = request.get("ClusterName", request.get("ResourceArn"))
         return next((each for each in self._world.clusters.values() if wanted in {each.name, each.arn}), None)
 
@@ -144,7 +146,7 @@ class HyperPodApi:
         cluster = self._existing(request)
         return cluster.arn if cluster else ""
 
-    def _about_one(self, answer: Callable[[HyperPodCluster, View], View]) -> Callable[[View, str], View]:
+    def _about_one(self, answer: Callable[[SimulatedCluster, View], View]) -> Callable[[View, str], View]:
         return lambda request, _: answer(self._hyperpod.cluster(request["ClusterName"]), request)
 
     def _create(self, request: View, arn: str) -> View:
@@ -185,7 +187,7 @@ class HyperPodApi:
     def _batch_reboot(self, request: View, _arn: str) -> View:
         return self._batch(request, self._hyperpod.nodes.request_reboot)
 
-    def _batch(self, request: View, act: Callable[[HyperPodCluster, Node], None]) -> View:
+    def _batch(self, request: View, act: Callable[[SimulatedCluster, Node], None]) -> View:
         cluster = self._hyperpod.cluster(request["ClusterName"])
         nodes, failed = _sort_out(
             cluster, request, unknown="InstanceIdNotFound", not_now="InvalidInstanceStatus", key="ErrorCode"
@@ -203,7 +205,7 @@ class HyperPodApi:
             self._hyperpod.nodes.start_deep_check(cluster, node)
         return {"ClusterArn": cluster.arn}
 
-    def _known(self) -> list[HyperPodCluster]:
+    def _known(self) -> list[SimulatedCluster]:
         return [cluster for cluster in self._world.clusters.values() if lag.is_known(self._world, cluster)]
 
     def _describe(self, request: View, _arn: str) -> View:
@@ -212,7 +214,7 @@ class HyperPodApi:
             raise not_found(cluster.name)
         return lag.seen(self._world, cluster)
 
-    def _tagged(self, request: View) -> HyperPodCluster:
+    def _tagged(self, request: View) -> SimulatedCluster:
         """Return the cluster that a tag call names; raise ValidationFailedError if readers do not know it.
 
         The service model lists no errors for tag calls, so ResourceNotFound is not available here.
@@ -278,7 +280,7 @@ def _answering(operation: str, api_of: Callable[[str, str], HyperPodApi | None])
 
 
 def _sort_out(
-    cluster: HyperPodCluster, request: View, *, unknown: str, not_now: str, key: str
+    cluster: SimulatedCluster, request: View, *, unknown: str, not_now: str, key: str
 ) -> tuple[list[Node], list[View]]:
     """Return the requested nodes that have joined, and the API's failure entries for all others.
 
@@ -313,14 +315,14 @@ def _check_tags(keys: set[str], count: int) -> None:
         raise ValidationFailedError(f"A resource can have {MAX_TAGS} tags, not {count}.")
 
 
-def _describe_node(cluster: HyperPodCluster, request: View) -> View:
+def _describe_node(cluster: SimulatedCluster, request: View) -> View:
     node = cluster.nodes.get(request.get("NodeId", ""))
     if node is None:
         raise NotFoundError(f"Instance {request.get('NodeId')} was not found in cluster {cluster.name}")
     return {"NodeDetails": views.node_details(cluster, node)}
 
 
-def _describe_event(cluster: HyperPodCluster, request: View) -> View:
+def _describe_event(cluster: SimulatedCluster, request: View) -> View:
     listings.require_events(cluster)
     for event in cluster.events:
         if event.event_id == request["EventId"]:
@@ -328,7 +330,7 @@ def _describe_event(cluster: HyperPodCluster, request: View) -> View:
     raise NotFoundError(f"Event {request['EventId']} was not found in cluster {cluster.name}")
 
 
-def _describe_operation(cluster: HyperPodCluster, request: View) -> View:
+def _describe_operation(cluster: SimulatedCluster, request: View) -> View:
     for operation in cluster.operations:
         if operation.operation_id == request["OperationId"]:
             return views.operation_view(cluster, operation, details=True)

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from embedded_account.hyperpod.model import Group, HyperPodCluster, Node
+from embedded_account.hyperpod.model import Node, SimulatedCluster, SimulatedGroup
 from embedded_account.hyperpod.permissions import checks as permissions
 from embedded_account.hyperpod.slurm.scripts import NodeScripts, resource_config
 from embedded_account.hyperpod.surroundings import split_s3_uri
-from embedded_account.hyperpod.world import World
+from embedded_account.hyperpod.world import SimulatorState
 from embedded_account.services.iam.policies import UnsupportedPolicyError
 
 EFA_CHECK_FAILED = (
@@ -18,10 +18,10 @@ EFA_CHECK_FAILED = (
 class InstanceChecks:
     """Checks that use the group's execution role and the current state of the account."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatorState) -> None:
         self._world = world
 
-    def lifecycle_failure(self, cluster: HyperPodCluster, group: Group, node: Node) -> str:
+    def lifecycle_failure(self, cluster: SimulatedCluster, group: SimulatedGroup, node: Node) -> str:
         """Run or simulate the lifecycle scripts and write their log stream; return why they failed, or ""."""
         config = group.specification.get("LifeCycleConfig")
         if not config:
@@ -47,7 +47,7 @@ class InstanceChecks:
         )
 
     def _run(
-        self, cluster: HyperPodCluster, group: Group, node: Node, script: str, source: tuple[str, str]
+        self, cluster: SimulatedCluster, group: SimulatedGroup, node: Node, script: str, source: tuple[str, str]
     ) -> tuple[str, list[str]]:
         """Let the account's caller run the scripts; return why they failed, or "", and the lines that they printed.
 
@@ -68,19 +68,19 @@ class InstanceChecks:
         lines = outcome.output.splitlines() or ["[rehearsal] no output"]
         return (f"{script} ended with exit code {outcome.exit_code}: {lines[-1]}" if outcome.exit_code else ""), lines
 
-    def _write_log(self, cluster: HyperPodCluster, stream: str, lines: Iterable[str]) -> None:
+    def _write_log(self, cluster: SimulatedCluster, stream: str, lines: Iterable[str]) -> None:
         milliseconds = int(self._world.timeline.now().timestamp() * 1000)
         for line in lines:
             self._world.surroundings.log(cluster, stream, line, milliseconds)
 
-    def interface_refused(self, group: Group, node: Node) -> str:
+    def interface_refused(self, group: SimulatedGroup, node: Node) -> str:
         """Return why the execution role cannot create the node's network interface, or ""."""
         resources = [f"subnet/{node.subnet.subnet_id}", *(f"security-group/{g}" for g in node.security_groups)]
         world = self._world
         wanted = permissions.interface_needs(world.partition, world.region, world.account_id, resources)
         return self._role_refused(group, wanted)
 
-    def _download_failure(self, group: Group, bucket: str, key: str) -> str:
+    def _download_failure(self, group: SimulatedGroup, bucket: str, key: str) -> str:
         world = self._world
         wanted = [
             *permissions.script_needs(world.partition, bucket, key, world.account_id),
@@ -93,7 +93,7 @@ class InstanceChecks:
             return f"s3://{bucket}/{key} does not exist"
         return ""
 
-    def _role_refused(self, group: Group, wanted: Iterable[permissions.Need]) -> str:
+    def _role_refused(self, group: SimulatedGroup, wanted: Iterable[permissions.Need]) -> str:
         role = self._world.surroundings.role(group.execution_role)
         if role is None:
             return f"The execution role {group.execution_role} does not exist"

@@ -5,38 +5,38 @@ Module `state` keeps the status of the whole cluster; the callbacks `on_change` 
 
 from collections.abc import Callable
 
-from embedded_account.hyperpod.instance_types import InstanceType
+from embedded_account.hyperpod.instance_types import NodeType
 from embedded_account.hyperpod.instances.checks import InstanceChecks
 from embedded_account.hyperpod.model import (
     JOINED,
     ClusterStatus,
     DeepCheck,
-    Group,
-    Health,
-    HyperPodCluster,
     Node,
+    NodeHealth,
     NodeStatus,
+    SimulatedCluster,
+    SimulatedGroup,
     new_instance_id,
 )
 from embedded_account.hyperpod.nodes import as_kubernetes
-from embedded_account.hyperpod.world import World
+from embedded_account.hyperpod.world import SimulatorState
 
 
-class Nodes:
+class NodeTransitions:
     """The transitions of nodes, scheduled on the world's timeline."""
 
     def __init__(
         self,
-        world: World,
-        on_change: Callable[[HyperPodCluster], None],
-        on_failure: Callable[[HyperPodCluster, str], None],
+        world: SimulatorState,
+        on_change: Callable[[SimulatedCluster], None],
+        on_failure: Callable[[SimulatedCluster, str], None],
     ) -> None:
         self._world = world
         self._checks = InstanceChecks(world)
         self._on_change = on_change
         self._on_failure = on_failure
 
-    def fill(self, cluster: HyperPodCluster, group: Group) -> None:
+    def fill(self, cluster: SimulatedCluster, group: SimulatedGroup) -> None:
         """Scale the group to its target: launch missing instances, shut down surplus ones."""
         staying = cluster.staying(group.name)
         for node in _first_to_leave(staying, len(staying) - group.target):
@@ -59,7 +59,7 @@ class Nodes:
         if missing > 0:
             self._on_change(cluster)
 
-    def shut_down(self, cluster: HyperPodCluster, node: Node) -> None:
+    def shut_down(self, cluster: SimulatedCluster, node: Node) -> None:
         """Start the shutdown, which also removes network interface and Kubernetes node. HyperPod does not drain."""
         node.status = NodeStatus.SHUTTING_DOWN
         self._plan(cluster, node, self._world.minutes.shut_down, self._gone)
@@ -67,7 +67,7 @@ class Nodes:
             cluster, f"Instance {node.instance_id} is shutting down.", group=node.group, instance=node.instance_id
         )
 
-    def running_node(self, cluster: HyperPodCluster, group: str, instance_id: str) -> Node | None:
+    def running_node(self, cluster: SimulatedCluster, group: str, instance_id: str) -> Node | None:
         """Return a healthy running node, or None; "" matches any group or instance id."""
         found = (
             node
@@ -79,7 +79,7 @@ class Nodes:
         )
         return next(found, None)
 
-    def hardware_fault(self, cluster: HyperPodCluster, node: Node, reason: str, *, heartbeat: bool) -> None:
+    def hardware_fault(self, cluster: SimulatedCluster, node: Node, reason: str, *, heartbeat: bool) -> None:
         """Cause a hardware fault on the node.
 
         On accelerated types the health monitoring agent detects the fault and labels the node. With NodeRecovery
@@ -93,15 +93,15 @@ class Nodes:
         node.fault = reason
         self._plan(cluster, node, self._world.minutes.detect, self._detected)
 
-    def request_replacement(self, cluster: HyperPodCluster, node: Node) -> None:
+    def request_replacement(self, cluster: SimulatedCluster, node: Node) -> None:
         """Replace the node for BatchReplaceClusterNodes, whatever its type."""
         self._plan(cluster, node, 0, self._replace)
 
-    def request_reboot(self, cluster: HyperPodCluster, node: Node) -> None:
+    def request_reboot(self, cluster: SimulatedCluster, node: Node) -> None:
         """Reboot the node for BatchRebootClusterNodes; the node keeps its id."""
         self._plan(cluster, node, 0, self._reboot)
 
-    def start_deep_check(self, cluster: HyperPodCluster, node: Node) -> None:
+    def start_deep_check(self, cluster: SimulatedCluster, node: Node) -> None:
         """Start deep health checks on a running node for StartClusterHealthCheck; it takes no pods meanwhile.
 
         A node that fails them is replaced, as a new node is.
@@ -116,13 +116,13 @@ class Nodes:
             instance=node.instance_id,
         )
 
-    def rerun_lifecycle(self, cluster: HyperPodCluster, group: Group, node: Node) -> str:
+    def rerun_lifecycle(self, cluster: SimulatedCluster, group: SimulatedGroup, node: Node) -> str:
         """Run the lifecycle scripts on a node that UpdateClusterSoftware has wiped; return why they failed, or ""."""
         return self._checks.lifecycle_failure(cluster, group, node)
 
-    def _replace(self, cluster: HyperPodCluster, node: Node) -> None:
+    def _replace(self, cluster: SimulatedCluster, node: Node) -> None:
         """Label the node for replacement, then shut it down; a new instance with a new id takes its place."""
-        node.health = Health.PENDING_REPLACEMENT
+        node.health = NodeHealth.PENDING_REPLACEMENT
         self._world.orchestrators.mark(cluster.eks_name, as_kubernetes(cluster, node))
         self._plan(cluster, node, self._world.minutes.drain, self.shut_down)
         self._world.event(
@@ -134,13 +134,13 @@ class Nodes:
             metadata={"Instance": {"FailureMessage": node.fault}} if node.fault else {},
         )
 
-    def _reboot(self, cluster: HyperPodCluster, node: Node) -> None:
+    def _reboot(self, cluster: SimulatedCluster, node: Node) -> None:
         """Label the node for its reboot; `_rebooted` labels it schedulable again."""
-        node.health = Health.PENDING_REBOOT
+        node.health = NodeHealth.PENDING_REBOOT
         self._world.orchestrators.mark(cluster.eks_name, as_kubernetes(cluster, node))
         self._plan(cluster, node, self._world.minutes.reboot, self._rebooted)
 
-    def _launch(self, cluster: HyperPodCluster, group: Group) -> str:
+    def _launch(self, cluster: SimulatedCluster, group: SimulatedGroup) -> str:
         """Launch one instance; return why the launch failed, or ""."""
         surroundings = self._world.surroundings
         vpc_config = cluster.vpc_config(group)
@@ -170,14 +170,14 @@ class Nodes:
         self._plan(cluster, node, self._world.minutes.provision, self._provisioned)
         return ""
 
-    def _room_for(self, instance_type: InstanceType) -> int:
+    def _room_for(self, instance_type: NodeType) -> int:
         limit = self._world.faults.capacity.get(instance_type.name)
         if limit is None:
             return 1
         everywhere = (node for cluster in self._world.clusters.values() for node in cluster.nodes.values())
         return limit - sum(node.instance_type == instance_type for node in everywhere)
 
-    def _provisioned(self, cluster: HyperPodCluster, node: Node) -> None:
+    def _provisioned(self, cluster: SimulatedCluster, node: Node) -> None:
         group = cluster.groups[node.group]
         not_healthy = self._checks.efa_failure(node)  # before the scripts: if it fails, their log stays empty
         not_set_up = "" if not_healthy else self._checks.lifecycle_failure(cluster, group, node)
@@ -201,7 +201,7 @@ class Nodes:
         )
         self._on_change(cluster)
 
-    def _deep_checked(self, cluster: HyperPodCluster, node: Node) -> None:
+    def _deep_checked(self, cluster: SimulatedCluster, node: Node) -> None:
         if self._world.faults.take_deep_check(node.group):
             node.deep_check, node.fault = DeepCheck.FAILED, "DeepHealthCheckFailed"
             self._world.event(
@@ -224,18 +224,18 @@ class Nodes:
         )
         self._on_change(cluster)
 
-    def _detected(self, cluster: HyperPodCluster, node: Node) -> None:
+    def _detected(self, cluster: SimulatedCluster, node: Node) -> None:
         if cluster.recovers:
             self._replace(cluster, node)
             return
-        node.health = Health.PENDING_REPLACEMENT
+        node.health = NodeHealth.PENDING_REPLACEMENT
         self._world.orchestrators.mark(cluster.eks_name, as_kubernetes(cluster, node))
 
-    def _rebooted(self, cluster: HyperPodCluster, node: Node) -> None:
-        node.health = Health.SCHEDULABLE
+    def _rebooted(self, cluster: SimulatedCluster, node: Node) -> None:
+        node.health = NodeHealth.SCHEDULABLE
         self._world.orchestrators.mark(cluster.eks_name, as_kubernetes(cluster, node))
 
-    def _fail(self, cluster: HyperPodCluster, node: Node, message: str, *, scripts_failed: bool) -> None:
+    def _fail(self, cluster: SimulatedCluster, node: Node, message: str, *, scripts_failed: bool) -> None:
         node.status, node.message = NodeStatus.FAILURE, message
         details = {"FailureMessage": message, "CustomerEni": node.interface_id}
         if scripts_failed:
@@ -251,7 +251,7 @@ class Nodes:
         self._plan(cluster, node, self._world.minutes.shut_down, self._gone)
         self._on_failure(cluster, message)
 
-    def _gone(self, cluster: HyperPodCluster, node: Node) -> None:
+    def _gone(self, cluster: SimulatedCluster, node: Node) -> None:
         """Remove the terminated instance, then fill its group: at once, or after the retry delay if it had failed."""
         self._world.orchestrators.leave(cluster.eks_name, node.kubernetes_name)
         if not cluster.orphaned:
@@ -263,11 +263,11 @@ class Nodes:
             self.fill_later(cluster, group, wait)
         self._on_change(cluster)
 
-    def fill_later(self, cluster: HyperPodCluster, group: Group, minutes: float) -> None:
+    def fill_later(self, cluster: SimulatedCluster, group: SimulatedGroup, minutes: float) -> None:
         """Fill the group after `minutes`; this replaces an earlier plan to fill it."""
         self._world.plan(cluster, ("group", group.name), minutes, lambda: self.fill(cluster, group))
 
-    def _out_of_capacity(self, cluster: HyperPodCluster, group: Group) -> None:
+    def _out_of_capacity(self, cluster: SimulatedCluster, group: SimulatedGroup) -> None:
         self._world.event(
             cluster,
             f"Instance group {group.name} cannot be scaled to {group.target} instances now.",
@@ -279,7 +279,7 @@ class Nodes:
             self.fill_later(cluster, group, self._world.minutes.retry)
         self._on_failure(cluster, group.shortage)
 
-    def _scaling(self, cluster: HyperPodCluster, group: Group, failure: str = "") -> dict[str, object]:
+    def _scaling(self, cluster: SimulatedCluster, group: SimulatedGroup, failure: str = "") -> dict[str, object]:
         details: dict[str, object] = {
             "InstanceCount": cluster.current_count(group.name),
             "TargetCount": group.target,
@@ -289,7 +289,11 @@ class Nodes:
         return {"InstanceGroupScaling": details}
 
     def _plan(
-        self, cluster: HyperPodCluster, node: Node, minutes: float, transition: Callable[[HyperPodCluster, Node], None]
+        self,
+        cluster: SimulatedCluster,
+        node: Node,
+        minutes: float,
+        transition: Callable[[SimulatedCluster, Node], None],
     ) -> None:
         """Make `transition` the node's next one; it does not run if the node is gone by then."""
 

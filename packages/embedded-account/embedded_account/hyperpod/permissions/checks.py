@@ -9,13 +9,13 @@ from embedded_account.hyperpod.permissions.required import (
     SERVICE_LINKED_ROLE,
     SERVICE_LINKED_ROLE_SERVICE,
 )
-from embedded_account.services.iam.policies import Context, Decision, Grants
+from embedded_account.services.iam.policies import Context, Grants, PolicyDecision
 from embedded_account.services.keys import context_of
 from embedded_account.services.s3.keys import key_context, key_of_object
 
 
 @dataclass(frozen=True)
-class Call:
+class HyperPodCall:
     """The parts of an API call that determine the permissions it requires.
 
     Attributes:
@@ -49,7 +49,7 @@ class Need:
     context: Context
 
 
-def needs(call: Call) -> Iterator[Need]:
+def needs(call: HyperPodCall) -> Iterator[Need]:
     """Return every permission that the call requires, the operation's own action first."""
     region, account = call.cluster_arn.split(":")[3:5]
     context = {"aws:ResourceAccount": account}
@@ -69,11 +69,11 @@ def needs(call: Call) -> Iterator[Need]:
             yield Need(row.action, resource, context | _context_of(row.action, region, account) | tags)
 
 
-def denied(grants: Grants, wanted: Iterable[Need]) -> tuple[Need, Decision] | None:
+def denied(grants: Grants, wanted: Iterable[Need]) -> tuple[Need, PolicyDecision] | None:
     """Return the first need that the grants do not allow, with the decision; None if they allow all."""
     for need in wanted:
         decision = grants.decide(need.action, need.resource, need.context)
-        if decision is not Decision.ALLOW:
+        if decision is not PolicyDecision.ALLOW:
             return need, decision
     return None
 
@@ -88,7 +88,7 @@ def _context_of(action: str, region: str, account: str) -> dict[str, str]:
     return {}
 
 
-def _resources(kind: str, call: Call) -> Iterable[str]:
+def _resources(kind: str, call: HyperPodCall) -> Iterable[str]:
     _, partition, _, region, account, _ = call.cluster_arn.split(":", 5)
     # A plan's reserved capacity has an ARN of its own; the simulator derives it from the plan's name.
     reserved = (plan.replace(":training-plan/", ":reserved-capacity/") for plan in call.training_plans)

@@ -7,11 +7,11 @@ Sources: AWS docs, sagemaker-hyperpod-slurm-api-config-migration (messages), sag
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from embedded_account.hyperpod.eks import EksCluster, Orchestrators
+from embedded_account.hyperpod.eks import EksDescription, Orchestrators
 from embedded_account.hyperpod.errors import ValidationFailedError
-from embedded_account.hyperpod.model import Group, HyperPodCluster, NodeStatus, Specification
+from embedded_account.hyperpod.model import NodeStatus, SimulatedCluster, SimulatedGroup, Specification
 from embedded_account.hyperpod.nodes import KubernetesNode
-from embedded_account.hyperpod.surroundings import Surroundings, split_s3_uri
+from embedded_account.hyperpod.surroundings import AccountServices, split_s3_uri
 
 NO_EKS: Final = ""
 """The name of the EKS cluster of a cluster that Slurm orchestrates."""
@@ -30,7 +30,7 @@ class OrWithout:
     def __init__(self, eks: Orchestrators) -> None:
         self._eks = eks
 
-    def cluster(self, name: str) -> EksCluster | None:
+    def cluster(self, name: str) -> EksDescription | None:
         return self._eks.cluster(name)
 
     def missing_dependencies(self, name: str) -> list[str]:
@@ -107,7 +107,7 @@ def check_group(group: Specification, *, of_eks: bool) -> None:
         raise ValidationFailedError("Partitions can only be assigned to Compute node types")
 
 
-def check_unchanged(group: Group, wanted: Specification) -> None:
+def check_unchanged(group: SimulatedGroup, wanted: Specification) -> None:
     """Raise ValidationFailedError for another NodeType. The rehearsal's own rule: no page says what a change does."""
     before = node_type(group.specification)
     if node_type(wanted) not in {"", before}:
@@ -116,7 +116,7 @@ def check_unchanged(group: Group, wanted: Specification) -> None:
         )
 
 
-def configured_twice(surroundings: Surroundings, groups: Iterable[Specification]) -> str:
+def configured_twice(surroundings: AccountServices, groups: Iterable[Specification]) -> str:
     """Return the message about a file beside the scripts of a group that the API configures; "" if there is none."""
     for group in groups:
         if node_type(group) and (config := group.get("LifeCycleConfig")):
@@ -126,19 +126,19 @@ def configured_twice(surroundings: Surroundings, groups: Iterable[Specification]
     return ""
 
 
-def has_health_events(cluster: HyperPodCluster) -> bool:
+def has_health_events(cluster: SimulatedCluster) -> bool:
     """Return whether events tell the health of Slurm: HyperPod configures it, and a cluster has events at all."""
     return cluster.eks_name == NO_EKS and cluster.continuous
 
 
-def waits_for(cluster: HyperPodCluster) -> list[Group]:
+def waits_for(cluster: SimulatedCluster) -> list[SimulatedGroup]:
     """Return the groups that a new cluster waits for until it is InService: those of controller and login nodes."""
     if cluster.eks_name != NO_EKS or not cluster.continuous:
         return []
     return [group for group in cluster.groups.values() if node_type(group.specification) in FIRST]
 
 
-def without_controller(cluster: HyperPodCluster) -> bool:
+def without_controller(cluster: SimulatedCluster) -> bool:
     """Return whether the controller could not start, which ends the creation of a cluster."""
     controllers = [group for group in waits_for(cluster) if node_type(group.specification) == "Controller"]
     return any(

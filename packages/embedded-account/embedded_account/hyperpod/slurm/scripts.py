@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from embedded_account.hyperpod.model import HyperPodCluster, Node, NodeStatus
+from embedded_account.hyperpod.model import Node, NodeStatus, SimulatedCluster
 
 
 @dataclass(frozen=True)
@@ -22,18 +22,18 @@ class NodeScripts:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ScriptsOutcome:
     """How the scripts ended, and what they printed."""
 
     exit_code: int
     output: str
 
 
-RunScripts = Callable[[NodeScripts], Outcome | None]
+RunScripts = Callable[[NodeScripts], ScriptsOutcome | None]
 """Run the scripts of a node, and return their outcome; None: they were not run, which counts as a success."""
 
 
-def resource_config(cluster: HyperPodCluster) -> dict[str, Any]:
+def resource_config(cluster: SimulatedCluster) -> dict[str, Any]:
     """Return what HyperPod writes to /opt/ml/config/resource_config.json.
 
     Sources: AWS docs, sagemaker-hyperpod-lifecycle-best-practices-slurm-slurm-base-config; of a group without
@@ -61,5 +61,5 @@ def resource_config(cluster: HyperPodCluster) -> dict[str, Any]:
     }
 
 
-def _known(cluster: HyperPodCluster, group: str) -> list[Node]:
+def _known(cluster: SimulatedCluster, group: str) -> list[Node]:
     return [node for node in cluster.nodes_of(group) if node.address and node.status is not NodeStatus.FAILURE]

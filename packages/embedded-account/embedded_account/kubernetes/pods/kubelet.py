@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 
 import urllib3
 
-from embedded_account.kubernetes.api import Api, ApiError, Object
+from embedded_account.kubernetes.api import KubernetesClient, KubernetesClientError, Object
 from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.kubernetes.nodes import KUBELET_LABEL, KUBELET_VALUE
 from embedded_account.kubernetes.pki import SERVICE_IP
@@ -50,10 +50,10 @@ class Kubelet:
         kubeconfig: Path,
         directory: Path,
         table: Sequence[programs.Program],
-        records: podserver.Records,
+        records: podserver.PodRecords,
         sandboxes: Sandboxes | None,
     ) -> None:
-        self._api = Api.from_kubeconfig(kubeconfig)
+        self._api = KubernetesClient.from_kubeconfig(kubeconfig)
         self._table = table
         self._files = directory / "data" / "pods"
         self._logs = directory / "logs" / "pods"
@@ -107,7 +107,7 @@ class Kubelet:
                 self._runners[uid] = self._runner(pod)
             try:
                 self._runners[uid].step(pod)
-            except (ApiError, urllib3.exceptions.HTTPError) as error:
+            except (KubernetesClientError, urllib3.exceptions.HTTPError) as error:
                 _log.warning("pod %s: %s", pod["metadata"]["name"], error)
 
     def _runner(self, pod: Object) -> PodRunner:
@@ -155,7 +155,7 @@ def main() -> int:
     # For the control plane, which may outlive its starter.
     binaries.hold()
     folder: Path = arguments.directory
-    records = podserver.Records(folder / "data" / "podserver", binaries["podserver"])
+    records = podserver.PodRecords(folder / "data" / "podserver", binaries["podserver"])
     kubelet = Kubelet(arguments.kubeconfig, folder, programs.table(binaries, ray), records, sandboxes)
     log = folder / "logs" / "podserver.log"
     server = podserver.start(binaries["podserver"], arguments.port, records, pki=folder / "pki", log=log)
@@ -173,7 +173,7 @@ def _sandboxes(kubeconfig: Path, directory: Path, ray: programs.RealRay) -> Sand
     except kernel.NamespacesUnavailableError as error:
         sys.exit(str(error))
     end_with_parent()  # the kernel forgets it when the user changes
-    port = urlsplit(Api.from_kubeconfig(kubeconfig).server).port or 443
+    port = urlsplit(KubernetesClient.from_kubeconfig(kubeconfig).server).port or 443
     return Sandboxes(directory, service_ip=SERVICE_IP, api_port=port, search_path=ray.search_path)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from embedded_account.kubernetes.api import Api, Object
+from embedded_account.kubernetes.api import KubernetesClient, Object
 from embedded_account.kubernetes.kubeconfig import write_kubeconfig
 from embedded_account.kubernetes.pki import SERVICE_IP
 from embedded_account.kubernetes.pods.programs import Program
@@ -29,7 +29,7 @@ class Launch:
     """The sandbox that it runs in; None for a plain process of this machine."""
 
 
-def prepare(api: Api, pod: Object, container: Object, program: Program, volumes: Volumes) -> Launch:
+def prepare(api: KubernetesClient, pod: Object, container: Object, program: Program, volumes: Volumes) -> Launch:
     """Return the process of a container. Raises ContainerConfigError with the reason."""
     variables = _environment(api, pod, container)
     words, executable = _command(container, program, variables)
@@ -45,7 +45,7 @@ def prepare(api: Api, pod: Object, container: Object, program: Program, volumes:
     return Launch([str(executable), *arguments], own | variables, ports)
 
 
-def prepare_inside(sandbox: Sandbox, api: Api, pod: Object, container: Object, program: Program) -> Launch:
+def prepare_inside(sandbox: Sandbox, api: KubernetesClient, pod: Object, container: Object, program: Program) -> Launch:
     """Return the process of a container in its pod's sandbox, where commands and ports are those of the manifest.
 
     Raises ContainerConfigError.
@@ -99,7 +99,7 @@ def _with_local_ports(arguments: Sequence[str], flags: Mapping[str, int]) -> tup
     return kept, ports
 
 
-def _environment(api: Api, pod: Object, container: Object) -> dict[str, str]:
+def _environment(api: KubernetesClient, pod: Object, container: Object) -> dict[str, str]:
     variables: dict[str, str] = {}
     for source in container.get("envFrom", ()):
         variables |= dict(_all_of(api, pod, source))
@@ -122,7 +122,7 @@ def _expand(text: str, variables: Mapping[str, str]) -> str:
     return re.sub(r"\$?\$\(([^)]+)\)", replace, text)
 
 
-def _all_of(api: Api, pod: Object, source: Object) -> Iterator[tuple[str, str]]:
+def _all_of(api: KubernetesClient, pod: Object, source: Object) -> Iterator[tuple[str, str]]:
     prefix = source.get("prefix", "")
     for kind in ("configMap", "secret"):
         if reference := source.get(f"{kind}Ref"):
@@ -130,7 +130,7 @@ def _all_of(api: Api, pod: Object, source: Object) -> Iterator[tuple[str, str]]:
             yield from ((prefix + key, value.decode()) for key, value in found.items())
 
 
-def _value_from(api: Api, pod: Object, name: str, source: Object) -> str | None:
+def _value_from(api: KubernetesClient, pod: Object, name: str, source: Object) -> str | None:
     """Return the value of one variable, or None if its source is missing and optional."""
     for kind in ("configMap", "secret"):
         if reference := source.get(f"{kind}KeyRef"):

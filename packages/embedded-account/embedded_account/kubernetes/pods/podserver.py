@@ -41,7 +41,7 @@ class PodRecord:
     """Container port → host:port of this machine, for a pod without its own network."""
 
 
-class Records:
+class PodRecords:
     """The records of one control plane's pods."""
 
     def __init__(self, directory: Path, program: Path) -> None:
@@ -73,7 +73,7 @@ class Records:
         return self.directory / f"{metadata['namespace']}_{metadata['name']}.json"
 
 
-def start(program: Path, port: int, records: Records, *, pki: Path, log: Path) -> subprocess.Popen[bytes]:
+def start(program: Path, port: int, records: PodRecords, *, pki: Path, log: Path) -> subprocess.Popen[bytes]:
     """Start the server on `ADDRESS`; it ends with this process. `pki` holds the control plane's own certificates."""
     argv = [
         *(str(program), "serve", "-address", f"{ADDRESS}:{port}", "-records", str(records.directory)),

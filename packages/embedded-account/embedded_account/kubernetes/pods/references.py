@@ -3,14 +3,16 @@
 import base64
 import re
 
-from embedded_account.kubernetes.api import Api, ApiError, Object
+from embedded_account.kubernetes.api import KubernetesClient, KubernetesClientError, Object
 
 
 class ContainerConfigError(Exception):
     """The container cannot be started as its pod describes it (kubelet's CreateContainerConfigError)."""
 
 
-def content(api: Api, pod: Object, kind: str, name: str, *, optional: bool = False) -> dict[str, bytes] | None:
+def content(
+    api: KubernetesClient, pod: Object, kind: str, name: str, *, optional: bool = False
+) -> dict[str, bytes] | None:
     """Return the data of a `configMap` or `secret` in the pod's namespace, or None if it is missing and optional.
 
     Raises ContainerConfigError.
@@ -18,7 +20,7 @@ def content(api: Api, pod: Object, kind: str, name: str, *, optional: bool = Fal
     path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/{kind.lower()}s/{name}"
     try:
         found = api.get(path)
-    except ApiError as error:
+    except KubernetesClientError as error:
         if error.status == 404 and optional:
             return None
         raise ContainerConfigError(str(error)) from error

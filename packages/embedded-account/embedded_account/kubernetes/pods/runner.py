@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from embedded_account.kubernetes.api import STRATEGIC_PATCH, Api, ApiError, Object
+from embedded_account.kubernetes.api import STRATEGIC_PATCH, KubernetesClient, KubernetesClientError, Object
 from embedded_account.kubernetes.pods.container import Container, timestamp
 from embedded_account.kubernetes.pods.launch import Launch, prepare, prepare_inside
-from embedded_account.kubernetes.pods.podserver import PodRecord, Records
+from embedded_account.kubernetes.pods.podserver import PodRecord, PodRecords
 from embedded_account.kubernetes.pods.programs import Program, program_of
 from embedded_account.kubernetes.pods.references import ContainerConfigError
 from embedded_account.kubernetes.pods.sandbox.pod import Sandbox
@@ -27,11 +27,11 @@ class PodRunner:
         self,
         pod: Object,
         *,
-        api: Api,
+        api: KubernetesClient,
         programs: Sequence[Program],
         directory: Path,
         logs: Path,
-        records: Records,
+        records: PodRecords,
         ip: str,
         sandboxes: Sandboxes | None = None,
     ) -> None:
@@ -88,7 +88,7 @@ class PodRunner:
                 self._renew_token()
                 self._record()
                 self._report(pod)
-        except ApiError as error:
+        except KubernetesClientError as error:
             if error.status not in (404, 409):
                 raise
 

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 
 from embedded_account.kubernetes.api import Object
-from embedded_account.kubernetes.pods.podserver import ADDRESS, PodRecord, Records
+from embedded_account.kubernetes.pods.podserver import ADDRESS, PodRecord, PodRecords
 
 SELECTOR: Final = "ray.io/node-type=head"
 _DASHBOARD: Final = 8265
@@ -20,7 +20,7 @@ _REFUSAL: Final = "the head's pod is simulated: no program runs in it; `make reh
 class SimulatedHeads:
     """The heads of one control plane that no program runs in, behind one server on the loopback address."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: PodRecords) -> None:
         self._records = records
         self._heads: dict[str, Object] = {}
         self._server = ThreadingHTTPServer((ADDRESS, 0), _Answer)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from embedded_account.kubernetes.api import Api, ApiError, Object
+from embedded_account.kubernetes.api import KubernetesClient, KubernetesClientError, Object
 from embedded_account.kubernetes.pods.references import ContainerConfigError, content, field
 from embedded_account.kubernetes.pods.sandbox.pause import Mount
 
@@ -42,7 +42,7 @@ class Mounts:
 class Volumes:
     """The volumes of one pod, in the folder `volumes` of the pod's own directory."""
 
-    def __init__(self, api: Api, pod: Object, directory: Path) -> None:
+    def __init__(self, api: KubernetesClient, pod: Object, directory: Path) -> None:
         self.directory = directory
         self._api = api
         self._pod = pod
@@ -99,7 +99,7 @@ class Volumes:
         path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"
         try:
             phase = self._api.get(path).get("status", {}).get("phase")
-        except ApiError as error:
+        except KubernetesClientError as error:
             raise ContainerConfigError(str(error)) from error
         if phase != "Bound":
             raise ContainerConfigError(f"claim {name} is {phase}, not Bound")
@@ -167,7 +167,7 @@ class Volumes:
         path = f"/api/v1/namespaces/{metadata['namespace']}/serviceaccounts/{account}/token"
         try:
             return str(self._api.create(path, {"spec": spec})["status"]["token"])
-        except ApiError as error:
+        except KubernetesClientError as error:
             raise ContainerConfigError(f"no token for service account {account}: {error}") from error
 
 

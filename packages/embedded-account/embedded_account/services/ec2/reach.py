@@ -17,14 +17,14 @@ _ANYWHERE: Final = "0.0.0.0/0"
 
 
 @dataclass(frozen=True)
-class Place:
+class NetworkLocation:
     """The network location of a caller: its subnet, and the security groups of its interface."""
 
     subnet_id: str
     security_groups: tuple[str, ...]
 
 
-def unreachable(ec2: Any, place: Place, services: Iterable[str]) -> str:
+def unreachable(ec2: Any, place: NetworkLocation, services: Iterable[str]) -> str:
     """Return why `place` cannot reach the first unreachable one of `services`, or "" if it reaches all.
 
     `ec2` is moto's backend. A service has the name that it has in `com.amazonaws.<region>.<service>`.
@@ -32,7 +32,7 @@ def unreachable(ec2: Any, place: Place, services: Iterable[str]) -> str:
     return next((why for service in services if (why := _why(ec2, place, service))), "")
 
 
-def _why(ec2: Any, place: Place, service: str) -> str:
+def _why(ec2: Any, place: NetworkLocation, service: str) -> str:
     subnet = ec2.get_subnet(place.subnet_id)
     wanted = (subnet.vpc_id, f"com.amazonaws.{ec2.region_name}.{service}")
     endpoints = [each for each in ec2.vpc_end_points.values() if (each.vpc_id, each.service_name) == wanted]
@@ -60,7 +60,7 @@ def _route_table(ec2: Any, subnet: Any) -> Any:
     return own[0] if own else next(table for table in tables if table.main_association_id)
 
 
-def _lets_in(ec2: Any, endpoint: Any, place: Place, subnet: Any) -> bool:
+def _lets_in(ec2: Any, endpoint: Any, place: NetworkLocation, subnet: Any) -> bool:
     callers = ipaddress.IPv4Network(subnet.cidr_block)
     rules = [
         rule for group in endpoint.security_group_ids for rule in ec2.get_security_group_from_id(group).ingress_rules

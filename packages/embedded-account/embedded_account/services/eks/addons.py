@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from embedded_account.context import Account
-from embedded_account.kubernetes.api import Api, ApiError, Object
+from embedded_account.kubernetes.api import KubernetesClient, KubernetesClientError, Object
 from embedded_account.services.eks.add_ons.configurations import check_configuration
 from embedded_account.services.eks.add_ons.stand_ins import SERVICE_ACCOUNTS, STAND_INS
 from embedded_account.services.eks.errors import in_use, invalid_parameter, not_found
@@ -162,9 +162,9 @@ def _path(item: Object) -> str:
     return f"{root}/namespaces/{metadata['namespace']}/{_PLURALS[item['kind']]}/{quote(metadata['name'])}"
 
 
-def _delete(api: Api, item: Object) -> None:
+def _delete(api: KubernetesClient, item: Object) -> None:
     try:
         api.delete(_path(item), {"propagationPolicy": "Background"})
-    except ApiError as error:
+    except KubernetesClientError as error:
         if error.status != 404:
             raise

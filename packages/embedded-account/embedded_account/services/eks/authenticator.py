@@ -18,9 +18,9 @@ from botocore.credentials import Credentials
 from werkzeug.exceptions import Unauthorized
 from werkzeug.wrappers import Request
 
-from embedded_account.admission.access_keys import Owner, UnknownKeyError, owner_of
+from embedded_account.admission.access_keys import AccessKeyOwner, UnknownKeyError, owner_of
 from embedded_account.context import Account
-from embedded_account.services.eks.access.policies import Grant
+from embedded_account.services.eks.access.policies import PolicyAssociation
 from embedded_account.services.eks.service import EksService
 
 _PREFIX = "k8s-aws-v1."
@@ -61,7 +61,7 @@ def authenticate(account: Account, service: EksService, cluster_name: str, token
     entry = service.entries.find(cluster_name, caller.arn)
     if entry is None:
         raise InvalidTokenError(f"no access entry of cluster {cluster_name} for {caller.arn}")
-    administers = Grant(caller.arn, "AmazonEKSClusterAdminPolicy") in entry.grants()
+    administers = PolicyAssociation(caller.arn, "AmazonEKSClusterAdminPolicy") in entry.grants()
     return {
         "username": entry.user(caller.session_name),
         "uid": f"aws-iam-authenticator:{account.account_id}:{caller.credentials.access_key}",
@@ -69,7 +69,7 @@ def authenticate(account: Account, service: EksService, cluster_name: str, token
     }
 
 
-def verify(account: Account, cluster_name: str, token: str) -> Owner:
+def verify(account: Account, cluster_name: str, token: str) -> AccessKeyOwner:
     """Return the owner of the key that signed the token for this cluster. Raises InvalidTokenError."""
     url = urlsplit(_decoded(token))
     query = dict(parse_qsl(url.query, keep_blank_values=True))

@@ -9,9 +9,9 @@ import time
 from typing import Any, Final
 
 from embedded_account.context import Account
-from embedded_account.existing_description import AddOn, Cluster
-from embedded_account.kubernetes.api import Api, Object
-from embedded_account.services.eks.service import ADMIN_POLICY, Identity, service_of
+from embedded_account.existing_description import Cluster, DescribedAddOn
+from embedded_account.kubernetes.api import KubernetesClient, Object
+from embedded_account.services.eks.service import ADMIN_POLICY, ClusterIds, service_of
 from embedded_account.services.iam.access import backend_of
 
 _TAGS: Final = {"owner": "platform-team"}
@@ -39,7 +39,7 @@ def make(account: Account, existing: Cluster) -> None:
         "bootstrapSelfManagedAddons": False,
         "tags": _TAGS,
     }
-    service.create_cluster(request, None, Identity(existing.issuer_id, existing.security_group))
+    service.create_cluster(request, None, ClusterIds(existing.issuer_id, existing.security_group))
     cluster = service.wait_until_active(existing.name)
     service.entries.create(cluster.name, {"principalArn": owner, "tags": _TAGS})
     service.entries.associate(cluster.name, owner, ADMIN_POLICY, {"type": "cluster"})
@@ -65,7 +65,7 @@ def make(account: Account, existing: Cluster) -> None:
     _settle(api)
 
 
-def _add_on_request(add_on: AddOn) -> dict[str, Any]:
+def _add_on_request(add_on: DescribedAddOn) -> dict[str, Any]:
     stated = {"addonVersion": add_on.version, "configurationValues": add_on.configuration}
     return {"addonName": add_on.name, "tags": _TAGS, **{key: value for key, value in stated.items() if value}}
 
@@ -87,7 +87,7 @@ def _make_role(account: Account, name: str, principal: dict[str, str], *policies
     return str(role.arn)
 
 
-def _settle(api: Api) -> None:
+def _settle(api: KubernetesClient) -> None:
     """Wait until every pod runs and is an endpoint of its service: a later comparison needs a stable state."""
     deadline = time.monotonic() + _SETTLED_SECONDS
     while waiting := _unsettled(api):
@@ -96,7 +96,7 @@ def _settle(api: Api) -> None:
         time.sleep(0.2)
 
 
-def _unsettled(api: Api) -> list[str]:
+def _unsettled(api: KubernetesClient) -> list[str]:
     """Return the pods that do not run, and the services that lack an endpoint for one of their pods."""
     pods = api.get("/api/v1/pods")["items"]
     services = api.get("/api/v1/services")["items"]
@@ -123,7 +123,7 @@ def _listed(tags: dict[str, str]) -> list[dict[str, str]]:
     return [{"Key": key, "Value": value} for key, value in tags.items()]
 
 
-def _make_objects(api: Api) -> None:
+def _make_objects(api: KubernetesClient) -> None:
     """Create objects of the cluster's other users: one of each kind that a Helm release could overwrite."""
     api.create("/api/v1/namespaces", _object("v1", "Namespace", _NAMESPACE))
     api.create(

@@ -20,14 +20,14 @@ _FORBIDDEN = ("IamInstanceProfile", "HibernationOptions", "InstanceMarketOptions
 
 
 @dataclass(frozen=True)
-class LaunchTemplate:
+class LaunchSettings:
     """The settings of a launch template; `root_volume_gib` is None if the template does not set the volume size."""
 
     security_groups: tuple[str, ...]
     root_volume_gib: int | None
 
 
-def read(account: Account, specification: Mapping[str, Any], request: Mapping[str, Any]) -> LaunchTemplate:
+def read(account: Account, specification: Mapping[str, Any], request: Mapping[str, Any]) -> LaunchSettings:
     """Return the settings of a CreateNodegroup request's template; raise EKS's error if it cannot be used."""
     templates = ec2_backends[account.account_id][account.region].launch_templates
     template = templates.get(specification.get("id", ""))
@@ -46,7 +46,7 @@ def read(account: Account, specification: Mapping[str, Any], request: Mapping[st
     if request.get("remoteAccess"):
         raise invalid_parameter("Remote access configuration cannot be specified with a launch template.")
     _check_keys(account, data)
-    return LaunchTemplate(_listed(data, "SecurityGroupId"), _root_volume(data))
+    return LaunchSettings(_listed(data, "SecurityGroupId"), _root_volume(data))
 
 
 def _check_keys(account: Account, data: Mapping[str, Any]) -> None:

@@ -16,9 +16,9 @@ from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from embedded_account.context import Account
 from embedded_account.kubernetes.allocatable import GPU_RESOURCE, allocatable
-from embedded_account.services.ec2.reach import NODE_SERVICES, Place, unreachable
+from embedded_account.services.ec2.reach import NODE_SERVICES, NetworkLocation, unreachable
 from embedded_account.services.eks import launch_templates
-from embedded_account.services.eks.access.entries import AccessEntries
+from embedded_account.services.eks.access.entries import AccessEntryStore
 from embedded_account.services.eks.checks import check_node_version, find_subnets
 from embedded_account.services.eks.errors import in_use, invalid_parameter, invalid_request, not_found
 from embedded_account.services.eks.records import ClusterRecords
@@ -54,7 +54,7 @@ class _Node:
 class NodeGroups:
     """The managed node groups of all clusters."""
 
-    def __init__(self, account: Account, records: ClusterRecords, entries: AccessEntries) -> None:
+    def __init__(self, account: Account, records: ClusterRecords, entries: AccessEntryStore) -> None:
         self._account = account
         self._records = records
         self._entries = entries
@@ -231,18 +231,18 @@ class NodeGroups:
         """Raise EKS's error if nodes cannot reach the services that they call at start: they would never join."""
         ec2 = ec2_backends[self._account.account_id][self._account.region]
         for subnet_id in subnets:
-            if why := unreachable(ec2, Place(subnet_id, security_groups), NODE_SERVICES):
+            if why := unreachable(ec2, NetworkLocation(subnet_id, security_groups), NODE_SERVICES):
                 raise invalid_request(f"NodeCreationFailure: instances would not join the cluster: {why}")
 
-    def _launch_template(self, cluster: Any, request: Mapping[str, Any]) -> launch_templates.LaunchTemplate:
+    def _launch_template(self, cluster: Any, request: Mapping[str, Any]) -> launch_templates.LaunchSettings:
         """Return the request's launch template or EKS's own; one without security groups gets the cluster's group."""
         cluster_group = cluster.resources_vpc_config["clusterSecurityGroupId"]
         if specification := request.get("launchTemplate"):
             template = launch_templates.read(self._account, specification, request)
             if template.security_groups:
                 return template
-            return launch_templates.LaunchTemplate((cluster_group,), template.root_volume_gib)
-        return launch_templates.LaunchTemplate((cluster_group,), None)
+            return launch_templates.LaunchSettings((cluster_group,), template.root_volume_gib)
+        return launch_templates.LaunchSettings((cluster_group,), None)
 
     def _check_role(self, role_arn: str) -> None:
         """Raise EKS's error if the role lacks trust in EC2, or EKS's or ECR's policies.

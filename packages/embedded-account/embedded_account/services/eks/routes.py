@@ -38,7 +38,7 @@ _PATHS = (
 
 
 @dataclass(frozen=True)
-class Call:
+class EksCall:
     """A request: its path parameters, body and query string, and the principal that sends it."""
 
     path: Mapping[str, str]
@@ -73,9 +73,9 @@ def install(account: Account, service: EksService) -> None:
         urls.url_paths[path] = urls.response.dispatch
 
 
-def _method(account: Account, operation: Callable[[Call], Any]) -> Callable[[Any], Any]:
+def _method(account: Account, operation: Callable[[EksCall], Any]) -> Callable[[Any], Any]:
     def answer(response: Any) -> Any:
-        call = Call(
+        call = EksCall(
             path=response.uri_match,
             body=json.loads(response.body) if response.body else {},
             query=response.querystring,
@@ -95,8 +95,8 @@ def _principal(account: Account, access_key_id: str) -> str | None:
     return str(user.arn) if user else None
 
 
-def _cluster_operations(service: EksService) -> dict[str, Callable[[Call], Any]]:
-    def describe_update(call: Call) -> Any:
+def _cluster_operations(service: EksService) -> dict[str, Callable[[EksCall], Any]]:
+    def describe_update(call: EksCall) -> Any:
         return {"update": service.records.updates.get(call.cluster, call.path["updateId"])}
 
     return {
@@ -110,7 +110,7 @@ def _cluster_operations(service: EksService) -> dict[str, Callable[[Call], Any]]
     }
 
 
-def _node_group_operations(service: EksService) -> dict[str, Callable[[Call], Any]]:
+def _node_group_operations(service: EksService) -> dict[str, Callable[[EksCall], Any]]:
     groups = service.node_groups
     return {
         "create_nodegroup": lambda call: {"nodegroup": groups.create(call.cluster, call.body)},
@@ -123,14 +123,14 @@ def _node_group_operations(service: EksService) -> dict[str, Callable[[Call], An
     }
 
 
-def _entry_operations(service: EksService) -> dict[str, Callable[[Call], Any]]:
+def _entry_operations(service: EksService) -> dict[str, Callable[[EksCall], Any]]:
     entries = service.entries
 
-    def delete(call: Call) -> Any:
+    def delete(call: EksCall) -> Any:
         entries.delete(call.cluster, call.principal)
         return {}
 
-    def update(call: Call) -> Any:
+    def update(call: EksCall) -> Any:
         return {"accessEntry": _described(entries.update(call.cluster, call.principal, call.body))}
 
     return {
@@ -144,10 +144,10 @@ def _entry_operations(service: EksService) -> dict[str, Callable[[Call], Any]]:
     }
 
 
-def _policy_operations(service: EksService) -> dict[str, Callable[[Call], Any]]:
+def _policy_operations(service: EksService) -> dict[str, Callable[[EksCall], Any]]:
     entries = service.entries
 
-    def associate(call: Call) -> Any:
+    def associate(call: EksCall) -> Any:
         policy = entries.associate(call.cluster, call.principal, call.body["policyArn"], call.body["accessScope"])
         return {
             "clusterName": call.cluster,
@@ -155,11 +155,11 @@ def _policy_operations(service: EksService) -> dict[str, Callable[[Call], Any]]:
             "associatedAccessPolicy": policy,
         }
 
-    def disassociate(call: Call) -> Any:
+    def disassociate(call: EksCall) -> Any:
         entries.disassociate(call.cluster, call.principal, call.path["policyArn"])
         return {}
 
-    def list_associated(call: Call) -> Any:
+    def list_associated(call: EksCall) -> Any:
         entry = entries.get(call.cluster, call.principal)
         policies = [entries.policy_of(entry, arn) for arn in sorted(entry.policies)]
         return {
@@ -177,10 +177,10 @@ def _policy_operations(service: EksService) -> dict[str, Callable[[Call], Any]]:
     }
 
 
-def _addon_operations(service: EksService) -> dict[str, Callable[[Call], Any]]:
+def _addon_operations(service: EksService) -> dict[str, Callable[[EksCall], Any]]:
     addons = service.addons
 
-    def delete(call: Call) -> Any:
+    def delete(call: EksCall) -> Any:
         preserve = call.query.get("preserve", ["false"])[0] == "true"
         return {"addon": addons.delete(call.cluster, call.path["addonName"], preserve=preserve)}
 
@@ -196,7 +196,7 @@ def _addon_operations(service: EksService) -> dict[str, Callable[[Call], Any]]:
     }
 
 
-def _pod_identity_operations(service: EksService) -> dict[str, Callable[[Call], Any]]:
+def _pod_identity_operations(service: EksService) -> dict[str, Callable[[EksCall], Any]]:
     associations = service.pod_identities
     return {
         "create_pod_identity_association": lambda call: {"association": associations.create(call.cluster, call.body)},

@@ -19,7 +19,7 @@ from embedded_account.kubernetes.building.binaries import BinariesError
 from embedded_account.kubernetes.running import Plane
 from embedded_account.machine.processes import ProcessError
 from embedded_account.services.eks import checks
-from embedded_account.services.eks.access.entries import AccessEntries
+from embedded_account.services.eks.access.entries import AccessEntryStore
 from embedded_account.services.eks.access.pod_identity import PodIdentityAssociations
 from embedded_account.services.eks.addons import DEFAULT_ADDONS, Addons
 from embedded_account.services.eks.errors import in_use, invalid_request
@@ -49,7 +49,7 @@ def _issuer_id() -> str:
 
 
 @dataclass(frozen=True)
-class Identity:
+class ClusterIds:
     """The ids that EKS chooses for a cluster: its OIDC issuer's and its security group's (None: EC2 generates it)."""
 
     issuer_id: str = field(default_factory=_issuer_id)
@@ -62,23 +62,23 @@ class EksService:
     def __init__(self, account: Account) -> None:
         self.account = account
         self.records = ClusterRecords(account)
-        self.entries = AccessEntries(account, self.records)
+        self.entries = AccessEntryStore(account, self.records)
         self.addons = Addons(account, self.records)
         self.node_groups = NodeGroups(account, self.records, self.entries)
         self.pod_identities = PodIdentityAssociations(account, self.records)
         self._workers = ThreadPoolExecutor(2, thread_name_prefix="eks")
         self._pending: dict[str, Future[None]] = {}
-        self._prepared: dict[str, Identity] = {}
+        self._prepared: dict[str, ClusterIds] = {}
         self._lock = threading.RLock()
         _services[account.account_id, account.region] = self
 
     def prepare_cluster(self, name: str) -> None:
         """Begin to start the control plane of a cluster that is created later: nobody waits for it then."""
-        identity = self._prepared[name] = Identity()
+        identity = self._prepared[name] = ClusterIds()
         self.account.clusters.prepare(name, self._issuer(identity))
 
     def create_cluster(
-        self, request: Mapping[str, Any], creator_arn: str | None, identity: Identity | None = None
+        self, request: Mapping[str, Any], creator_arn: str | None, identity: ClusterIds | None = None
     ) -> Any:
         """Start to create a cluster and return it; its status is CREATING until its control plane runs.
 
@@ -91,7 +91,7 @@ class EksService:
             checks.check_cluster(self.account, request)
             # A reset of moto's records forgets a cluster without its deletion.
             self._forget(request["name"])
-            identity = identity or self._prepared.pop(request["name"], None) or Identity()
+            identity = identity or self._prepared.pop(request["name"], None) or ClusterIds()
             cluster = self._record(request, identity)
         self._pending[cluster.name] = self._workers.submit(self._bring_up, cluster, request, creator_arn, identity)
         return cluster
@@ -143,7 +143,7 @@ class EksService:
         cluster.version = version
         return self.records.updates.record(name, "VersionUpdate")
 
-    def _record(self, request: Mapping[str, Any], identity: Identity) -> Any:
+    def _record(self, request: Mapping[str, Any], identity: ClusterIds) -> Any:
         vpc = dict(request["resourcesVpcConfig"])
         cluster = self.records.backend.create_cluster(
             name=request["name"],
@@ -168,10 +168,12 @@ class EksService:
         cluster.upgrade_policy = dict(request.get("upgradePolicy") or DEFAULT_UPGRADE_POLICY)
         return cluster
 
-    def _issuer(self, identity: Identity) -> str:
+    def _issuer(self, identity: ClusterIds) -> str:
         return f"https://oidc.eks.{self.account.region}.amazonaws.com/id/{identity.issuer_id}"
 
-    def _bring_up(self, cluster: Any, request: Mapping[str, Any], creator_arn: str | None, identity: Identity) -> None:
+    def _bring_up(
+        self, cluster: Any, request: Mapping[str, Any], creator_arn: str | None, identity: ClusterIds
+    ) -> None:
         try:
             self._make_network(cluster, identity.security_group_id)
             self._make_log_group(cluster)

@@ -23,7 +23,7 @@ Files = dict[str, bytes | None]
 
 
 @dataclass(frozen=True)
-class Link:
+class LinkedDirectory:
     """A data repository association: the directory `path` of the file system and the objects below `prefix`."""
 
     path: str
@@ -33,7 +33,7 @@ class Link:
     exports: bool
 
     @classmethod
-    def of(cls, fields: dict[str, Any]) -> "Link":
+    def of(cls, fields: dict[str, Any]) -> "LinkedDirectory":
         """Return the link that FSx's description of an association names."""
         bucket, _, prefix = fields["DataRepositoryPath"].removeprefix("s3://").partition("/")
         policies = fields.get("S3") or {}
@@ -58,11 +58,11 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Item:
+class TaskFile:
     """A file that a task processes; `failure` is the error code of its report."""
 
     path: str
-    link: Link
+    link: LinkedDirectory
     failure: str | None
 
 
@@ -71,7 +71,7 @@ def within(path: str, folder: str) -> bool:
     return not folder or path == folder or path.startswith(f"{folder}/")
 
 
-class Bucket:
+class BucketObjects:
     """Objects of moto's S3. Every method returns nothing for a bucket that does not exist."""
 
     def __init__(self, account: Account, name: str) -> None:
@@ -93,24 +93,26 @@ class Bucket:
         self._backend.put_object(self.name, key, content)
 
 
-def imported(account: Account, links: Iterable[Link], paths: Iterable[str]) -> list[Item] | str:
+def imported(account: Account, links: Iterable[LinkedDirectory], paths: Iterable[str]) -> list[TaskFile] | str:
     """Return the files that an import of these paths (s3://bucket/prefix) brings, or why the task fails."""
-    items: list[Item] = []
+    items: list[TaskFile] = []
     for path in paths:
         bucket, _, key = path.removeprefix("s3://").rstrip("/").partition("/")
         link = next((each for each in links if each.has_object(bucket, key)), None)
         if link is None:
             return f"The path {path} is not in a data repository of the file system."
-        for each in Bucket(account, bucket).keys(key):
+        for each in BucketObjects(account, bucket).keys(key):
             file = link.file(each)
             too_long = any(len(name.encode()) > LONGEST_NAME for name in file.split("/"))
-            items.append(Item(file, link, "PathSizeTooLong" if too_long else None))
+            items.append(TaskFile(file, link, "PathSizeTooLong" if too_long else None))
     return items
 
 
-def exported(account: Account, files: Files, links: Iterable[Link], paths: Iterable[str]) -> list[Item] | str:
+def exported(
+    account: Account, files: Files, links: Iterable[LinkedDirectory], paths: Iterable[str]
+) -> list[TaskFile] | str:
     """Return the changed files that an export of these paths (datasets/a) sends, or why the task fails."""
-    items: list[Item] = []
+    items: list[TaskFile] = []
     for path in paths:
         folder = f"/{path}".rstrip("/")
         link = next((each for each in links if each.holds(folder)), None)
@@ -120,28 +122,28 @@ def exported(account: Account, files: Files, links: Iterable[Link], paths: Itera
             return f"The path {path} does not exist on the file system."
         for file in sorted(file for file, content in files.items() if content is not None and within(file, folder)):
             too_long = len(link.key(file).encode()) > LONGEST_KEY
-            items.append(Item(file, link, "PathSizeTooLong" if too_long else None))
+            items.append(TaskFile(file, link, "PathSizeTooLong" if too_long else None))
     return items
 
 
-def _known(account: Account, files: Files, link: Link, folder: str) -> Iterator[str]:
+def _known(account: Account, files: Files, link: LinkedDirectory, folder: str) -> Iterator[str]:
     """Yield the files in the folder: those of tasks and programs, and of an association that imports by itself."""
     yield from (file for file in files if within(file, folder))
     if link.imports:
-        yield from Bucket(account, link.bucket).keys(link.key(folder))
+        yield from BucketObjects(account, link.bucket).keys(link.key(folder))
 
 
-def carry_out(account: Account, files: Files, items: Iterable[Item], *, export: bool) -> list[Item]:
+def carry_out(account: Account, files: Files, items: Iterable[TaskFile], *, export: bool) -> list[TaskFile]:
     """Import or export the files; return all of them, each with its failure."""
     done = []
     for item in items:
         failure = item.failure
         if export and failure is None:
             try:
-                Bucket(account, item.link.bucket).put(item.link.key(item.path), files[item.path] or b"")
+                BucketObjects(account, item.link.bucket).put(item.link.key(item.path), files[item.path] or b"")
             except S3ClientError:
                 failure = "S3Error"
         if failure is None:
             files[item.path] = None
-        done.append(Item(item.path, item.link, failure))
+        done.append(TaskFile(item.path, item.link, failure))
     return done

@@ -17,7 +17,7 @@ from moto.core.exceptions import ServiceException
 from urllib3.exceptions import HTTPError
 
 from embedded_account.context import Account
-from embedded_account.kubernetes.api import Api, ApiError, Object
+from embedded_account.kubernetes.api import KubernetesClient, KubernetesClientError, Object
 from embedded_account.kubernetes.running import RunningCluster
 from embedded_account.services.fsx.driver_controller import Controller, find_controller
 from embedded_account.services.fsx.driver_requests import (
@@ -59,7 +59,7 @@ def _run(account: Account, ended: threading.Event) -> None:
         for driver in drivers.values():
             try:
                 driver.step()
-            except (ApiError, HTTPError, OSError, KeyError) as error:
+            except (KubernetesClientError, HTTPError, OSError, KeyError) as error:
                 # The control plane is starting, stopping or busy: retry at the next step.
                 _log.debug("FSx CSI stand-in: %s", error)
 
@@ -67,7 +67,7 @@ def _run(account: Account, ended: threading.Event) -> None:
 class FsxDriver:
     """The driver's work in one cluster; each step lists all claims and volumes again."""
 
-    def __init__(self, account: Account, api: Api) -> None:
+    def __init__(self, account: Account, api: KubernetesClient) -> None:
         self._account = account
         self._api = api
         self._told: dict[str, str] = {}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from embedded_account.context import Account
-from embedded_account.kubernetes.api import Api, ApiError, Object
+from embedded_account.kubernetes.api import KubernetesClient, KubernetesClientError, Object
 from embedded_account.services.fsx.driver_requests import tags_of
 from embedded_account.services.iam.pod_role import PodRole, PodRoleError, take_role
 
@@ -27,14 +27,14 @@ class Controller:
         self.role.require(action, resource, context)
 
 
-def find_controller(account: Account, api: Api) -> Controller | None:
+def find_controller(account: Account, api: KubernetesClient) -> Controller | None:
     """Return the controller, or None while none of its pods is available.
 
     Raises PodRoleError if the controller could not work (no region, no role), and STS's error if STS refuses its token.
     """
     try:
         deployment = api.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{DEPLOYMENT}")
-    except ApiError as error:
+    except KubernetesClientError as error:
         if error.status == 404:
             return None
         raise

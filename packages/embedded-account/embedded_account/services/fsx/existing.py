@@ -8,15 +8,15 @@ from typing import Any, Final
 from moto.ec2.models import ec2_backends
 
 from embedded_account.context import Account
-from embedded_account.existing_description import FileSystem, Vpc
-from embedded_account.services.fsx.records import Identity
+from embedded_account.existing_description import DescribedFileSystem, DescribedVpc
+from embedded_account.services.fsx.records import FileSystemNames
 from embedded_account.services.fsx.service import FsxService
 
 # FSx user guide, "File system access control with Amazon VPC".
 _PORTS: Final = ((988, 988), (1018, 1023))
 
 
-def make(account: Account, wanted: FileSystem, vpc: Vpc) -> None:
+def make(account: Account, wanted: DescribedFileSystem, vpc: DescribedVpc) -> None:
     """Create the file system, which is AVAILABLE at once."""
     ec2: Any = ec2_backends[account.account_id][account.region]
     group = ec2.create_security_group("team-file-system", "Lustre clients of the VPC", vpc_id=vpc.id)
@@ -32,5 +32,5 @@ def make(account: Account, wanted: FileSystem, vpc: Vpc) -> None:
             "LustreConfiguration": {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 250},
             "Tags": [{"Key": "owner", "Value": "data-team"}],
         },
-        Identity(wanted.id, wanted.mount_name),
+        FileSystemNames(wanted.id, wanted.mount_name),
     )

@@ -26,7 +26,7 @@ _S3_ROLE = "aws-service-role/s3.data-source.lustre.fsx.amazonaws.com/AWSServiceR
 
 
 @dataclass
-class Record:
+class FsxRecord:
     """A file system or an association: the API's fields, and when its current transition ends."""
 
     fields: dict[str, Any]
@@ -44,7 +44,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Identity:
+class FileSystemNames:
     """The names that FSx chooses for a file system."""
 
     id: str = field(default_factory=lambda: f"fs-0{secrets.token_hex(8)}")
@@ -53,7 +53,7 @@ class Identity:
     )
 
 
-def new_file_system(account: Account, request: Fields, ready_at: datetime, identity: Identity) -> Record:
+def new_file_system(account: Account, request: Fields, ready_at: datetime, identity: FileSystemNames) -> FsxRecord:
     """Return a new file system in the request's subnet, and create its interfaces."""
     ec2 = ec2_backends[account.account_id][account.region]
     subnet, groups = _network(ec2, request)
@@ -80,13 +80,13 @@ def new_file_system(account: Account, request: Fields, ready_at: datetime, ident
             "MountName": identity.mount_name,
         },
     }
-    record = Record(fields, dict(request), ready_at)
+    record = FsxRecord(fields, dict(request), ready_at)
     fields["NetworkInterfaceIds"] = record.interfaces
     add_interfaces(account, record, groups)
     return record
 
 
-def grow(account: Account, record: Record, capacity: int) -> None:
+def grow(account: Account, record: FsxRecord, capacity: int) -> None:
     """Increase the storage of the file system to `capacity` GiB and add the interfaces of its new file servers."""
     ec2 = ec2_backends[account.account_id][account.region]
     record.fields["StorageCapacity"] = capacity
@@ -94,7 +94,7 @@ def grow(account: Account, record: Record, capacity: int) -> None:
     add_interfaces(account, record, groups)
 
 
-def add_interfaces(account: Account, record: Record, groups: list[str]) -> None:
+def add_interfaces(account: Account, record: FsxRecord, groups: list[str]) -> None:
     """Create the missing interfaces, up to the number that the file system's capacity needs."""
     server_gib = rules.server_gib(record.fields["LustreConfiguration"])
     needed = 1 + math.ceil(record.fields["StorageCapacity"] / server_gib)
@@ -109,7 +109,7 @@ def add_interfaces(account: Account, record: Record, groups: list[str]) -> None:
         record.interfaces.append(interface.id)
 
 
-def new_association(account: Account, request: Fields, ready_at: datetime) -> Record:
+def new_association(account: Account, request: Fields, ready_at: datetime) -> FsxRecord:
     """Return a new data repository association; it will become FAILED if FSx cannot use its bucket."""
     identifier, file_system = f"dra-0{secrets.token_hex(8)}", request["FileSystemId"]
     bucket = request["DataRepositoryPath"].removeprefix("s3://").split("/")[0]
@@ -125,7 +125,7 @@ def new_association(account: Account, request: Fields, ready_at: datetime) -> Re
         "DataRepositoryPath": request["DataRepositoryPath"],
         "CreationTime": account.clock.now().timestamp(),
     }
-    return Record(fields, dict(request), ready_at, failure=_unreadable(account, bucket, file_system))
+    return FsxRecord(fields, dict(request), ready_at, failure=_unreadable(account, bucket, file_system))
 
 
 def _unreadable(account: Account, bucket: str, file_system: str) -> str | None:

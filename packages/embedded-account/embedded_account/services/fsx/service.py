@@ -13,7 +13,7 @@ from moto.fsx.models import fsx_backends
 
 from embedded_account.context import Account
 from embedded_account.services.fsx import rules
-from embedded_account.services.fsx.records import Identity, Record, grow, new_association, new_file_system
+from embedded_account.services.fsx.records import FileSystemNames, FsxRecord, grow, new_association, new_file_system
 from embedded_account.services.keys import CREATE_GRANT, unusable
 
 CREATION = timedelta(minutes=10)
@@ -50,15 +50,15 @@ class FsxService:
         return fsx_backends[self._account.account_id][self._account.region]
 
     @property
-    def file_systems(self) -> dict[str, Record]:
+    def file_systems(self) -> dict[str, FsxRecord]:
         """The file systems by id."""
-        found: dict[str, Record] = self._backend.file_systems
+        found: dict[str, FsxRecord] = self._backend.file_systems
         return found
 
     @property
-    def associations(self) -> dict[str, Record]:
+    def associations(self) -> dict[str, FsxRecord]:
         """The data repository associations by id."""
-        found: dict[str, Record] = self._backend.__dict__.setdefault("associations", {})
+        found: dict[str, FsxRecord] = self._backend.__dict__.setdefault("associations", {})
         return found
 
     @property
@@ -79,7 +79,7 @@ class FsxService:
 
     # ------------------------------------------------ file systems
 
-    def create_file_system(self, request: Fields, identity: Identity | None = None) -> dict[str, Any]:
+    def create_file_system(self, request: Fields, identity: FileSystemNames | None = None) -> dict[str, Any]:
         """Carry out a CreateFileSystem request; repeating it with its ClientRequestToken returns the same file system.
 
         `identity` is for a file system that exists before the environment: it has a given id, and is AVAILABLE.
@@ -90,7 +90,7 @@ class FsxService:
             rules.check_file_system(request)
             self._check_key(request.get("KmsKeyId"))
             ready_at = self.at(CREATION) if identity is None else self._account.clock.now()
-            record = new_file_system(self._account, request, ready_at, identity or Identity())
+            record = new_file_system(self._account, request, ready_at, identity or FileSystemNames())
             self.keep(self.file_systems, record.fields["FileSystemId"], record)
             logs = record.fields["LustreConfiguration"].get("LogConfiguration") or {}
             if logs.get("Level", "DISABLED") != "DISABLED" and "Destination" not in logs:
@@ -212,7 +212,7 @@ class FsxService:
         self._timers.add(timer)
         timer.start()
 
-    def _start_deletion(self, record: Record, end: Callable[[], object]) -> None:
+    def _start_deletion(self, record: FsxRecord, end: Callable[[], object]) -> None:
         record.deleting = True
         self.later(DELETION, end)
 
@@ -225,12 +225,12 @@ class FsxService:
             for interface in record.interfaces if record else []:
                 self._account.background.drop(interface)
 
-    def _file_system(self, identifier: str) -> Record:
+    def _file_system(self, identifier: str) -> FsxRecord:
         if identifier not in self.file_systems:
             raise FileSystemNotFound(identifier)
         return self.file_systems[identifier]
 
-    def available(self, identifier: str) -> Record:
+    def available(self, identifier: str) -> FsxRecord:
         """Return the file system. Raises FSx's error unless it is AVAILABLE."""
         record = self._file_system(identifier)
         lifecycle = self._lifecycle(record)
@@ -238,17 +238,17 @@ class FsxService:
             raise rules.bad_request(f"File system {identifier} is {lifecycle}: it must be AVAILABLE.")
         return record
 
-    def _association(self, identifier: str) -> Record:
+    def _association(self, identifier: str) -> FsxRecord:
         if identifier not in self.associations:
             raise rules.fsx_error(
                 "DataRepositoryAssociationNotFound", f"Data repository association '{identifier}' does not exist."
             )
         return self.associations[identifier]
 
-    def _associations_of(self, file_system_id: str) -> list[Record]:
+    def _associations_of(self, file_system_id: str) -> list[FsxRecord]:
         return [one for one in self.associations.values() if one.fields["FileSystemId"] == file_system_id]
 
-    def _lifecycle(self, record: Record) -> str:
+    def _lifecycle(self, record: FsxRecord) -> str:
         if record.deleting:
             return "DELETING"
         if self._account.clock.now() < record.ready_at:
@@ -256,7 +256,7 @@ class FsxService:
         record.created = True
         return "FAILED" if record.failure else "AVAILABLE"
 
-    def _shown(self, record: Record) -> dict[str, Any]:
+    def _shown(self, record: FsxRecord) -> dict[str, Any]:
         lifecycle = self._lifecycle(record)
         failed = {"FailureDetails": {"Message": record.failure}} if lifecycle == "FAILED" else {}
         return {**record.fields, "Lifecycle": lifecycle, "Tags": self.tags(record.resource_arn), **failed}

@@ -16,7 +16,15 @@ from moto.utilities.utils import get_partition
 
 from embedded_account.context import Account
 from embedded_account.services.fsx import rules
-from embedded_account.services.fsx.contents import Bucket, Files, Item, Link, carry_out, exported, imported
+from embedded_account.services.fsx.contents import (
+    BucketObjects,
+    Files,
+    LinkedDirectory,
+    TaskFile,
+    carry_out,
+    exported,
+    imported,
+)
 from embedded_account.services.fsx.service import FsxService, same_token
 
 START: Final = timedelta(minutes=1)
@@ -35,7 +43,7 @@ class Task:
     request: dict[str, Any]
     starts_at: datetime
     ends_at: datetime
-    items: list[Item] = field(default_factory=list)
+    items: list[TaskFile] = field(default_factory=list)
     canceling: bool = False
 
     @property
@@ -104,7 +112,7 @@ class DataRepositoryTasks:
             files[path] = content
             link = next((each for each in self._links(file_system) if each.holds(path)), None)
             if link and link.exports:
-                carry_out(self._account, files, [Item(path, link, None)], export=True)
+                carry_out(self._account, files, [TaskFile(path, link, None)], export=True)
 
     def files(self, file_system: str) -> set[str]:
         """Return the paths of the files that tasks brought to the file system, and that programs wrote."""
@@ -126,11 +134,11 @@ class DataRepositoryTasks:
         of_it = (task for task in self._tasks.values() if task.fields["FileSystemId"] == file_system)
         return next((task for task in of_it if task.fields["Lifecycle"] in ACTIVE), None)
 
-    def _links(self, file_system: str) -> list[Link]:
+    def _links(self, file_system: str) -> list[LinkedDirectory]:
         """Return the links of the file system's associations that are AVAILABLE."""
         filters: list[Fields] = [{"Name": "file-system-id", "Values": [file_system]}]
         found = self._service.describe_associations([], filters)
-        return [Link.of(each) for each in found if each["Lifecycle"] == "AVAILABLE"]
+        return [LinkedDirectory.of(each) for each in found if each["Lifecycle"] == "AVAILABLE"]
 
     def _new(self, request: Fields) -> Task:
         identifier, now = f"task-0{secrets.token_hex(8)}", self._account.clock.now()
@@ -173,9 +181,9 @@ class DataRepositoryTasks:
                 message = f"The task failed to process {len(failed)} of {len(task.items)} files." if failed else None
                 self._end(task, "FAILED" if failed else "SUCCEEDED", message)
 
-    def _work(self, task: Task) -> list[Item] | str:
+    def _work(self, task: Task) -> list[TaskFile] | str:
         links, paths = self._links(task.fields["FileSystemId"]), task.fields["Paths"]
-        if missing := [each.bucket for each in links if not Bucket(self._account, each.bucket).exists]:
+        if missing := [each.bucket for each in links if not BucketObjects(self._account, each.bucket).exists]:
             return f"Amazon FSx is unable to access the S3 bucket {missing[0]}."
         if task.fields["Type"] == rules.IMPORT:
             everything = [f"s3://{each.bucket}/{each.prefix}" for each in links]
@@ -191,7 +199,7 @@ class DataRepositoryTasks:
         if message:
             task.fields["FailureDetails"] = {"Message": message}
 
-    def _report(self, task: Task, failed: list[Item]) -> None:
+    def _report(self, task: Task, failed: list[TaskFile]) -> None:
         """Write the report of failed files where the task's request wants it."""
         report = task.fields["Report"]
         if not report["Enabled"] or not failed:
@@ -203,7 +211,7 @@ class DataRepositoryTasks:
         bucket, _, prefix = report["Path"].removeprefix("s3://").partition("/")
         name = "report.csv" if task.fields["Type"] == rules.IMPORT else "failures.csv"
         key = "/".join(filter(None, (prefix.strip("/"), task.fields["TaskId"], name)))
-        if (target := Bucket(self._account, bucket)).exists:
+        if (target := BucketObjects(self._account, bucket)).exists:
             target.put(key, text.getvalue().encode())
 
     def _shown(self, task: Task) -> dict[str, Any]:

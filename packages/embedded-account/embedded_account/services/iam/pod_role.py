@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from embedded_account.context import Account
-from embedded_account.kubernetes.api import Api
+from embedded_account.kubernetes.api import KubernetesClient
 from embedded_account.services.iam.access import find_role
 from embedded_account.services.iam.grants import grants_of
-from embedded_account.services.iam.policies import Decision, Grants
+from embedded_account.services.iam.policies import Grants, PolicyDecision
 from embedded_account.services.iam.sts import check_web_identity
 
 _ROLE: Final = "eks.amazonaws.com/role-arn"
@@ -29,11 +29,11 @@ class PodRole:
     def require(self, action: str, resource: str, context: Mapping[str, str]) -> None:
         """Raise PodRoleError unless the role's policies allow the call."""
         decision = self.grants.decide(action, resource, context)
-        if decision is not Decision.ALLOW:
+        if decision is not PolicyDecision.ALLOW:
             raise PodRoleError(f"{self.arn} is not authorized to perform: {action} on {resource}: {decision.value}")
 
 
-def take_role(account: Account, api: Api, namespace: str, service_account: str) -> PodRole:
+def take_role(account: Account, api: KubernetesClient, namespace: str, service_account: str) -> PodRole:
     """Assume the role that the service account names, as its pods do (IRSA), and return it.
 
     Raises PodRoleError if the service account names no role or a role that does not exist, and STS's error if STS

@@ -29,7 +29,7 @@ class UnsupportedPolicyError(ValueError):
     """A policy uses an element that the evaluator does not implement; the message names it and the statement."""
 
 
-class Decision(Enum):
+class PolicyDecision(Enum):
     """The outcome of an evaluation; only ALLOW permits."""
 
     ALLOW = "allow"
@@ -44,27 +44,27 @@ class Grants:
     policies: tuple[Policy, ...]
     boundary: Policy | None = None
 
-    def decide(self, action: str, resource: str, context: Context) -> Decision:
+    def decide(self, action: str, resource: str, context: Context) -> PolicyDecision:
         """Decide whether the policies allow the action; the boundary, if there is one, must allow it too."""
         decision = evaluate(self.policies, action, resource, context)
-        if decision is Decision.ALLOW and self.boundary is not None:
+        if decision is PolicyDecision.ALLOW and self.boundary is not None:
             return evaluate([self.boundary], action, resource, context)
         return decision
 
 
-def evaluate(policies: Iterable[Policy], action: str, resource: str, context: Context) -> Decision:
+def evaluate(policies: Iterable[Policy], action: str, resource: str, context: Context) -> PolicyDecision:
     """Decide whether identity policies allow `action` on `resource`.
 
     Raises UnsupportedPolicyError if a policy uses an element that the evaluator does not implement.
     """
-    decision = Decision.IMPLICIT_DENY
+    decision = PolicyDecision.IMPLICIT_DENY
     for policy in policies:
         for statement in _as_list(policy["Statement"]):
             if not _applies(statement, action, resource, context):
                 continue
             if statement["Effect"] == "Deny":
-                return Decision.EXPLICIT_DENY
-            decision = Decision.ALLOW
+                return PolicyDecision.EXPLICIT_DENY
+            decision = PolicyDecision.ALLOW
     return decision
 
 

@@ -13,7 +13,7 @@ import pytest
 
 
 @dataclass(frozen=True)
-class Allowed:
+class PermittedSkips:
     """Tests that this machine need not run."""
 
     tests: str
@@ -29,7 +29,7 @@ class Allowed:
 class Skips:
     """Count the skips of a run, those of xdist's workers included; refuse those that are not allowed."""
 
-    def __init__(self, allowed: Sequence[Allowed]) -> None:
+    def __init__(self, allowed: Sequence[PermittedSkips]) -> None:
         """Take the permissions; the first that fits a skip counts."""
         self._allowed: Final = [each for each in allowed if each.here]
         self._reasons: dict[str, str] = {}
@@ -63,7 +63,7 @@ class Skips:
                 f"error: {test} was skipped: {reason}. Allowed: the skips that conftest.py lists"
             )
 
-    def _judged(self) -> Iterator[tuple[str, str, Allowed | None]]:
+    def _judged(self) -> Iterator[tuple[str, str, PermittedSkips | None]]:
         """Yield each skip's node id and reason, and what allows it."""
         for test, reason in self._reasons.items():
             fits = (

@@ -13,10 +13,10 @@ from botocore.exceptions import ClientError
 from urllib3.exceptions import HTTPError
 
 from embedded_account.hyperpod.bench import EXECUTION_POLICY
-from embedded_account.kubernetes.api import Api
+from embedded_account.kubernetes.api import KubernetesClient
 from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.machine import isolation
-from embedded_account.machine.processes import Supervisor, free_port
+from embedded_account.machine.processes import ProcessSupervisor, free_port
 from embedded_account.run_keys import RunKeys
 from embedded_account.testing.clients import NODE_MODULES
 from embedded_account.testing.waiting import PATIENCE, wait_until
@@ -44,8 +44,8 @@ class ServedAccount:
         answer = self._pool.request("POST", f"{self.endpoint}/_rehearsal/{path}", body=json.dumps(body))
         return answer.status, answer.json()
 
-    def kubernetes(self, cluster: str) -> Api:
-        return Api.from_kubeconfig(next((self.directory / "clusters" / cluster).rglob("admin.kubeconfig")))
+    def kubernetes(self, cluster: str) -> KubernetesClient:
+        return KubernetesClient.from_kubeconfig(next((self.directory / "clusters" / cluster).rglob("admin.kubeconfig")))
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, binaries: Binaries) -> Iter
         except HTTPError:
             return False
 
-    supervisor = Supervisor(directory)
+    supervisor = ProcessSupervisor(directory)
     supervisor.start("account", argv, environment, ready=answers, timeout=PATIENCE)
     yield ServedAccount(endpoint, directory, keys)
     supervisor.stop_all(grace=30)
@@ -138,7 +138,7 @@ def request_for_cluster(served: ServedAccount) -> dict[str, Any]:
     }
 
 
-def install_dependencies(api: Api) -> None:
+def install_dependencies(api: KubernetesClient) -> None:
     """Create those objects of the HyperPod dependencies chart that the simulator requires."""
     labels = {"app": "health-monitoring-agent"}
     template = {

@@ -9,7 +9,7 @@ from moto.iam.aws_managed_policies import aws_managed_policies_data
 
 from embedded_account.hyperpod.bench import ACCOUNT_ID, REGION, HyperPodBench
 from embedded_account.hyperpod.permissions.required import REQUIRED
-from embedded_account.services.iam.policies import Decision, Grants, UnsupportedPolicyError, evaluate, trusts
+from embedded_account.services.iam.policies import Grants, PolicyDecision, UnsupportedPolicyError, evaluate, trusts
 
 Refusal = Callable[..., str]
 NAME = {"ClusterName": "ml-cluster"}
@@ -158,35 +158,35 @@ def test_unknown_temporary_key_is_no_operator(bench: HyperPodBench, refusal: Ref
 @pytest.mark.parametrize(
     ("statement", "decision"),
     [
-        (allow("s3:GetObject"), Decision.ALLOW),
-        (allow("S3:getobject"), Decision.ALLOW),
-        (allow("s3:Get*"), Decision.ALLOW),
-        (allow("s3:GetObjec?"), Decision.ALLOW),
-        (allow("s3:Put*"), Decision.IMPLICIT_DENY),
-        (allow("s3:GetObject", resource="arn:aws:s3:::bucket/*"), Decision.ALLOW),
-        (allow("s3:GetObject", resource="arn:aws:s3:::Bucket/*"), Decision.IMPLICIT_DENY),
-        (allow("s3:GetObject", resource=["arn:aws:s3:::other/*"]), Decision.IMPLICIT_DENY),
-        ({"Effect": "Deny", "Action": "s3:*", "Resource": "*"}, Decision.EXPLICIT_DENY),
-        (allow("*", Condition={"StringEquals": {"aws:tag": "x"}}), Decision.ALLOW),
-        (allow("*", Condition={"StringEquals": {"AWS:Tag": ["y", "x"]}}), Decision.ALLOW),
-        (allow("*", Condition={"StringEquals": {"aws:tag": "X"}}), Decision.IMPLICIT_DENY),
-        (allow("*", Condition={"StringEquals": {"aws:absent": "x"}}), Decision.IMPLICIT_DENY),
-        (allow("*", Condition={"StringLike": {"aws:tag": "?"}}), Decision.ALLOW),
-        (allow("*", Condition={"StringEquals": {"aws:tag": "*"}}), Decision.IMPLICIT_DENY),
-        (allow("*", Condition={"StringLikeIfExists": {"aws:absent": "?"}}), Decision.ALLOW),
-        (allow("*", Condition={"StringLikeIfExists": {"aws:tag": "?"}}), Decision.ALLOW),
-        (allow("*", Condition={"StringLikeIfExists": {"aws:tag": "??"}}), Decision.IMPLICIT_DENY),
-        (allow("*", Condition={"Bool": {"aws:secure": True}}), Decision.ALLOW),
-        (allow("*", Condition={"Bool": {"aws:secure": "false"}}), Decision.IMPLICIT_DENY),
-        (allow("*", Condition={"ArnLike": {"aws:source": "arn:aws:eks:*:1:cluster/*"}}), Decision.ALLOW),
-        (allow("*", Condition={"ArnLike": {"aws:source": "arn:aws:eks:*:cluster/*"}}), Decision.IMPLICIT_DENY),
+        (allow("s3:GetObject"), PolicyDecision.ALLOW),
+        (allow("S3:getobject"), PolicyDecision.ALLOW),
+        (allow("s3:Get*"), PolicyDecision.ALLOW),
+        (allow("s3:GetObjec?"), PolicyDecision.ALLOW),
+        (allow("s3:Put*"), PolicyDecision.IMPLICIT_DENY),
+        (allow("s3:GetObject", resource="arn:aws:s3:::bucket/*"), PolicyDecision.ALLOW),
+        (allow("s3:GetObject", resource="arn:aws:s3:::Bucket/*"), PolicyDecision.IMPLICIT_DENY),
+        (allow("s3:GetObject", resource=["arn:aws:s3:::other/*"]), PolicyDecision.IMPLICIT_DENY),
+        ({"Effect": "Deny", "Action": "s3:*", "Resource": "*"}, PolicyDecision.EXPLICIT_DENY),
+        (allow("*", Condition={"StringEquals": {"aws:tag": "x"}}), PolicyDecision.ALLOW),
+        (allow("*", Condition={"StringEquals": {"AWS:Tag": ["y", "x"]}}), PolicyDecision.ALLOW),
+        (allow("*", Condition={"StringEquals": {"aws:tag": "X"}}), PolicyDecision.IMPLICIT_DENY),
+        (allow("*", Condition={"StringEquals": {"aws:absent": "x"}}), PolicyDecision.IMPLICIT_DENY),
+        (allow("*", Condition={"StringLike": {"aws:tag": "?"}}), PolicyDecision.ALLOW),
+        (allow("*", Condition={"StringEquals": {"aws:tag": "*"}}), PolicyDecision.IMPLICIT_DENY),
+        (allow("*", Condition={"StringLikeIfExists": {"aws:absent": "?"}}), PolicyDecision.ALLOW),
+        (allow("*", Condition={"StringLikeIfExists": {"aws:tag": "?"}}), PolicyDecision.ALLOW),
+        (allow("*", Condition={"StringLikeIfExists": {"aws:tag": "??"}}), PolicyDecision.IMPLICIT_DENY),
+        (allow("*", Condition={"Bool": {"aws:secure": True}}), PolicyDecision.ALLOW),
+        (allow("*", Condition={"Bool": {"aws:secure": "false"}}), PolicyDecision.IMPLICIT_DENY),
+        (allow("*", Condition={"ArnLike": {"aws:source": "arn:aws:eks:*:1:cluster/*"}}), PolicyDecision.ALLOW),
+        (allow("*", Condition={"ArnLike": {"aws:source": "arn:aws:eks:*:cluster/*"}}), PolicyDecision.IMPLICIT_DENY),
         (
             allow("*", Condition={"StringEquals": {"aws:tag": "x"}, "Bool": {"aws:secure": "false"}}),
-            Decision.IMPLICIT_DENY,
+            PolicyDecision.IMPLICIT_DENY,
         ),
     ],
 )
-def test_statement_decides_as_iam_documents(statement: dict[str, Any], decision: Decision) -> None:
+def test_statement_decides_as_iam_documents(statement: dict[str, Any], decision: PolicyDecision) -> None:
     context = {"aws:tag": "x", "aws:secure": "true", "aws:source": "arn:aws:eks:us-west-2:1:cluster/a"}
     assert evaluate([policy(statement)], "s3:GetObject", "arn:aws:s3:::bucket/key", context) is decision
 
@@ -207,13 +207,16 @@ def test_what_is_not_implemented_raises_instead_of_guessing(statement: dict[str,
 
 def test_deny_after_allow_in_another_policy_wins() -> None:
     deny = policy({"Effect": "Deny", "Action": "*", "Resource": "arn:aws:s3:::bucket/*"})
-    assert evaluate([policy(allow("*")), deny], "s3:GetObject", "arn:aws:s3:::bucket/key", {}) is Decision.EXPLICIT_DENY
+    assert (
+        evaluate([policy(allow("*")), deny], "s3:GetObject", "arn:aws:s3:::bucket/key", {})
+        is PolicyDecision.EXPLICIT_DENY
+    )
 
 
 def test_permissions_boundary_limits() -> None:
     grants = Grants((policy(allow("s3:*")),), boundary=policy(allow("s3:Get*")))
-    assert grants.decide("s3:GetObject", "*", {}) is Decision.ALLOW
-    assert grants.decide("s3:PutObject", "*", {}) is Decision.IMPLICIT_DENY
+    assert grants.decide("s3:GetObject", "*", {}) is PolicyDecision.ALLOW
+    assert grants.decide("s3:PutObject", "*", {}) is PolicyDecision.IMPLICIT_DENY
 
 
 def test_trust_policy_names_the_service() -> None:

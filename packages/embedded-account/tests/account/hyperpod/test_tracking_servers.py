@@ -8,7 +8,7 @@ from embedded_account.context import Account
 from embedded_account.inventory.report import collect
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.functions import make_role
-from embedded_account.testing.resources import RefusedWith, Resources
+from embedded_account.testing.resources import RefusedWith, ResourceModels
 from embedded_account.testing.waiting import wait_until
 
 KIND = "AWS::SageMaker::MlflowTrackingServer"
@@ -29,7 +29,7 @@ def test_a_server_is_made_and_deleted_in_time_and_leaves_nothing(
     account: Account, sagemaker: Any, properties: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(account.clock, "scale", 5000.0)
-    server = Resources(account).create(KIND, properties)
+    server = ResourceModels(account).create(KIND, properties)
     wait_until(server.is_created, "the tracking server")
     found = sagemaker.describe_mlflow_tracking_server(TrackingServerName="runs")
     assert (found["TrackingServerStatus"], found["TrackingServerSize"]) == ("Created", "Small")
@@ -46,7 +46,7 @@ def test_a_server_is_made_and_deleted_in_time_and_leaves_nothing(
 def test_what_is_wrong_with_a_request_is_refused(
     account: Account, sagemaker: Any, properties: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    resources = Resources(account)
+    resources = ResourceModels(account)
     with RefusedWith(None, "NetworkMode"):
         resources.create(KIND, {**properties, "NetworkMode": "private"})
     other = make_role(account, "other", "lambda.amazonaws.com").get_cfn_attribute("Arn")

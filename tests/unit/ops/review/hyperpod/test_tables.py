@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ops.review.hyperpod.tables import groups
-from ops.review.model import Row
+from ops.review.model import ComparedRow
 from tests.unit.ops.review.hyperpod.assemblies import cluster, group, pair
 
 PLAN = "arn:aws:sagemaker:us-west-2:111122223333:training-plan/p5"
@@ -25,9 +25,9 @@ def test_each_group_of_either_side_is_a_row(tmp_path: Path) -> None:
     }
     of_new = plain | {"count": "1", "min count": "1", "zone": "subnet-1", "training plan": PLAN}
     assert rows == (
-        Row("gone", plain | {"count": "2"}, {}),
-        Row("kept", plain, plain | {"count": "5"}),
-        Row("new", {}, of_new | {"deep health checks": "InstanceStress"}),
+        ComparedRow("gone", plain | {"count": "2"}, {}),
+        ComparedRow("kept", plain, plain | {"count": "5"}),
+        ComparedRow("new", {}, of_new | {"deep health checks": "InstanceStress"}),
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ops.review.kubernetes import charts
-from ops.review.kubernetes.objects import Source
+from ops.review.kubernetes.objects import ApplyingResource
 from tests.unit.ops.review.kubernetes.assemblies import Environment, helm_release
 
 DIGEST = "ab" * 32
@@ -66,6 +66,6 @@ def test_chart_is_rendered_with_the_release_values(
     release = helm_release("paint", {"color": "green"}, ChartAssetURL=f"s3://assets/{DIGEST}.zip")
     assembly = environment.pair(None, {"A": release}).head
     form(chart, assembly.directory / f"asset.{DIGEST}")
-    rendered = charts.release(Source("ray", "A", release), assembly, helm)
+    rendered = charts.release(ApplyingResource("ray", "A", release), assembly, helm)
     assert rendered.error == ""
     assert [each.body["data"] for each in rendered.objects or ()] == [{"color": "green"}]

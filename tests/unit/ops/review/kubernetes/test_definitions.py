@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from ops.review.kubernetes.rules.context import Context
+from ops.review.kubernetes.rules.context import RuleContext
 from ops.review.kubernetes.rules.definitions import judge_definition
 from ops.review.model import Danger
 
-CONTEXT = Context("dev", {}, {})
+CONTEXT = RuleContext("dev", {}, {})
 LOSS, LOOSER = {Danger.DATA_LOSS}, {Danger.LOOSER_ISOLATION}
 OPEN = "x-kubernetes-preserve-unknown-fields"
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from ops.review.kubernetes.objects import KubernetesObject, Source
-from ops.review.kubernetes.rules.context import Context
+from ops.review.kubernetes.objects import ApplyingResource, KubernetesObject
+from ops.review.kubernetes.rules.context import RuleContext
 from ops.review.kubernetes.rules.definitions import judge_admission
 from ops.review.kubernetes.rules.pods.images import foreign as foreign_image
 from ops.review.kubernetes.rules.pods.images import registry
@@ -13,7 +13,7 @@ from ops.review.kubernetes.rules.ray_clusters import judge_ray_cluster
 from ops.review.kubernetes.sides import _is_hook
 from ops.review.model import Danger
 
-CONTEXT = Context("dev", {}, {})
+CONTEXT = RuleContext("dev", {}, {})
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_in_a_public_registry_the_owner_counts(before: str, after: str, foreign:
 @pytest.mark.parametrize(("hook", "only_test"), [("test", True), ("test-success", True), ("test,pre-install", False)])
 def test_a_hook_that_also_runs_at_the_deployment_is_judged(hook: str, only_test: bool) -> None:
     body: dict[str, Any] = {"kind": "Job", "metadata": {"annotations": {"helm.sh/hook": hook}}}
-    assert _is_hook(KubernetesObject(Source("ray", "A", {}), body)) is only_test
+    assert _is_hook(KubernetesObject(ApplyingResource("ray", "A", {}), body)) is only_test
 
 
 def test_worker_groups_of_one_name_are_unknown() -> None:

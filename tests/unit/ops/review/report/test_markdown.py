@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from ops.review.model import Difference, Effect, EnvironmentVerdict, Row
+from ops.review.model import ComparedRow, Difference, Effect, EnvironmentVerdict
 from ops.review.report import markdown, texts
 from tests.unit.ops.review.report.test_table import table
 from tests.unit.ops.review.report.verdicts import change, everything, verdict
@@ -49,7 +49,7 @@ def test_texts_are_quoted(text: str, shown: str) -> None:
 @pytest.mark.parametrize("text", QUOTED, ids=ascii)
 def test_table_keeps_its_cells_whatever_a_value_holds(text: str) -> None:
     hostile = change(text, text, Effect.UNKNOWN, reason=text, action=text)
-    rows = (Row(text, {text: text}, {text: ""}),)
+    rows = (ComparedRow(text, {text: text}, {text: ""}),)
     environment = EnvironmentVerdict("dev", (hostile,), groups=rows, ray_clusters=rows, permissions=(text,))
     drawn = markdown.report(verdict(environment, notes=(text,)))
     lines = [line for line in drawn.splitlines() if line.startswith("|")]
@@ -71,9 +71,9 @@ def test_diff_cannot_leave_its_fence() -> None:
 
 def test_tables_before_and_after_mark_what_changes() -> None:
     rows = (
-        Row("old", {"type": "ml.a", "count": "1"}, {}),
-        Row("kept", {"type": "ml.a", "count": "1"}, {"type": "ml.a", "count": "2"}),
-        Row("new", {}, {"type": "ml.b", "count": "3"}),
+        ComparedRow("old", {"type": "ml.a", "count": "1"}, {}),
+        ComparedRow("kept", {"type": "ml.a", "count": "1"}, {"type": "ml.a", "count": "2"}),
+        ComparedRow("new", {}, {"type": "ml.b", "count": "3"}),
     )
     assert (
         "| Instance groups | type | count |\n| --- | --- | --- |\n"

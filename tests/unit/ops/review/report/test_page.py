@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from ops.review.model import Difference, Effect, EnvironmentVerdict, Row
+from ops.review.model import ComparedRow, Difference, Effect, EnvironmentVerdict
 from ops.review.report import page
 from tests.unit.ops.review.report.verdicts import change, everything, verdict
 
@@ -53,7 +53,7 @@ def test_page_shows_all_of_the_verdict() -> None:
 @pytest.mark.parametrize("text", ["<script>alert(1)</script>", "</pre></details>", '" onload="x', "&amp;", "</style>"])
 def test_texts_add_no_markup(text: str) -> None:
     hostile = change(text, text, Effect.UNKNOWN, reason=text, action=text, resource=text, confirmed_by=text)
-    rows = (Row(text, {text: text}, {text: ""}),)
+    rows = (ComparedRow(text, {text: text}, {text: ""}),)
     environment = EnvironmentVerdict(
         "dev", (hostile,), None, None, rows, rows, (text,), (Difference(text, f"+{text}\n {text}"),)
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ops.review.model import Bill, Danger, Effect, EnvironmentVerdict
+from ops.review.model import Danger, Effect, EnvironmentVerdict, StandingCosts
 from ops.review.report import costs, markdown, outcome, summary
 from ops.review.report.summary import Words
 from tests.unit.ops.review.report.verdicts import DIGEST, change, everything, five_changes, verdict
@@ -150,9 +150,11 @@ def test_change_of_nothing_with_a_danger_is_listed() -> None:
 def test_environments_with_equal_changes_and_unchanged_costs_share_their_rows() -> None:
     def rollout(name: str) -> EnvironmentVerdict:
         action = f"Operator, after the deployment: run `ops rollout rayml --env {name}`."
-        return EnvironmentVerdict(name, (replace(CODE, action=action),), Bill(len(name), 0), Bill(len(name), 0))
+        return EnvironmentVerdict(
+            name, (replace(CODE, action=action),), StandingCosts(len(name), 0), StandingCosts(len(name), 0)
+        )
 
-    other = replace(rollout("small"), after=Bill(7, 0))
+    other = replace(rollout("small"), after=StandingCosts(7, 0))
     rows = list(summary.rows(verdict(rollout("dev"), rollout("prod"), other)))
     run = "Operator, after the deployment: run `ops rollout rayml --env"
     assert [(row.environment, row.actions) for row in rows] == [
@@ -177,7 +179,7 @@ def test_many_created_things_share_a_row_unless_somebody_must_act() -> None:
 
 
 def test_equal_gaps_in_the_prices_are_no_change_of_costs() -> None:
-    bill = Bill(1, 0, ("KMS key",))
+    bill = StandingCosts(1, 0, ("KMS key",))
     rows = list(summary.rows(verdict(*(EnvironmentVerdict(name, (CODE,), bill, bill) for name in ("a", "b")))))
     assert [(row.environment, row.cost) for row in rows] == [("a, b", ("unchanged",)), ("a, b", ())]
 
@@ -191,7 +193,7 @@ def test_costs_are_explained_once_below_the_table() -> None:
 
 def test_gap_in_the_prices_that_changes_keeps_rows_apart() -> None:
     names = ("a", "b")
-    bills = Bill(1, 0, ("ml.x",)), Bill(1, 0, ("ml.y",))
+    bills = StandingCosts(1, 0, ("ml.x",)), StandingCosts(1, 0, ("ml.y",))
     rows = list(summary.rows(verdict(*(EnvironmentVerdict(name, (CODE,), *bills) for name in names))))
     assert [row.environment for row in rows if row.first] == ["a", "b"]
 
@@ -208,58 +210,60 @@ def test_environments_that_were_not_compared_share_a_row_of_their_own() -> None:
 
 COSTS = {
     "unchanged": (
-        (Bill(98.32, 8), Bill(98.32, 8)),
+        (StandingCosts(98.32, 8), StandingCosts(98.32, 8)),
         ["unchanged: US$ 98.32 per hour, US$ 71,774 per month, 8 GPUs"],
     ),
     "new environment": (
-        (None, Bill(1, 0)),
+        (None, StandingCosts(1, 0)),
         ["+US$ 1.00 per hour (US$ 0.00 → US$ 1.00)", "+US$ 730 per month (US$ 0 → US$ 730)"],
     ),
     "cheaper": (
-        (Bill(2, 2), Bill(1, 1)),
+        (StandingCosts(2, 2), StandingCosts(1, 1)),
         ["-US$ 1.00 per hour (US$ 2.00 → US$ 1.00)", "-US$ 730 per month (US$ 1,460 → US$ 730)", "-1 GPUs (2 → 1)"],
     ),
     "a budget": (
-        (Bill(1, 0), Bill(1, 0, budget_usd=20_000)),
+        (StandingCosts(1, 0), StandingCosts(1, 0, budget_usd=20_000)),
         ["unchanged: US$ 1.00 per hour, US$ 730 per month, 0 GPUs", "budget added: US$ 20,000 per month"],
     ),
     "a higher budget": (
-        (Bill(1, 0, budget_usd=20_000), Bill(1, 0, budget_usd=30_000)),
+        (StandingCosts(1, 0, budget_usd=20_000), StandingCosts(1, 0, budget_usd=30_000)),
         ["unchanged: US$ 1.00 per hour, US$ 730 per month, 0 GPUs", "budget raised: US$ 20,000 → US$ 30,000 per month"],
     ),
     "a lower budget": (
-        (Bill(1, 0, budget_usd=20_000), Bill(1, 0, budget_usd=500)),
+        (StandingCosts(1, 0, budget_usd=20_000), StandingCosts(1, 0, budget_usd=500)),
         ["unchanged: US$ 1.00 per hour, US$ 730 per month, 0 GPUs", "budget lowered: US$ 20,000 → US$ 500 per month"],
     ),
     "no budget any more": (
-        (Bill(1, 0, budget_usd=20_000), Bill(1, 0)),
+        (StandingCosts(1, 0, budget_usd=20_000), StandingCosts(1, 0)),
         [
             "unchanged: US$ 1.00 per hour, US$ 730 per month, 0 GPUs",
             "budget removed: nobody is called any more at US$ 20,000 per month",
         ],
     ),
     "without a price": (
-        (Bill(1, 8, ("ml.x",)), Bill(1, 8, ("ml.y",))),
+        (StandingCosts(1, 8, ("ml.x",)), StandingCosts(1, 8, ("ml.y",))),
         ["unchanged: US$ 1.00 per hour, US$ 730 per month, 8 GPUs"],
     ),
 }
 
 
 @pytest.mark.parametrize(("bills", "lines"), COSTS.values(), ids=COSTS)
-def test_costs_show_before_after_and_the_difference(bills: tuple[Bill | None, Bill], lines: list[str]) -> None:
+def test_costs_show_before_after_and_the_difference(
+    bills: tuple[StandingCosts | None, StandingCosts], lines: list[str]
+) -> None:
     assert list(costs.of(EnvironmentVerdict("dev", (CODE,), *bills))) == lines
 
 
 def test_environments_whose_budgets_changed_do_not_share_a_row_of_costs() -> None:
-    bills = Bill(1, 0), Bill(1, 0, budget_usd=500)
+    bills = StandingCosts(1, 0), StandingCosts(1, 0, budget_usd=500)
     rows = list(summary.rows(verdict(*(EnvironmentVerdict(name, (CODE,), *bills) for name in ("a", "b")))))
     assert [row.environment for row in rows if row.first] == ["a", "b"]
 
 
 def test_total_adds_the_differences_of_all_environments() -> None:
-    both = verdict(everything("prod"), EnvironmentVerdict("dev", (), None, Bill(1, 1)))
+    both = verdict(everything("prod"), EnvironmentVerdict("dev", (), None, StandingCosts(1, 1)))
     assert costs.total(both) == "All environments: +US$ 25.58 per hour, +US$ 18,673 per month, +3 GPUs."
-    unchanged = EnvironmentVerdict("dev", (), Bill(1, 1), Bill(1, 1))
+    unchanged = EnvironmentVerdict("dev", (), StandingCosts(1, 1), StandingCosts(1, 1))
     assert costs.total(verdict(unchanged, unchanged)) == ""
     assert costs.total(verdict(everything("prod"))) == ""
 

@@ -2,7 +2,7 @@
 
 from rich.console import Console
 
-from ops.review.model import Effect, EnvironmentVerdict, Row
+from ops.review.model import ComparedRow, Effect, EnvironmentVerdict
 from ops.review.report import terminal
 from tests.unit.ops.review.report.verdicts import change, everything, verdict
 
@@ -28,7 +28,7 @@ def test_table_comes_first_and_marks_what_the_gate_stops() -> None:
 
 def test_narrow_terminal_cuts_nothing() -> None:
     devices = "8 nvidia.com/gpu, 32 vpc.amazonaws.com/efa"
-    row = Row("gpu-group", {"devices": devices, "image": "a" * 64}, {"devices": devices, "image": "b" * 64})
+    row = ComparedRow("gpu-group", {"devices": devices, "image": "a" * 64}, {"devices": devices, "image": "b" * 64})
     console = Console(width=60, color_system=None)
     with console.capture() as captured:
         console.print(terminal.draw(verdict(EnvironmentVerdict("dev", (), ray_clusters=(row,)))))

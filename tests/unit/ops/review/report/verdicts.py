@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from ops.review.model import Bill, Change, Danger, Difference, Effect, EnvironmentVerdict, Row, Verdict
+from ops.review.model import Change, ComparedRow, Danger, Difference, Effect, EnvironmentVerdict, StandingCosts, Verdict
 
 DIGEST = "9f86d081" * 8
 
@@ -57,11 +57,15 @@ def everything(name: str, *, times: int = 1, lines: int = 3) -> EnvironmentVerdi
     return EnvironmentVerdict(
         name,
         tuple(_numbered(each, number) for number in range(times) for each in five_changes(name)),
-        Bill(98.32, 8, ("KMS key",)),
-        Bill(122.90, 10, ("KMS key",)),
-        (Row("worker-group-1", {"type": "ml.g5.8xlarge", "count": "4"}, {"type": "ml.g5.8xlarge", "count": "5"}),)
+        StandingCosts(98.32, 8, ("KMS key",)),
+        StandingCosts(122.90, 10, ("KMS key",)),
+        (
+            ComparedRow(
+                "worker-group-1", {"type": "ml.g5.8xlarge", "count": "4"}, {"type": "ml.g5.8xlarge", "count": "5"}
+            ),
+        )
         * times,
-        (Row("ray/rayml", {"replicas": "4"}, {"replicas": "5"}),) * times,
+        (ComparedRow("ray/rayml", {"replicas": "4"}, {"replicas": "5"}),) * times,
         ("role `RayRole` may now delete objects in the data bucket",) * times,
         (Difference("RayCluster ray/rayml", "\n".join(["@@ -1,3 +1,3 @@", *["-replicas: 4\n+replicas: 5"] * lines])),)
         * times,

@@ -12,7 +12,7 @@ from embedded_account.services.eks.access.policies import (
     ARN_PREFIX,
     POLICY_NAMES,
     AccessBindings,
-    Grant,
+    PolicyAssociation,
     group_of,
 )
 from embedded_account.services.eks.errors import in_use, invalid_parameter, invalid_request, not_found
@@ -43,10 +43,12 @@ class AccessEntry:
     modified_at: datetime
     policies: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def grants(self) -> Iterator[Grant]:
+    def grants(self) -> Iterator[PolicyAssociation]:
         """Yield a grant for each access policy of the entry."""
         for arn, scope in self.policies.items():
-            yield Grant(self.principal_arn, arn.removeprefix(ARN_PREFIX), tuple(scope.get("namespaces", ())))
+            yield PolicyAssociation(
+                self.principal_arn, arn.removeprefix(ARN_PREFIX), tuple(scope.get("namespaces", ()))
+            )
 
     def groups(self) -> list[str]:
         """Return the Kubernetes groups of users who authenticate with this entry."""
@@ -57,7 +59,7 @@ class AccessEntry:
         return self.username.replace(_SESSION_NAME, session_name)
 
 
-class AccessEntries:
+class AccessEntryStore:
     """The access entries of all clusters."""
 
     def __init__(self, account: Account, records: ClusterRecords) -> None:
@@ -180,7 +182,7 @@ class AccessEntries:
             "modifiedAt": entry.modified_at,
         }
 
-    def _grants(self, cluster_name: str) -> list[Grant]:
+    def _grants(self, cluster_name: str) -> list[PolicyAssociation]:
         with self._lock:
             entries = list(self._entries.get(cluster_name, {}).values())
         return [grant for entry in entries for grant in entry.grants()]

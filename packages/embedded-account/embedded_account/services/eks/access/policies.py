@@ -14,7 +14,7 @@ from typing import Final
 
 from urllib3.exceptions import HTTPError
 
-from embedded_account.kubernetes.api import Api, ApiError, Object
+from embedded_account.kubernetes.api import KubernetesClient, KubernetesClientError, Object
 
 STAND_IN: Final = {"rehearsal/stand-in": "true"}
 ARN_PREFIX: Final = "arn:aws:eks::aws:cluster-access-policy/"
@@ -52,7 +52,7 @@ POLICY_NAMES: Final = frozenset({*_BUILT_IN_ROLES, *_OWN_RULES})
 
 
 @dataclass(frozen=True)
-class Grant:
+class PolicyAssociation:
     """An access policy of one access entry; `namespaces` can contain wildcards and is empty for the whole cluster."""
 
     principal_arn: str
@@ -76,7 +76,7 @@ def _digest(text: str) -> str:
 class AccessBindings:
     """The bindings of one cluster, kept equal to the grants of its access entries."""
 
-    def __init__(self, api: Api, grants: Callable[[], Iterable[Grant]]) -> None:
+    def __init__(self, api: KubernetesClient, grants: Callable[[], Iterable[PolicyAssociation]]) -> None:
         self._api = api
         self._grants = grants
         self._lock = threading.Lock()
@@ -132,7 +132,7 @@ class AccessBindings:
     def _create(self, collection: str, body: Object) -> None:
         try:
             self._api.create(collection, body)
-        except ApiError as error:
+        except KubernetesClientError as error:
             # 409: the object already exists. 403 and 404: the namespace is being deleted.
             if error.status not in (403, 404, 409):
                 raise
@@ -140,7 +140,7 @@ class AccessBindings:
     def _delete(self, path: str) -> None:
         try:
             self._api.delete(path)
-        except ApiError as error:
+        except KubernetesClientError as error:
             if error.status != 404:
                 raise
 
@@ -152,7 +152,7 @@ class AccessBindings:
                         return
                     if kind == "ADDED":
                         self.reconcile()
-            except (ApiError, HTTPError, OSError):
+            except (KubernetesClientError, HTTPError, OSError):
                 # The cluster is being stopped, or its API server is busy: retry.
                 self._ended.wait(1)
 
@@ -161,7 +161,7 @@ def _role_of(policy: str) -> str:
     return _BUILT_IN_ROLES.get(policy, f"rehearsal:{policy}")
 
 
-def _binding(kind: str, name: str, grant: Grant) -> Object:
+def _binding(kind: str, name: str, grant: PolicyAssociation) -> Object:
     group = "rbac.authorization.k8s.io"
     body = {
         "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": _role_of(grant.policy)},
