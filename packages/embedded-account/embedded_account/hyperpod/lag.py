@@ -12,6 +12,7 @@ from embedded_account.hyperpod import views
 from embedded_account.hyperpod.model import DelayedView, SimulatedCluster
 from embedded_account.hyperpod.views import View
 from embedded_account.hyperpod.world import SimulatorState
+from embedded_account.tags import tag_list
 
 
 @contextmanager
@@ -51,7 +52,7 @@ def seen(world: SimulatorState, cluster: SimulatedCluster) -> View:
 def seen_tags(world: SimulatorState, cluster: SimulatedCluster) -> list[View]:
     """Return the tags that ListTags shows of a cluster that readers know (`is_known`)."""
     outdated = _outdated(world, cluster)
-    return views.tags_view(outdated.tags if outdated else cluster.tag_values)
+    return tag_list(outdated.tags if outdated else cluster.tag_values)
 
 
 def _outdated(world: SimulatorState, cluster: SimulatedCluster) -> DelayedView | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from embedded_account.hyperpod import instance_types
 from embedded_account.hyperpod.instance_types import NodeType
+from embedded_account.tags import tag_list
 
 DEFAULT_THREADS_PER_CORE = 1
 """The value for a group without ThreadsPerCore (AWS's console and CloudFormation; sources differ)."""
@@ -278,7 +279,7 @@ class SimulatedCluster:
     @property
     def tags(self) -> list[dict[str, str]]:
         """The tags in the form of AWS's API (moto's resource groups read this too)."""
-        return [{"Key": key, "Value": value} for key, value in self.tag_values.items()]
+        return tag_list(self.tag_values)
 
     def vpc_config(self, group: SimulatedGroup) -> dict[str, list[str]]:
         """Return the group's VpcConfig (subnets and security groups): its override or else the cluster's."""

@@ -30,6 +30,7 @@ from embedded_account.hyperpod.model import (
 from embedded_account.hyperpod.permissions.required import SERVICE_LINKED_ROLE
 from embedded_account.hyperpod.slurm import clusters as slurm
 from embedded_account.hyperpod.world import SimulatorState
+from embedded_account.tags import tag_map
 
 UPDATABLE: Final = ("NodeRecovery", "NodeProvisioningMode", "ClusterRole", "TieredStorageConfig")
 NOT_DELETABLE: Final = frozenset(
@@ -81,7 +82,7 @@ class HyperPodService:
             groups={group.name: group for group in groups},
             created=self.world.timeline.now(),
             eks_name=eks.name if eks else slurm.NO_EKS,
-            tag_values={tag["Key"]: tag["Value"] for tag in request.pop("Tags", [])},
+            tag_values=tag_map(request.pop("Tags", [])),
         )
         self.world.clusters[cluster.name] = cluster
         self._begin_operation(cluster, {group.name: (0, 0) for group in groups})

@@ -1,6 +1,6 @@
 """Convert the simulator's objects to responses of SageMaker's API; a key without a value is omitted."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from embedded_account.hyperpod.errors import ValidationFailedError
@@ -45,11 +45,6 @@ def cluster_view(cluster: SimulatedCluster) -> View:
     if cluster.failure:
         view["FailureMessage"] = cluster.failure
     return view
-
-
-def tags_view(tags: Mapping[str, str]) -> list[View]:
-    """Return tags in the form of AWS's API."""
-    return [{"Key": key, "Value": value} for key, value in tags.items()]
 
 
 def cluster_summary(cluster: SimulatedCluster) -> View:

@@ -5,6 +5,7 @@ from typing import Any
 from embedded_account.context import Account
 from embedded_account.services.shared.api_model import ApiModel, Properties
 from embedded_account.services.shared.resource_model import cloudformation_model, serve
+from embedded_account.tags import tag_map
 
 
 def install(account: Account) -> None:
@@ -50,4 +51,4 @@ class PrometheusWorkspace(ApiModel):
 
 
 def _tags(properties: Properties) -> dict[str, str]:
-    return {tag["Key"]: tag["Value"] for tag in properties.get("Tags", [])}
+    return tag_map(properties.get("Tags", []))

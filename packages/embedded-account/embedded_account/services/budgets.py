@@ -22,6 +22,7 @@ from embedded_account.services.keys import unusable
 from embedded_account.services.shared.api_model import ApiModel, Properties
 from embedded_account.services.shared.refusal import Refusal
 from embedded_account.services.shared.resource_model import cloudformation_model, serve
+from embedded_account.tags import tag_list, tag_map
 
 PRINCIPAL: Final = "budgets.amazonaws.com"
 _NAME: Final = re.compile(r"(?!.*/action/)[^:\\]{1,100}")
@@ -102,7 +103,7 @@ class Budgets:
 
     def list_tags_for_resource(self, request: Request) -> Mapping[str, Any]:
         """Return the tags of a budget."""
-        return {"ResourceTags": [{"Key": key, "Value": value} for key, value in self._tags_of(request).items()]}
+        return {"ResourceTags": tag_list(self._tags_of(request))}
 
     @property
     def _backend(self) -> Any:
@@ -172,7 +173,7 @@ class Budgets:
 
 
 def _tags(given: Iterable[Request]) -> dict[str, str]:
-    return {tag["Key"]: tag["Value"] for tag in given}
+    return tag_map(given)
 
 
 def _invalid(message: str) -> Refusal:

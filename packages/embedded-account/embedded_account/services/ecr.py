@@ -17,6 +17,7 @@ from embedded_account.services.shared.resource_model import (
     cloudformation_model,
     serve,
 )
+from embedded_account.tags import tag_list
 
 
 def install(account: Account) -> None:
@@ -70,7 +71,7 @@ class RepositoryResource(ResourceModel):
             image_scan_config=_camel(properties.get("ImageScanningConfiguration", {})) or None,
             image_tag_mutability=properties.get("ImageTagMutability"),
             image_tag_mutability_exclusion_filters=_exclusions(properties),
-            tags=_tags(declaration),
+            tags=tag_list(declaration.tags()),
         )
         try:
             resource._apply(properties)
@@ -91,7 +92,7 @@ class RepositoryResource(ResourceModel):
         )
         arn = repository.arn
         self._backend.tagger.delete_all_tags_for_resource(arn)
-        self._backend.tag_resource(arn, _tags(declaration))
+        self._backend.tag_resource(arn, tag_list(declaration.tags()))
         self._apply(properties)
 
     def remove(self) -> None:
@@ -121,10 +122,6 @@ class RepositoryResource(ResourceModel):
             self._backend.put_lifecycle_policy(None, self.physical_resource_id, lifecycle)
         else:
             repository.lifecycle_policy = None
-
-
-def _tags(declaration: Declaration) -> list[dict[str, str]]:
-    return [{"Key": key, "Value": value} for key, value in declaration.tags().items()]
 
 
 def _camel(properties: dict[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from embedded_account.services.iam.access import trusts
 from embedded_account.services.shared.api_model import ApiModel, Properties
 from embedded_account.services.shared.refusal import Refusal
 from embedded_account.services.shared.resource_model import cloudformation_model, serve
+from embedded_account.tags import tag_map
 
 Request = Mapping[str, Any]
 Answer = dict[str, Any]
@@ -280,4 +281,4 @@ class GrafanaWorkspaceModel(ApiModel):
 
 
 def _tags(workspace: GrafanaWorkspaceModel) -> dict[str, str]:
-    return {tag["Key"]: tag["Value"] for tag in workspace.properties.get("Tags", [])}
+    return tag_map(workspace.properties.get("Tags", []))

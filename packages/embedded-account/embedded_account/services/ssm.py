@@ -15,6 +15,7 @@ from embedded_account.services.shared.resource_model import (
     cloudformation_model,
     serve,
 )
+from embedded_account.tags import tag_list
 
 
 def install(account: Account) -> None:
@@ -56,7 +57,7 @@ class ParameterResource(ResourceModel):
             raise ResourceError(
                 f"Type: {properties['Type']} is invalid: CloudFormation cannot create it. Allowed: String, StringList"
             )
-        tags = [{"Key": key, "Value": value} for key, value in declaration.tags().items()]
+        tags = tag_list(declaration.tags())
         self._backend.put_parameter(
             name=self.physical_resource_id,
             description=properties.get("Description", ""),

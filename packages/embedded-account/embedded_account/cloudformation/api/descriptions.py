@@ -6,6 +6,7 @@ from embedded_account.cloudformation.change_set import ChangeSet
 from embedded_account.cloudformation.change_sets import without_values
 from embedded_account.cloudformation.stack import Output, Stack, StackEvent, StackResource
 from embedded_account.cloudformation.templates.template import Template
+from embedded_account.tags import tag_list
 
 Answer = dict[str, Any]
 
@@ -36,7 +37,7 @@ def stack(item: Stack) -> Answer:
             "Capabilities": list(desired.capabilities),
             "Outputs": [_output(output) for output in item.outputs],
             "RoleARN": desired.role_arn,
-            "Tags": [{"Key": key, "Value": value} for key, value in desired.tags.items()],
+            "Tags": tag_list(desired.tags),
             "EnableTerminationProtection": item.termination_protection,
             "DriftInformation": _DRIFT,
         }
@@ -159,7 +160,7 @@ def change_set(item: ChangeSet, *, with_values: bool) -> Answer:
         "NotificationARNs": list(desired.notification_arns),
         "RollbackConfiguration": {},
         "Capabilities": list(desired.capabilities),
-        "Tags": [{"Key": key, "Value": value} for key, value in desired.tags.items()],
+        "Tags": tag_list(desired.tags),
         "Changes": [{"Type": "Resource", "ResourceChange": change} for change in changes],
         "IncludeNestedStacks": False,
     }

@@ -17,6 +17,7 @@ from embedded_account.cloudformation.templates import parameters
 from embedded_account.cloudformation.templates.dependencies import dependencies
 from embedded_account.cloudformation.templates.intrinsics import Intrinsics
 from embedded_account.cloudformation.templates.template import Template, parse
+from embedded_account.tags import tag_map
 
 if TYPE_CHECKING:
     from embedded_account.context import Account
@@ -57,7 +58,7 @@ def desired_state(account: "Account", request: Request, stack: Stack, lookups: A
         template=template,
         parameters=parameters.resolve(template, texts, lookups),
         # Without Tags a stack keeps its tags.
-        tags=stack.desired.tags if tags is None else {tag["Key"]: tag["Value"] for tag in tags},
+        tags=stack.desired.tags if tags is None else tag_map(tags),
         capabilities=capabilities,
         role_arn=request.get("RoleARN") or stack.desired.role_arn,
         notification_arns=tuple(request.get("NotificationARNs") or ()),

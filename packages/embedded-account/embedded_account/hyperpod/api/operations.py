@@ -26,6 +26,7 @@ from embedded_account.hyperpod.permissions import volume_keys
 from embedded_account.hyperpod.state import HyperPodService
 from embedded_account.hyperpod.views import View
 from embedded_account.services.iam.policies import PolicyDecision, UnsupportedPolicyError
+from embedded_account.tags import tag_map
 
 MAX_TAGS: Final = 50
 TAG_CALLS: Final = ("AddTags", "ListTags", "DeleteTags")
@@ -227,7 +228,7 @@ class HyperPodApi:
 
     def _add_tags(self, request: View, _arn: str) -> View:
         cluster = self._tagged(request)
-        added = {tag["Key"]: tag["Value"] for tag in request["Tags"]}
+        added = tag_map(request["Tags"])
         _check_tags(cluster.tag_values.keys() | added.keys(), len(cluster.tag_values.keys() | added.keys()))
         cluster.tag_values |= added
         return {"Tags": cluster.tags}

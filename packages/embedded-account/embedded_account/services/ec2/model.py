@@ -7,6 +7,7 @@ from moto.ec2.models import ec2_backends
 
 from embedded_account.services.shared.api_model import ApiModel, Properties
 from embedded_account.services.shared.resource_model import Declaration
+from embedded_account.tags import tag_list, tag_map
 
 
 class Ec2Model(ApiModel):
@@ -37,9 +38,7 @@ class Ec2Model(ApiModel):
         if gone := before.keys() - after.keys():
             self.api.delete_tags(Resources=[self.tagged_id], Tags=[{"Key": key} for key in sorted(gone)])
         if after:
-            self.api.create_tags(
-                Resources=[self.tagged_id], Tags=[{"Key": key, "Value": value} for key, value in after.items()]
-            )
+            self.api.create_tags(Resources=[self.tagged_id], Tags=tag_list(after))
 
 
 def stack_tags(declaration: Declaration) -> dict[str, str]:
@@ -54,4 +53,4 @@ def stack_tags(declaration: Declaration) -> dict[str, str]:
 
 
 def _tag_map(properties: Mapping[str, Any]) -> dict[str, str]:
-    return {tag["Key"]: tag["Value"] for tag in properties.get("Tags", [])}
+    return tag_map(properties.get("Tags", []))

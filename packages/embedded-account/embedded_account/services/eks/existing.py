@@ -13,6 +13,7 @@ from embedded_account.existing_description import Cluster, DescribedAddOn
 from embedded_account.kubernetes.api import KubernetesClient, Object
 from embedded_account.services.eks.service import ADMIN_POLICY, ClusterIds, service_of
 from embedded_account.services.iam.access import backend_of
+from embedded_account.tags import tag_list
 
 _TAGS: Final = {"owner": "platform-team"}
 _NODE_POLICIES: Final = ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly")
@@ -44,7 +45,7 @@ def make(account: Account, existing: Cluster) -> None:
     service.entries.create(cluster.name, {"principalArn": owner, "tags": _TAGS})
     service.entries.associate(cluster.name, owner, ADMIN_POLICY, {"type": "cluster"})
     backend_of(account).create_open_id_connect_provider(
-        cluster.identity["oidc"]["issuer"], [], ["sts.amazonaws.com"], _listed(_TAGS)
+        cluster.identity["oidc"]["issuer"], [], ["sts.amazonaws.com"], tag_list(_TAGS)
     )
     for add_on in existing.add_ons:
         service.addons.create(cluster.name, _add_on_request(add_on))
@@ -79,7 +80,7 @@ def _make_role(account: Account, name: str, principal: dict[str, str], *policies
         "/",
         permissions_boundary=None,
         description="",
-        tags=_listed(_TAGS),
+        tags=tag_list(_TAGS),
         max_session_duration="3600",
     )
     for policy in policies:
@@ -117,10 +118,6 @@ def _ready(slices: list[Object], service: Object) -> int:
     own = [each for each in slices if each["metadata"].get("labels", {}).get("kubernetes.io/service-name") == name]
     endpoints = [endpoint for each in own for endpoint in each.get("endpoints") or []]
     return sum(bool(endpoint["conditions"].get("ready")) for endpoint in endpoints)
-
-
-def _listed(tags: dict[str, str]) -> list[dict[str, str]]:
-    return [{"Key": key, "Value": value} for key, value in tags.items()]
 
 
 def _make_objects(api: KubernetesClient) -> None:

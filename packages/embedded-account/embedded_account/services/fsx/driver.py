@@ -30,6 +30,7 @@ from embedded_account.services.fsx.service import KEY_ACTIONS
 from embedded_account.services.iam.pod_role import PodRoleError
 from embedded_account.services.keys import context_of
 from embedded_account.services.shared.api_model import client
+from embedded_account.tags import tag_map
 
 DRIVER: Final = "fsx.csi.aws.com"
 STAND_IN: Final = {"rehearsal/stand-in": "true"}
@@ -224,7 +225,7 @@ def _wanted(claim: Object) -> int:
 
 
 def _tags(file_system: Mapping[str, Any]) -> dict[str, str]:
-    return {tag["Key"]: tag["Value"] for tag in file_system.get("Tags", [])}
+    return tag_map(file_system.get("Tags", []))
 
 
 def _resource_tags(file_system: Mapping[str, Any]) -> dict[str, str]:

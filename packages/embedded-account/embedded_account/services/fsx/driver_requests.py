@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from embedded_account.services.iam.pod_role import PodRoleError
+from embedded_account.tags import tag_list
 
 VOLUME_TAG: Final = "CSIVolumeName"
 
@@ -59,7 +60,7 @@ def create_request(
         "SubnetIds": [parameters["subnetId"]],
         "SecurityGroupIds": parameters.get("securityGroupIds", "").split(","),
         "LustreConfiguration": lustre,
-        "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
+        "Tags": tag_list(tags),
         **{field: values[name] for name, field in _REQUEST.items() if values.get(name)},
     }
 

@@ -27,6 +27,7 @@ from embedded_account.services.shared.resource_model import (
     cloudformation_model,
     serve,
 )
+from embedded_account.tags import tag_list
 
 _ROLE_NAME = re.compile(r"[\w+=,.@-]{1,64}", re.ASCII)
 _RANDOM_SUFFIX = 13
@@ -41,10 +42,6 @@ def install(account: Account) -> None:
     """Make moto load AWS's managed policies, and let the models act on the account."""
     load_managed_policies()
     serve(account)
-
-
-def _tag_list(declaration: Declaration) -> list[dict[str, str]]:
-    return [{"Key": key, "Value": value} for key, value in declaration.tags().items()]
 
 
 def _role_name(declaration: Declaration) -> str:
@@ -94,7 +91,7 @@ class RoleResource(ResourceModel):
             path=properties.get("Path", "/"),
             permissions_boundary=properties.get("PermissionsBoundary"),
             description=properties.get("Description", ""),
-            tags=_tag_list(declaration),
+            tags=tag_list(declaration.tags()),
             max_session_duration=properties.get("MaxSessionDuration", 3600),
         )
         resource = cls(declaration.account, name)
@@ -111,7 +108,7 @@ class RoleResource(ResourceModel):
         role.description = properties.get("Description", "")
         role.max_session_duration = properties.get("MaxSessionDuration", 3600)
         role.permissions_boundary_arn = properties.get("PermissionsBoundary")
-        role.tags = _tag_list(declaration)
+        role.tags = tag_list(declaration.tags())
         self._apply_policies(properties)
 
     def remove(self) -> None:

@@ -11,6 +11,7 @@ from embedded_account.services.shared.resource_model import (
     cloudformation_model,
     serve,
 )
+from embedded_account.tags import tag_list
 
 
 def install(account: Account) -> None:
@@ -41,7 +42,7 @@ class OidcProviderResource(ResourceModel):
             url,
             properties.get("ThumbprintList", []),
             properties.get("ClientIdList", []),
-            [{"Key": key, "Value": value} for key, value in declaration.tags().items()],
+            tag_list(declaration.tags()),
         )
         return cls(declaration.account, provider.arn)
 
@@ -51,7 +52,7 @@ class OidcProviderResource(ResourceModel):
         provider.thumbprint_list = declaration.properties.get("ThumbprintList", [])
         iam, arn, tags = backend_of(self.account), self.physical_resource_id, declaration.tags()
         iam.untag_open_id_connect_provider(arn, [tag["Key"] for tag in provider.tags.values()])
-        iam.tag_open_id_connect_provider(arn, [{"Key": key, "Value": value} for key, value in tags.items()])
+        iam.tag_open_id_connect_provider(arn, tag_list(tags))
 
     def remove(self) -> None:
         backend_of(self.account).delete_open_id_connect_provider(self.physical_resource_id)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 from moto.core.common_models import CloudFormationModel
 
 from embedded_account.errors import ResourceError
+from embedded_account.tags import tag_map
 
 if TYPE_CHECKING:
     from embedded_account.context import Account
@@ -36,7 +37,7 @@ class Declaration:
     def tags(self) -> dict[str, str]:
         """Return the `Tags` property as a map; the template can give a list of Key and Value or a map."""
         tags = self.properties.get("Tags") or {}
-        return dict(tags) if isinstance(tags, dict) else {tag["Key"]: tag["Value"] for tag in tags}
+        return dict(tags) if isinstance(tags, dict) else tag_map(tags)
 
 
 class ResourceModel:
