@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,10 @@ class Clock:
     def now(self) -> datetime:
         """Return the current time in UTC."""
         return datetime.now(UTC)
+
+    def after(self, simulated: timedelta) -> datetime:
+        """Return the time at which this much simulated time will have passed."""
+        return self.now() + simulated / self.scale
 
     def sleep(self, seconds: float) -> None:
         """Wait for `seconds` of simulated time."""

@@ -10,7 +10,7 @@ import re
 import secrets
 import sys
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
@@ -117,7 +117,7 @@ class Workspaces:
             "created": self._account.clock.now(),
             "deleting": False,
             "fields": fields,
-            "over": self._at(CREATION),
+            "over": self._account.clock.after(CREATION),
             "status": "CREATING",
         }
         return self.describe({"workspaceId": id})
@@ -151,12 +151,12 @@ class Workspaces:
         self._require(request, {*_IN_PLACE, "workspaceId"})
         record = self._settled(request)
         record["fields"].update({name: value for name, value in request.items() if name != "workspaceId"})
-        record.update(status="UPDATING", over=self._at(CHANGE))
+        record.update(status="UPDATING", over=self._account.clock.after(CHANGE))
         return self.describe(request)
 
     def delete(self, request: Request) -> Answer:
         """Delete a workspace with its dashboards."""
-        self._settled(request).update(deleting=True, status="DELETING", over=self._at(DELETION))
+        self._settled(request).update(deleting=True, status="DELETING", over=self._account.clock.after(DELETION))
         return self.describe(request)
 
     def list(self, request: Request) -> Answer:
@@ -203,9 +203,6 @@ class Workspaces:
         if record["deleting"] or not self._is_over(record):
             raise Refusal("ConflictException", f"Workspace {request['workspaceId']} is {record['status']}.")
         return record
-
-    def _at(self, simulated: timedelta) -> datetime:
-        return self._account.clock.now() + simulated / self._account.clock.scale
 
     def _is_over(self, record: Answer) -> bool:
         return bool(self._account.clock.now() >= record["over"])

@@ -10,6 +10,7 @@ from moto.s3.models import s3_backends
 
 from embedded_account.context import Account
 from embedded_account.testing.resources import ResourceModels
+from embedded_account.testing.updates import trust
 
 CODE_BUCKET = "assets"
 
@@ -32,12 +33,6 @@ def upload(account: Account, key: str, content: bytes) -> dict[str, str]:
         s3.create_bucket(CODE_BUCKET, account.region)
     s3.put_object(CODE_BUCKET, key, content)
     return {"S3Bucket": CODE_BUCKET, "S3Key": key}
-
-
-def trust(service: str) -> dict[str, Any]:
-    """Return a trust policy for one service."""
-    statement = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
-    return {"Version": "2012-10-17", "Statement": [statement]}
 
 
 def make_role(account: Account, name: str, service: str, *managed: str, **properties: Any) -> Any:

@@ -44,6 +44,7 @@ def policy(action: str, **more: Any) -> dict[str, Any]:
 
 
 def trust(service: str) -> dict[str, Any]:
+    """Return a trust policy for one service."""
     statement = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
     return {"Version": "2012-10-17", "Statement": [statement]}
 

@@ -8,9 +8,10 @@ from botocore.exceptions import ClientError
 
 from embedded_account.context import Account
 from embedded_account.testing.clients import Clients
-from embedded_account.testing.functions import make_role, trust
+from embedded_account.testing.functions import make_role
 from embedded_account.testing.resources import ResourceModels
 from embedded_account.testing.stacks import StackDeployer, Template, att, parameter, ref, repository, topic
+from embedded_account.testing.updates import trust
 
 
 def refused(stacks: StackDeployer, template: Template, **options: Any) -> str:

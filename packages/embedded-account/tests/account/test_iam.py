@@ -7,8 +7,9 @@ import pytest
 from embedded_account.context import Account
 from embedded_account.services.iam.access import allows, trusts
 from embedded_account.testing.clients import Clients
-from embedded_account.testing.functions import make_role, trust
+from embedded_account.testing.functions import make_role
 from embedded_account.testing.resources import RefusedWith, ResourceModels
+from embedded_account.testing.updates import trust
 
 READ = {
     "Version": "2012-10-17",

@@ -6,7 +6,7 @@ Source: SageMaker API reference, CreateMlflowTrackingServer and its neighbours.
 
 import json
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ClientError
@@ -85,8 +85,8 @@ class TrackingServers:
             raise ValidationFailedError(f"Could not assume role {request['RoleArn']}.")
         arn = f"arn:aws:sagemaker:{account.region}:{account.account_id}:mlflow-tracking-server/{name}"
         fields = {"TrackingServerSize": "Small", "AutomaticModelRegistration": False, **request}
-        self.records[name] = {"arn": arn, "fields": fields, "deleting": False, "over": self._at(CREATION)}
-        self.records[name]["status"] = ("Creating", "Created")
+        over, status = account.clock.after(CREATION), ("Creating", "Created")
+        self.records[name] = {"arn": arn, "fields": fields, "deleting": False, "over": over, "status": status}
         return {"TrackingServerArn": arn}
 
     def describe(self, request: Request) -> Answer:
@@ -101,13 +101,13 @@ class TrackingServers:
         _only(request, {*_IN_PLACE, "TrackingServerName"})
         record = self._settled(request)
         record["fields"].update(request)
-        record.update(status=("Updating", "Updated"), over=self._at(CHANGE))
+        record.update(status=("Updating", "Updated"), over=self._account.clock.after(CHANGE))
         return {"TrackingServerArn": record["arn"]}
 
     def delete(self, request: Request) -> Answer:
         """Delete a server with its runs; the artifacts stay in their bucket."""
         record = self._settled(request)
-        record.update(deleting=True, status=("Deleting", "Deleting"), over=self._at(DELETION))
+        record.update(deleting=True, status=("Deleting", "Deleting"), over=self._account.clock.after(DELETION))
         return {"TrackingServerArn": record["arn"]}
 
     def list(self, request: Request) -> Answer:
@@ -129,9 +129,6 @@ class TrackingServers:
             status = record["status"][0]
             raise ConflictError(f"Tracking server {request['TrackingServerName']} is {status}: wait until it is done.")
         return record
-
-    def _at(self, simulated: timedelta) -> datetime:
-        return self._account.clock.now() + simulated / self._account.clock.scale
 
     def _is_over(self, record: Answer) -> bool:
         return bool(self._account.clock.now() >= record["over"])
