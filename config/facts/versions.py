@@ -28,8 +28,6 @@ KUBERAY_VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "1.3.2": ("RayClusterStatusConditions", "RayJobDeletionPolicy"),
     "1.4.2": ("RayClusterStatusConditions", "RayJobDeletionPolicy"),
 }
-KUBERAY_OF_AWS_RAY: Final = "1.6.0"
-"""The oldest version with which AWS supports its own features for Ray (AWS docs, Ray on HyperPod, August 2026)."""
 RAY: Final = "2.42.1"
 
 # The Ray image's CPython: what jobs and the training library run in.

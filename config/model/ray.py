@@ -160,23 +160,12 @@ class RayCluster(Model):
 
 
 class AwsRay(Model):
-    """AWS features for Ray. Each key lets the connections of one feature through the network policies.
+    """AWS features for Ray. A key lets the connections of its feature through the network policies."""
 
-    `hang_detection` and `metrics` need KubeRay 1.6.0, which this project does not offer yet.
-    """
-
-    hang_detection: bool = Field(
-        default=False, description="Ray's pods may reach HyperPod's job monitoring agent on the nodes, TCP 8889."
-    )
     tiered_checkpoints: bool = Field(
         default=False,
         description="Ray's pods may reach HyperPod's checkpoint daemons in the namespace `aws-hyperpod`, TCP 9200. "
         "`hyperpod.tiered_storage` lets them do so without this key.",
-    )
-    metrics: bool = Field(
-        default=False,
-        description="The collector of the add-on amazon-sagemaker-hyperpod-observability (namespace "
-        "`hyperpod-observability`) may scrape Ray's pods and the operator, TCP 8080.",
     )
 
 

@@ -44,7 +44,17 @@ def without_root_volume(document: Any) -> Iterator[Removal]:
             yield Removal(place, "0.2.0", "HyperPod sizes the root volume itself; volume_gib is the secondary volume")
 
 
-STEPS: Final[tuple[Callable[[Any], Iterator[Removal]], ...]] = (without_orchestrator, without_root_volume)
+def without_refused_features(document: Any) -> Iterator[Removal]:
+    """Yield the keys of `aws_ray` that could only be false."""
+    features = document.get("aws_ray") if isinstance(document, dict) else None
+    for key in ("hang_detection", "metrics"):
+        if isinstance(features, dict) and key in features:
+            yield Removal(("aws_ray", key), "0.1.0", "AWS supports this feature from KubeRay 1.6.0 on")
+
+
+STEPS: Final[tuple[Callable[[Any], Iterator[Removal]], ...]] = (
+    *(without_orchestrator, without_root_volume, without_refused_features),
+)
 
 
 def _list_at(document: Any, *keys: str) -> list[Any]:

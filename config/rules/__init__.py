@@ -118,7 +118,6 @@ RULES: Final[tuple[Rule, ...]] = (
     ray.old_kuberay,
     ray.known_kuberay,
     ray.unrehearsed_kuberay,
-    ray.aws_features_for_ray,
     ray.ray_with_known_flaws,
     ray.instance_groups_of_ray,
     ray.replicas_within_bounds,

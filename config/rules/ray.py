@@ -69,27 +69,6 @@ def unrehearsed_kuberay(environment: EksEnvironment) -> Iterator[Violation]:
         yield Violation("kuberay.version", reason, versions.KUBERAY, "try it first in a separate environment")
 
 
-@error("V101")
-def aws_features_for_ray(environment: EksEnvironment) -> Iterator[Violation]:
-    """Refuse AWS's features for Ray on a version of KubeRay that they do not support.
-
-    Why: AWS supports them with KubeRay 1.6.0 and later. Before, the key would open a connection that nothing uses.
-    Source: AWS docs, Ray on SageMaker HyperPod (August 2026), prerequisites.
-    Example: aws_ray.metrics: true
-    """
-    version, oldest = environment.kuberay.version, versions.KUBERAY_OF_AWS_RAY
-    if version not in versions.KUBERAY_VERSIONS or support.number(version) >= support.number(oldest):
-        return
-    for key in ("hang_detection", "metrics"):
-        if getattr(environment.aws_ray, key):
-            yield Violation(
-                f"aws_ray.{key}",
-                f"it needs KubeRay {oldest} or later, and kuberay.version is {version}",
-                f"false, until this project offers KubeRay {oldest} (docs/operate/kuberay.md)",
-                "remove the key",
-            )
-
-
 @warning("V111")
 def ray_with_known_flaws(environment: EksEnvironment) -> Iterator[Violation]:
     """Warn of a version of Ray with a known flaw.

@@ -25,9 +25,7 @@ from k8s_charts.shared.names import (
     GPU_METRICS_NAMESPACE,
     GRAFANA_PORT,
     HYPERPOD_NAMESPACE,
-    JOB_MONITORING_PORT,
     METRICS_PORT,
-    OBSERVABILITY_NAMESPACE,
     PROMETHEUS_NAMESPACE,
     PROMETHEUS_PORT,
     RAY_NODE,
@@ -39,7 +37,7 @@ from k8s_charts.shared.names import (
 
 HTTPS_PORT: Final = 443
 Labels = Mapping[str, str]
-Key = Literal["hang_detection", "tiered_checkpoints", "metrics", "in_cluster", "gpus", "efa", "alertmanager", "mlflow"]
+Key = Literal["tiered_checkpoints", "in_cluster", "gpus", "efa", "alertmanager", "mlflow"]
 
 _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 _RAY_HEAD: Final[Labels] = MappingProxyType({"ray.io/node-type": "head"})
@@ -118,20 +116,17 @@ class Flow:
 
 @dataclass(frozen=True)
 class Ends:
-    """What differs between environments: two namespaces, the address blocks of the nodes' subnets, MLflow's port."""
+    """What differs between environments: two namespaces, and MLflow's port."""
 
     ray_namespace: str
     operator_namespace: str
-    node_blocks: tuple[str, ...]
     tracking_port: int = HTTPS_PORT
 
 
 def ends(environment: EksEnvironment) -> Ends:
     """Return the ends of the environment's flows."""
-    network = environment.network
-    blocks = tuple(str(network.node_subnet(n)) for n in range(len(network.node_zones)))
     port = HTTPS_PORT if environment.mlflow in (None, MANAGED) else port_of(environment.mlflow)
-    return Ends(environment.ray.namespace, environment.kuberay.namespace, blocks, port)
+    return Ends(environment.ray.namespace, environment.kuberay.namespace, port)
 
 
 def allowed(flows: tuple[Flow, ...], environment: EksEnvironment) -> tuple[Flow, ...]:
@@ -157,7 +152,6 @@ def enabled(key: Key, environment: EksEnvironment) -> bool:
 _ANYWHERE: Final = Peer("any address but instance metadata", block="0.0.0.0/0", left_out=("169.254.0.0/16",))
 _DNS: Final = Peer("CoreDNS", SYSTEM_NAMESPACE, {"k8s-app": "kube-dns"})
 _MONITORING: Final = Peer(f"namespace `{PROMETHEUS_NAMESPACE}`", PROMETHEUS_NAMESPACE)
-_COLLECTOR: Final = Peer(f"namespace `{OBSERVABILITY_NAMESPACE}`", OBSERVABILITY_NAMESPACE)
 _CHECKPOINTS: Final = Peer(f"namespace `{HYPERPOD_NAMESPACE}`", HYPERPOD_NAMESPACE)
 
 _SCRAPED: Final = "Prometheus scrapes them"
@@ -189,7 +183,16 @@ def ray_flows(ends: Ends) -> tuple[Flow, ...]:
         Flow("submit-jobs", "submitters", _SUBMITTER, "out", (heads,), code, (DASHBOARD_PORT,)),
         Flow("operator", "heads", _RAY_HEAD, "in", (operator,), status, (DASHBOARD_PORT,)),
         Flow("inside-rayjobs", rayjobs, _RAYJOB, "both", (Peer(rayjobs, labels=_RAYJOB),), inside),
-        *_aws_ray_flows(ends),
+        Flow(
+            "tiered-checkpoints",
+            "Ray's pods",
+            RAY_NODE,
+            "out",
+            (_CHECKPOINTS,),
+            "HyperPod's checkpoint daemons hold checkpoints in the nodes' memory",
+            (CHECKPOINTS_PORT,),
+            key="tiered_checkpoints",
+        ),
         _tracking_flow(ends),
         Flow(
             *("supervisor-metrics", "submitters", _SUBMITTER, "in"),
@@ -204,34 +207,6 @@ def ray_flows(ends: Ends) -> tuple[Flow, ...]:
 def _tracking_flow(ends: Ends) -> Flow:
     reason = "jobs log to an MLflow server whose address has this port"
     return Flow("mlflow", "Ray's pods", RAY_NODE, "out", (_ANYWHERE,), reason, (ends.tracking_port,), key="mlflow")
-
-
-def _aws_ray_flows(ends: Ends) -> tuple[Flow, ...]:
-    """Return the flows that AWS's own features for Ray need."""
-    nodes = tuple(Peer("addresses of the nodes' subnets", block=block) for block in ends.node_blocks)
-    return (
-        Flow(
-            "hang-detection",
-            "Ray's pods",
-            RAY_NODE,
-            "out",
-            nodes,
-            "a job sends its hang detection rules to the monitoring agent on its node",
-            (JOB_MONITORING_PORT,),
-            key="hang_detection",
-        ),
-        Flow(
-            "tiered-checkpoints",
-            "Ray's pods",
-            RAY_NODE,
-            "out",
-            (_CHECKPOINTS,),
-            "HyperPod's checkpoint daemons hold checkpoints in the nodes' memory",
-            (CHECKPOINTS_PORT,),
-            key="tiered_checkpoints",
-        ),
-        _collected("Ray's pods", RAY_NODE),
-    )
 
 
 def ray_cluster_flows(cluster: str) -> tuple[Flow, ...]:
@@ -250,7 +225,6 @@ def operator_flows(ends: Ends) -> tuple[Flow, ...]:
         *_names_and_https("the operator", _OPERATOR, _KUBERNETES_API),
         Flow("metrics", "all pods", _ALL, "in", (_MONITORING,), _SCRAPED, (METRICS_PORT,)),
         Flow("ray-jobs", "the operator", _OPERATOR, "out", (heads,), status, (DASHBOARD_PORT,)),
-        _collected("the operator", _OPERATOR),
     )
 
 
@@ -315,11 +289,6 @@ def _shown_by_heads(ends: Ends, said: str, pods: Labels) -> Flow:
     reason = "the dashboard embeds Grafana's panels of Prometheus' series"
     heads = Peer("heads", ends.ray_namespace, _RAY_HEAD)
     return Flow(f"{said.lower()}-charts", said, pods, "in", (heads,), reason, _CHARTS_PORTS)
-
-
-def _collected(said: str, pods: Labels) -> Flow:
-    reason = "the observability add-on's collector scrapes them"
-    return Flow("aws-metrics", said, pods, "in", (_COLLECTOR,), reason, (METRICS_PORT,), key="metrics")
 
 
 _REAPER_PODS: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": REAPER})

@@ -5,9 +5,7 @@ from types import MappingProxyType
 from typing import Final
 
 SYSTEM_NAMESPACE: Final = "kube-system"
-# The namespaces of HyperPod and of its observability add-on.
 HYPERPOD_NAMESPACE: Final = "aws-hyperpod"
-OBSERVABILITY_NAMESPACE: Final = "hyperpod-observability"
 IMAGE_BUILD_NAMESPACE: Final = "image-build"
 # The namespace of the walkthrough's kube-prometheus stack (release name `prometheus`).
 PROMETHEUS_NAMESPACE: Final = "prometheus-system"
@@ -69,9 +67,7 @@ PROMETHEUS_PORT: Final = 9090
 DCGM_PORT: Final = 9400
 GRAFANA_PORT: Final = 3000
 ALERTMANAGER_PORT: Final = 9093
-# HyperPod's job monitoring agent on each node, as `toolkit-for-ray-on-sagemaker-ai` 1.0.4 calls it, and HyperPod's
-# checkpoint daemons, as `amzn-sagemaker-checkpointing` 1.1.3 calls them.
-JOB_MONITORING_PORT: Final = 8889
+# HyperPod's checkpoint daemons, as `amzn-sagemaker-checkpointing` 1.1.3 calls them.
 CHECKPOINTS_PORT: Final = 9200
 CHECKPOINTS_HOST: Final = "ai-toolkit-gossip-headless.aws-hyperpod.svc.cluster.local"
 MEMORY_TIER: Final = f"http://{CHECKPOINTS_HOST}:{CHECKPOINTS_PORT}"

@@ -39,7 +39,7 @@ instance group with NVIDIA GPUs enables `gpus`, and with EFA `efa`.
 
 def page() -> str:
     """Return the page: a table for each namespace."""
-    ends = Ends("RAY", "KUBERAY", ("NODES",), tracking_port=5000)
+    ends = Ends("RAY", "KUBERAY", tracking_port=5000)
     sections = (
         ("`ray.namespace`", (*ray_flows(ends), *ray_cluster_flows("RAYCLUSTER"))),
         ("`kuberay.namespace`", (*operator_flows(ends), REAPER_FLOW)),

@@ -18,7 +18,7 @@ from k8s_charts.shared.names import SYSTEM_NAMESPACE
 from ops.clients import REQUEST_TIMEOUT
 from ops.errors import in_plain_words
 from ops.isolation import probe
-from ops.isolation.plan import SUBMITTER, Connection, HeadAddresses, Origin, job
+from ops.isolation.plan import SUBMITTER, Connection, Origin, job
 from ops.readiness.conditions import is_ready_to_stay
 from ops.readiness.workloads import hindrance
 
@@ -164,14 +164,14 @@ class Prober:
                 raise
 
 
-def heads(environment: EksEnvironment, api: kubernetes.client.ApiClient) -> dict[str, HeadAddresses]:
-    """Map each RayCluster's name to its head. Raises ProbeError if a RayCluster has no ready head."""
+def heads(environment: EksEnvironment, api: kubernetes.client.ApiClient) -> dict[str, str]:
+    """Map each RayCluster's name to its head's address. Raises ProbeError if a RayCluster has no ready head."""
     core, namespace = kubernetes.client.CoreV1Api(api), environment.ray.namespace
-    found: dict[str, HeadAddresses] = {}
+    found: dict[str, str] = {}
     for cluster in environment.ray.clusters:
         selector = f"ray.io/cluster={cluster.name},ray.io/node-type=head"
         pods = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
-        ready = [HeadAddresses(pod.status.pod_ip, pod.status.host_ip) for pod in pods if is_ready_to_stay(pod)]
+        ready = [pod.status.pod_ip for pod in pods if is_ready_to_stay(pod)]
         if not ready:
             raise ProbeError(
                 f"RayCluster {namespace}/{cluster.name} has no ready head, so its ports are closed to everyone. "

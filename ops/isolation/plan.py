@@ -29,9 +29,7 @@ from k8s_charts.shared.names import (
     GCS_PORT,
     GPU_METRICS_NAMESPACE,
     IMAGE_BUILD_NAMESPACE,
-    JOB_MONITORING_PORT,
     METRICS_PORT,
-    OBSERVABILITY_NAMESPACE,
     PROMETHEUS_NAMESPACE,
     PROMETHEUS_PORT,
     PROMETHEUS_SERVICE,
@@ -81,16 +79,8 @@ class Origin:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class HeadAddresses:
-    """The IP addresses of a RayCluster's head pod and of its node."""
-
-    address: str
-    node: str
-
-
-def plan(environment: EksEnvironment, heads: Mapping[str, HeadAddresses]) -> list[Origin]:
-    """Return the probe pods; `heads` maps each RayCluster's name to its head.
+def plan(environment: EksEnvironment, heads: Mapping[str, str]) -> list[Origin]:
+    """Return the probe pods; `heads` maps each RayCluster's name to its head's address.
 
     No probe tests whether a RayCluster's own pods reach its head: their readiness shows it.
     """
@@ -111,20 +101,15 @@ def plan(environment: EksEnvironment, heads: Mapping[str, HeadAddresses]) -> lis
     return [
         Origin(SUBMITTER, ray, own, {SUBMITTER_LABEL: "true"}),
         *strangers,
-        *_aws_ray(environment, heads),
+        *_pod_of_ray(environment),
         *_prometheus(environment, heads),
     ]
 
 
-def _aws_ray(environment: EksEnvironment, heads: Mapping[str, HeadAddresses]) -> Iterator[Origin]:
-    """Yield the probe pods for AWS's Ray features that the environment enables."""
-    on, name = environment.aws_ray, "pod-of-ray"
+def _pod_of_ray(environment: EksEnvironment) -> Iterator[Origin]:
+    """Yield the probe pod for what the environment lets only Ray's pods reach."""
     # Without the label `ray.io/cluster`, no RayCluster's Service or policy selects the pod.
-    out = [
-        Connection(name, f"{cluster}-node", head.node, JOB_MONITORING_PORT, open=True)
-        for cluster, head in heads.items()
-        if on.hang_detection
-    ]
+    name, out = "pod-of-ray", []
     if enabled("tiered_checkpoints", environment):
         out.append(Connection(name, "checkpoints", CHECKPOINTS_HOST, CHECKPOINTS_PORT, open=True))
     if enabled("mlflow", environment):
@@ -132,13 +117,9 @@ def _aws_ray(environment: EksEnvironment, heads: Mapping[str, HeadAddresses]) ->
         out.append(Connection(name, "mlflow", str(server.hostname), port_of(server.geturl()), open=True))
     if out:
         yield Origin(name, environment.ray.namespace, tuple(out), RAY_NODE)
-    if on.metrics:
-        collector = "metrics-collector"
-        tried = _to_heads(collector, heads, ports=(METRICS_PORT, *_HEAD_PORTS), open_ports=(METRICS_PORT,))
-        yield Origin(collector, OBSERVABILITY_NAMESPACE, tuple(tried))
 
 
-def _prometheus(environment: EksEnvironment, heads: Mapping[str, HeadAddresses]) -> Iterator[Origin]:
+def _prometheus(environment: EksEnvironment, heads: Mapping[str, str]) -> Iterator[Origin]:
     """Yield the probe pod that has Prometheus' label, if the environment installs Prometheus."""
     if environment.observability.in_cluster:
         name = "prometheus"
@@ -199,14 +180,10 @@ def job(origin: Origin, *, name: str, image: str, settle: float, timeout: float)
 
 
 def _to_heads(
-    origin: str,
-    heads: Mapping[str, HeadAddresses],
-    *,
-    open_ports: tuple[int, ...],
-    ports: tuple[int, ...] = _HEAD_PORTS,
+    origin: str, heads: Mapping[str, str], *, open_ports: tuple[int, ...], ports: tuple[int, ...] = _HEAD_PORTS
 ) -> list[Connection]:
     return [
-        Connection(origin, f"{cluster}-head", head.address, port, open=port in open_ports)
+        Connection(origin, f"{cluster}-head", head, port, open=port in open_ports)
         for cluster, head in heads.items()
         for port in ports
     ]

@@ -1,18 +1,14 @@
 """Network policies of every pair of pods, relevant port and environment: Ray itself has no authentication."""
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 
 from config import EksEnvironment, available, load
-from config.model import AwsRay, TieredStorage
+from config.model import TieredStorage
 from k8s_charts.shared.names import CHECKPOINTS_HOST
-from ops.isolation.plan import (
-    ALERTMANAGER_HOST,
-    EFA_EXPORTER_HOST,
-    GPU_EXPORTER_HOST,
-    PROMETHEUS_HOST,
-    HeadAddresses,
-    plan,
-)
+from ops.isolation.plan import ALERTMANAGER_HOST, EFA_EXPORTER_HOST, GPU_EXPORTER_HOST, PROMETHEUS_HOST, plan
 from tests.charts.support.connection_table import (
     RAY_PORTS,
     Connection,
@@ -24,17 +20,18 @@ from tests.charts.support.connection_table import (
 from tests.charts.support.facts import Object
 from tests.charts.support.network_policies import Pod, Policies, connects
 
-AWS_RAY = tuple(AwsRay.model_fields)
+TURNED_ON: dict[str, Callable[[EksEnvironment], EksEnvironment]] = {
+    "aws_ray": with_aws_ray,
+    "in_cluster": partial(with_in_cluster, alertmanager=True),
+}
 
 
-@pytest.fixture(scope="module", params=[*available(), *AWS_RAY, "in_cluster"])
+@pytest.fixture(scope="module", params=[*available(), *TURNED_ON])
 def matrix(request: pytest.FixtureRequest) -> Matrix:
     """Return each environment with a second RayCluster, and dev also with each key that opens connections."""
-    if request.param in AWS_RAY:
-        return Matrix(with_aws_ray(with_two_ray_clusters(load("dev")), request.param))
-    if request.param == "in_cluster":
-        return Matrix(with_in_cluster(with_two_ray_clusters(load("dev")), alertmanager=True))
-    return Matrix(with_two_ray_clusters(load(request.param)))
+    turned_on = TURNED_ON.get(request.param)
+    environment = with_two_ray_clusters(load("dev" if turned_on else request.param))
+    return Matrix(turned_on(environment) if turned_on else environment)
 
 
 def passes(matrix: Matrix, policies: Policies, connection: Connection) -> bool:
@@ -87,7 +84,7 @@ def test_every_namespace_denies_what_nothing_allows(matrix: Matrix) -> None:
 
 def test_every_policy_is_needed() -> None:
     """Therefore, the test of the table detects the loss of any policy."""
-    matrix = Matrix(with_in_cluster(with_aws_ray(with_two_ray_clusters(load("dev")), *AWS_RAY), alertmanager=True))
+    matrix = Matrix(with_in_cluster(with_aws_ray(with_two_ray_clusters(load("dev"))), alertmanager=True))
     expected, surplus = matrix.allowed(), []
     for policy in matrix.policies:
         others = Policies(other for other in matrix.policies if other is not policy)
@@ -99,14 +96,9 @@ def test_every_policy_is_needed() -> None:
     assert surplus == []
 
 
-@pytest.mark.parametrize("key", AWS_RAY)
-def test_each_of_awss_features_for_ray_is_off_until_its_key_is_on(key: str) -> None:
-    off, on = Matrix(load("dev")), Matrix(with_aws_ray(load("dev"), key))
-    connection = {
-        "hang_detection": ("rayml-worker", "another-node", 8889, "TCP"),
-        "tiered_checkpoints": ("rayml-worker", "checkpoints", 9200, "TCP"),
-        "metrics": ("collector", "rayml-worker", 8080, "TCP"),
-    }[key]
+def test_checkpoint_daemons_are_unreachable_until_their_key_is_on() -> None:
+    off, on = Matrix(load("dev")), Matrix(with_aws_ray(load("dev")))
+    connection = ("rayml-worker", "checkpoints", 9200, "TCP")
     assert not passes(off, Policies(off.policies), connection)
     assert passes(on, Policies(on.policies), connection)
 
@@ -128,12 +120,11 @@ def test_memory_tier_of_the_cluster_is_reachable_without_a_further_key() -> None
     hyperpod = dev.hyperpod.model_copy(update={"tiered_storage": TieredStorage()})
     on = Matrix(dev.model_copy(update={"hyperpod": hyperpod}))
     assert passes(on, Policies(on.policies), ("rayml-worker", "checkpoints", 9200, "TCP"))
-    assert not passes(on, Policies(on.policies), ("rayml-worker", "another-node", 8889, "TCP"))
 
 
 @pytest.mark.parametrize(
     "dev",
-    [load("dev"), with_in_cluster(with_aws_ray(load("dev"), *AWS_RAY), alertmanager=True)],
+    [load("dev"), with_in_cluster(with_aws_ray(load("dev")), alertmanager=True)],
     ids=["nothing", "every-key"],
 )
 def test_the_check_of_a_live_cluster_expects_what_the_policies_say(dev: EksEnvironment) -> None:
@@ -149,7 +140,7 @@ def test_the_check_of_a_live_cluster_expects_what_the_policies_say(dev: EksEnvir
         "kubernetes.default.svc.cluster.local": matrix.pods["api-server"],
         "169.254.169.254": Pod(None, address="169.254.169.254"),
     }
-    planned = plan(dev, {"rayml": HeadAddresses("head", "node")})
+    planned = plan(dev, {"rayml": "head"})
     for origin in planned:
         source = Pod(origin.namespace, origin.labels)
         for tried in origin.connections:

@@ -31,8 +31,6 @@ SHOWN: Final[dict[str, tuple[str, Change]]] = {
 }
 # The file's name, and the version for which the image is locked: no other value is allowed.
 FIXED: Final = {"name", "ray.version"}
-# Keys that no offered version of KubeRay allows (V101); tests/charts/test_network_policies.py shows their effect.
-REFUSED: Final = {"aws_ray.hang_detection", "aws_ray.metrics"}
 
 
 def _keys(kind: str) -> list[str]:
@@ -50,9 +48,9 @@ def _change(kind: str, key: str) -> Change:
 
 def test_every_key_of_the_models_is_tried() -> None:
     schema = every_key().model_json_schema()
-    tried = CHANGES.keys() | SHOWN.keys() | FIXED | REFUSED
+    tried = CHANGES.keys() | SHOWN.keys() | FIXED
     assert set(_leaves(schema, schema["$defs"], "")) == tried
-    assert len(tried) == len(CHANGES) + len(SHOWN) + len(FIXED) + len(REFUSED)
+    assert len(tried) == len(CHANGES) + len(SHOWN) + len(FIXED)
     assert not KINDS.keys() & DOCUMENTS, "a kind's content would replace the document's"
 
 

@@ -20,7 +20,7 @@ from k8s_charts.in_cluster.dashboards import DASHBOARDS
 from k8s_charts.in_cluster.sources import metrics
 from k8s_charts.ray_objects import ray_objects
 from k8s_charts.shared.names import EFA_METRICS_NAMESPACE
-from ops.isolation.plan import EFA_EXPORTER_HOST, HeadAddresses, plan
+from ops.isolation.plan import EFA_EXPORTER_HOST, plan
 from tests.charts.support.connection_table import with_in_cluster
 from tests.charts.support.facts import RAY_FACTS, Object
 from tests.support.prometheus import programs
@@ -169,7 +169,7 @@ def test_a_cluster_without_efa_has_nothing_of_it() -> None:
 
 @pytest.mark.parametrize(("count", "tried"), [(2, True), (0, False)])
 def test_the_isolation_check_tries_the_exporter_only_where_a_node_can_have_one(count: int, *, tried: bool) -> None:
-    planned = plan(with_groups(load("dev"), count=count), {"rayml": HeadAddresses("head", "node")})
+    planned = plan(with_groups(load("dev"), count=count), {"rayml": "head"})
     connections = [each for origin in planned for each in origin.connections]
     found = {each.origin: each.open for each in connections if each.host == EFA_EXPORTER_HOST}
     assert found == (

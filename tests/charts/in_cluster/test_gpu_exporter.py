@@ -18,7 +18,7 @@ from k8s_charts.in_cluster.gpu_exporter import METRICS
 from k8s_charts.in_cluster.sources import metrics
 from k8s_charts.ray_objects import ray_objects
 from k8s_charts.shared.names import GPU_METRICS_NAMESPACE
-from ops.isolation.plan import HeadAddresses, plan
+from ops.isolation.plan import plan
 from tests.charts.support.connection_table import with_in_cluster
 from tests.charts.support.facts import RAY_FACTS, Object
 
@@ -130,7 +130,7 @@ def test_a_cluster_without_nvidias_gpus_has_nothing_of_it(kind: str) -> None:
 
 @pytest.mark.parametrize(("count", "tried"), [(2, True), (0, False)])
 def test_the_isolation_check_tries_the_exporter_only_where_a_node_can_have_one(count: int, *, tried: bool) -> None:
-    planned = plan(with_in_cluster(with_groups(load("dev"), count=count)), {"rayml": HeadAddresses("head", "node")})
+    planned = plan(with_in_cluster(with_groups(load("dev"), count=count)), {"rayml": "head"})
     found = {each.origin: each.open for origin in planned for each in origin.connections if each.port == 9400}
     assert found == (
         {"pod-beside-ray": False, "pod-elsewhere": False, "image-build": False, "prometheus": True} if tried else {}

@@ -238,7 +238,7 @@ class TestAutoscaling:
 
     def test_autoscaler_reaches_the_kubernetes_api(self) -> None:
         """Traffic to the service of the Kubernetes API is translated to a control plane address, on port 443."""
-        flows = ray_flows(Ends("ray", "kuberay", ()))
+        flows = ray_flows(Ends("ray", "kuberay"))
         policies = PoliciesChart(cdk8s.App(), "policies", namespace="ray", flows=flows).to_json()
         assert connects(list(policies), Pod("ray", {"ray.io/node-type": "head"}), INTERNET, 443)
 

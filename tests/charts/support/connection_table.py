@@ -1,7 +1,6 @@
 """The table of allowed connections in an environment, and the pods that it names."""
 
 from dataclasses import replace
-from ipaddress import ip_address
 from itertools import product
 
 from config import EksEnvironment
@@ -15,7 +14,6 @@ from k8s_charts.shared.names import (
     GPU_METRICS_NAMESPACE,
     HYPERPOD_NAMESPACE,
     IMAGE_BUILD_NAMESPACE,
-    OBSERVABILITY_NAMESPACE,
     PROMETHEUS_NAMESPACE,
     RAYJOB_LABEL,
     REAPER,
@@ -31,7 +29,7 @@ from tests.charts.support.network_policies import INTERNET, Pod
 TABLE = (REPOSITORY / "docs" / "explain" / "isolation.md").read_text().partition("```table\n")[2].partition("```")[0]
 
 RAY_PORTS = (6379, 8000, 8265, 10001, 44217, 52365)
-PORTS = (22, 53, 80, 443, 3000, 5000, 8080, 8082, 8889, 9090, 9093, 9200, 9400, 10250, 12345, *RAY_PORTS)
+PORTS = (22, 53, 80, 443, 3000, 5000, 8080, 8082, 9090, 9093, 9200, 9400, 10250, 12345, *RAY_PORTS)
 
 Connection = tuple[str, str, int, str]
 """Source, target, port, protocol."""
@@ -44,9 +42,9 @@ def with_two_ray_clusters(environment: EksEnvironment) -> EksEnvironment:
     return environment.model_copy(update={"ray": environment.ray.model_copy(update={"clusters": both})})
 
 
-def with_aws_ray(environment: EksEnvironment, *keys: str) -> EksEnvironment:
-    """Return the environment with these keys of `aws_ray` enabled."""
-    return environment.model_copy(update={"aws_ray": AwsRay(**dict.fromkeys(keys, True))})
+def with_aws_ray(environment: EksEnvironment) -> EksEnvironment:
+    """Return the environment with all keys of `aws_ray` enabled."""
+    return environment.model_copy(update={"aws_ray": AwsRay(**dict.fromkeys(AwsRay.model_fields, True))})
 
 
 def with_in_cluster(environment: EksEnvironment, *, alertmanager: bool = False) -> EksEnvironment:
@@ -64,8 +62,6 @@ class Matrix:
         switches += [(key, enabled(key, environment)) for key in ("mlflow", "gpus", "efa")]
         switches += [("alertmanager", environment.alertmanager)]
         self._keys = {key if on else f"no {key}" for key, on in switches}
-        network = environment.network
-        self._node_subnets = [network.node_subnet(n) for n in range(len(network.node_zones))]
         self.policies = self.of_kind("NetworkPolicy")
         self.namespaces = {item["metadata"]["name"] for item in self.of_kind("Namespace")}
         self.pods = self._pods(environment)
@@ -91,7 +87,6 @@ class Matrix:
         outside = self.pods.keys() - self.own - {"instance-metadata"}
         groups = {
             "@outside": outside,
-            "@node-subnets": {name for name in outside if self._is_in_node_subnets(self.pods[name])},
             "@ray-nodes": {name for name in self.own if "ray.io/cluster" in self.pods[name].labels},
         }
 
@@ -116,9 +111,6 @@ class Matrix:
                     found[f"{part}-pod"] = Pod(namespace)
         return found
 
-    def _is_in_node_subnets(self, pod: Pod) -> bool:
-        return any(ip_address(pod.address) in block for block in self._node_subnets)
-
     def _pods(self, environment: EksEnvironment) -> dict[str, Pod]:
         """Return the pods by name. Pods of the project carry the labels of the manifests."""
         ray, operators = environment.ray.namespace, environment.kuberay.namespace
@@ -134,7 +126,6 @@ class Matrix:
             **(_further_monitoring_pods() if PROMETHEUS_NAMESPACE in self.namespaces else {}),
             **self._exporters(),
             "checkpoints": Pod(HYPERPOD_NAMESPACE, {"app": "ai-toolkit"}),
-            "collector": Pod(OBSERVABILITY_NAMESPACE, {"app": "collector"}),
             "dns": Pod(SYSTEM_NAMESPACE, {"k8s-app": "kube-dns"}),
             "csi-controller": Pod(SYSTEM_NAMESPACE, {"app": "fsx-csi-controller"}),
             "stranger": Pod("default"),
@@ -160,7 +151,7 @@ class Matrix:
         for template in self.of_kind("CronJob"):
             found["supervisor"] = Pod(ray, _labels(template["spec"]["jobTemplate"]["spec"]))
         # Pods of another namespace with the same labels.
-        roles = ("rayml-head", "submitter", "operator", "prometheus", "checkpoints", "collector", "dns")
+        roles = ("rayml-head", "submitter", "operator", "prometheus", "checkpoints", "dns")
         return found | {f"false-{role}": replace(found[role], namespace="default") for role in roles}
 
 

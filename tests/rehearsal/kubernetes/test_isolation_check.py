@@ -24,15 +24,14 @@ from k8s_charts.shared.names import CLIENT_PORT, DASHBOARD_PORT, GCS_PORT
 from ops.errors import UnreachableError
 from ops.isolation import check
 from ops.isolation.check import ProbeError, ProbeOutcome, Prober, enforcement, heads, verdict
-from ops.isolation.plan import LABEL, SUBMITTER, HeadAddresses, Origin, plan
+from ops.isolation.plan import LABEL, SUBMITTER, Origin, plan
 from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.product
 
 RAY = "isolated-ray"
-# Addresses of this machine alone.
+# An address of this machine alone.
 HEAD = "127.7.7.7"
-NODE = "127.7.7.8"
 # Free ports of this machine in the place of Ray's, which somebody may use.
 PORTS = {port: free_port() for port in (DASHBOARD_PORT, GCS_PORT, CLIENT_PORT)}
 
@@ -68,7 +67,7 @@ def origins(environment: EksEnvironment) -> list[Origin]:
     """What is tried, without what is outside of this machine."""
     return [
         replace(origin, connections=tuple(replace(c, port=PORTS[c.port]) for c in origin.connections if c.host == HEAD))
-        for origin in plan(environment, {"rayml": HeadAddresses(HEAD, NODE)})
+        for origin in plan(environment, {"rayml": HEAD})
     ]
 
 
@@ -177,10 +176,10 @@ def test_the_head_is_found_by_its_readiness(
     metadata = {"name": "head", "namespace": RAY, "labels": labelled}
     spec = {"containers": [container], "nodeSelector": {"no": "node"}}
     kubectl.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
-    status = {"podIP": HEAD, "hostIP": NODE, "conditions": [{"type": "Ready", "status": "True"}]}
+    status = {"podIP": HEAD, "hostIP": HEAD, "conditions": [{"type": "Ready", "status": "True"}]}
     core = kubernetes.client.CoreV1Api(api)
     core.patch_namespaced_pod_status("head", RAY, {"status": status})
-    assert heads(environment, api) == {"rayml": HeadAddresses(HEAD, NODE)}
+    assert heads(environment, api) == {"rayml": HEAD}
     kubectl("-n", RAY, "delete", "pod", "head", "--grace-period=0", "--force")
 
 

@@ -706,7 +706,7 @@ CASES: Final[dict[str, list[Case]]] = {
         Case({"image": {"repository": "ray"}}, SLURM),
         Case({"access": {"admins": ["arn:aws:iam::111122223333:role/Admin"]}}, SLURM),
         Case({"kuberay": {"version": "1.2.0"}}, SLURM),
-        Case({"aws_ray": {"metrics": True}}, SLURM),
+        Case({"aws_ray": {"tiered_checkpoints": True}}, SLURM),
         Case({"observability": {"in_cluster": {}}}, SLURM),
         Case({"image_registry": REGISTRY}, SLURM),
     ],
@@ -822,10 +822,6 @@ CASES: Final[dict[str, list[Case]]] = {
     "V100": [
         Case({"image.pip": ["einops==0.8.1"]}, {"mlflow": "managed", "image.pip": ["sagemaker-mlflow==0.5.0"]}),
         Case({"mlflow": "managed"}, {"mlflow": "http://mlflow.mlflow.svc:5000"}),
-    ],
-    "V101": [
-        Case({"aws_ray": {"hang_detection": True}}, {"aws_ray": {"tiered_checkpoints": True}}),
-        Case({"aws_ray": {"metrics": True}}),
     ],
     "V102": [
         Case({GRAFANA: ["10.8.0.0/16"]}, watched_from("11.8.0.0/16")),

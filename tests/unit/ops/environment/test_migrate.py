@@ -191,6 +191,12 @@ def test_documents_without_former_keys_have_nothing_to_migrate(document: object)
     assert earlier_schemas.removals(document) == []
 
 
+@pytest.mark.parametrize("key", ["hang_detection", "metrics"])
+def test_a_feature_that_could_not_be_on_is_removed(key: str) -> None:
+    document = {"aws_ray": {key: False, "tiered_checkpoints": True}}
+    assert [each.place for each in earlier_schemas.removals(document)] == [("aws_ray", key)]
+
+
 def test_no_former_key_is_a_key_again(old: Path) -> None:
     """A name with two meanings could not be told apart by the keys of a file."""
     for removal in earlier_schemas.removals(read(old).values):

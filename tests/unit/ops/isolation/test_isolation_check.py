@@ -14,12 +14,12 @@ from config.model import AwsRay
 from ops.commands.whole import app
 from ops.isolation import probe
 from ops.isolation.check import ProbeOutcome, verdict
-from ops.isolation.plan import Connection, HeadAddresses, Origin, plan
+from ops.isolation.plan import Connection, Origin, plan
 from tests.unit.support.documented_data import assert_same_shape, documented
 from tests.unit.support.fake_apis import Apis
 from tests.unit.support.running_environment import PODS, condition
 
-HEADS = {"rayml": HeadAddresses("10.192.64.9", "10.192.64.5")}
+HEADS = {"rayml": "10.192.64.9"}
 ORIGINS = plan(config.load("dev"), HEADS)
 ELSEWHERE, BUILD = "/api/v1/namespaces/default/pods", "/api/v1/namespaces/image-build/pods"
 AWS_NODE = "/apis/apps/v1/namespaces/kube-system/daemonsets/aws-node"
@@ -36,7 +36,7 @@ def check(*options: str) -> Result:
 
 
 def head(*, ready: bool = True) -> dict[str, Any]:
-    addresses = {"podIP": HEADS["rayml"].address, "hostIP": HEADS["rayml"].node}
+    addresses = {"podIP": HEADS["rayml"], "hostIP": "10.192.64.5"}
     conditions = [condition("Ready", status=str(ready))]
     return {"metadata": {"name": "head"}, "status": {**addresses, "conditions": conditions}}
 
@@ -169,8 +169,8 @@ def test_containers_are_named_by_what_they_try() -> None:
         assert len(set(names)) == len(names)
 
 
-def with_aws_ray(**keys: bool) -> list[Origin]:
-    return plan(config.load("dev").model_copy(update={"aws_ray": AwsRay(**keys)}), HEADS)
+def with_checkpoints() -> list[Origin]:
+    return plan(config.load("dev").model_copy(update={"aws_ray": AwsRay(tiered_checkpoints=True)}), HEADS)
 
 
 def added(origins: list[Origin]) -> set[tuple[str, str, str, int, bool]]:
@@ -183,16 +183,10 @@ def added(origins: list[Origin]) -> set[tuple[str, str, str, int, bool]]:
     }
 
 
-def test_awss_features_for_ray_are_tried_where_they_are_on() -> None:
-    hosts = ("10.192.64.9", "10.192.64.5", "ai-toolkit-gossip-headless.aws-hyperpod.svc.cluster.local")
-    assert added(with_aws_ray()) == set()
-    assert added(with_aws_ray(hang_detection=True)) == {("ray", "pod-of-ray", hosts[1], 8889, True)}
-    assert added(with_aws_ray(tiered_checkpoints=True)) == {("ray", "pod-of-ray", hosts[2], 9200, True)}
-    collector = ("hyperpod-observability", "metrics-collector", hosts[0])
-    assert added(with_aws_ray(metrics=True)) == {
-        (*collector, 8080, True),
-        *((*collector, port, False) for port in (8265, 6379, 10001)),
-    }
+def test_checkpoint_daemons_are_tried_where_ray_may_reach_them() -> None:
+    host = "ai-toolkit-gossip-headless.aws-hyperpod.svc.cluster.local"
+    assert added(plan(config.load("dev"), HEADS)) == set()
+    assert added(with_checkpoints()) == {("ray", "pod-of-ray", host, 9200, True)}
 
 
 def test_an_mlflow_server_with_its_own_port_is_tried() -> None:
@@ -202,14 +196,14 @@ def test_an_mlflow_server_with_its_own_port_is_tried() -> None:
 
 
 def test_a_pod_of_ray_that_only_tries_belongs_to_no_ray_cluster() -> None:
-    [origin] = [origin for origin in with_aws_ray(hang_detection=True) if origin.name == "pod-of-ray"]
+    [origin] = [origin for origin in with_checkpoints() if origin.name == "pod-of-ray"]
     assert dict(origin.labels) == {"ray.io/is-ray-node": "yes"}
 
 
 def test_unenforced_policies_are_recognised_although_one_port_is_refused() -> None:
-    origins = with_aws_ray(hang_detection=True, metrics=True)
+    origins = with_checkpoints()
     connections = [connection for origin in origins for connection in origin.connections]
-    outcomes = [ProbeOutcome(each, probe.REFUSED if each.port == 8889 else probe.CONNECTED) for each in connections]
+    outcomes = [ProbeOutcome(each, probe.REFUSED if each.port == 9200 else probe.CONNECTED) for each in connections]
     assert verdict(outcomes) == ["the NetworkPolicies are not enforced: every connection that they forbid is open"]
 
 
