@@ -157,7 +157,7 @@ class Deployment:
             self.base.made = [wanted if made is existing else made for made in self.base.made]
 
     def _refuse_same_name(self, existing: StackResource, wanted: StackResource) -> None:
-        name_property = REGISTERED[wanted.type].cloudformation_name_type()
+        name_property = REGISTERED[wanted.type].NAME
         name = wanted.properties.get(name_property)
         if name and name == existing.properties.get(name_property):
             reason = (

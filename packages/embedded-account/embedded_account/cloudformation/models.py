@@ -66,9 +66,7 @@ class ModelHandler:
 
     def create(self, target: Target, properties: Properties) -> Handle:
         model_class = REGISTERED[target.type]
-        name = properties.get(model_class.cloudformation_name_type()) or physical_name(
-            target.type, target.stack_name, target.logical_id
-        )
+        name = properties.get(model_class.NAME) or physical_name(target.type, target.stack_name, target.logical_id)
         with self._guard(model_class):
             model = model_class.create_from_cloudformation_json(
                 name,
@@ -86,7 +84,7 @@ class ModelHandler:
     def update(self, target: Target, handle: Handle, old: Properties, new: Properties) -> Handle:  # noqa: ARG002
         handle = _model_handle(handle)
         model_class = REGISTERED[target.type]
-        name = new.get(model_class.cloudformation_name_type()) or handle.name
+        name = new.get(model_class.NAME) or handle.name
         with self._guard(model_class):
             model = model_class.update_from_cloudformation_json(
                 original_resource=handle.model,

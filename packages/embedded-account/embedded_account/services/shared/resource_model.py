@@ -50,6 +50,8 @@ class ResourceModel:
     """
 
     TYPE: ClassVar[str]
+    NAME: ClassVar[str]
+    """The property that names the resource; "" if the name is always generated."""
     KNOWN: ClassVar[frozenset[str]]
     MUTABLE: ClassVar[frozenset[str]]
     physical_resource_id: str
@@ -193,6 +195,7 @@ def cloudformation_model(type_name: str, *, name_property: str = "") -> Callable
                 "__module__": f"moto.{service}.rehearsal",
                 "__doc__": model.__doc__,
                 "TYPE": type_name,
+                "NAME": name_property,
                 "cloudformation_type": staticmethod(lambda: type_name),
                 "cloudformation_name_type": staticmethod(lambda: name_property),
             },
