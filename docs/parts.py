@@ -134,75 +134,56 @@ PARTS: Final = (
 REGISTRATIONS: Final = (
     # The mapping that holds the part's key, and what others ask of the environment.
     "config/model/*.py",
-    # The list of rules; the estimate; names of resources and their tags; the policy of the company's key.
-    *("config/rules/__init__.py", "config/estimates/costs.py", "config/naming.py", "config/key_policy.py"),
+    # The rules; the estimate and its prices; names of resources and their tags; the policy of the company's key.
+    *("config/rules/__init__.py", "config/estimates/*", "config/naming.py", "config/key_policy.py"),
     # A stack wires its constructs.
     "stacks/*/stack.py",
     # The charts of an environment; the connections that policies allow; names in Kubernetes.
     *("k8s_charts/ray_objects.py", "k8s_charts/shared/flows.py", "k8s_charts/shared/names.py"),
-    # Public images; the variables of Ray's pods.
-    *("k8s_charts/helm/images.py", "k8s_charts/ray/from_environment.py"),
+    # Public images, and their pins; the variables of Ray's pods.
+    *("k8s_charts/helm/images.py", "config/facts/versions.py", "k8s_charts/ray/from_environment.py"),
     # The page of the connections, and the probes that try them; the roles of people; what the review prices.
     *("ops/environment/flows.py", "ops/isolation/plan.py", "ops/policy/roles.py", "ops/review/cost.py"),
     # What drift detection reads; the checks of an account.
     *("ops/policy/operating.py", "ops/preflight/checks.py"),
+    # The lists of commands, of pages that they serve, and of kinds of runs with their operators.
+    *("ops/commands/__init__.py", "ops/watch/page.py", "ops/jobs/kind.py", "ops/jobs/operators/runs.py"),
+    # What `ops new` copies.
+    *("ops/environment/new_environment.yaml", "ops/environment/examples/*.yaml"),
 )
 """The places that may name every part: one list, table or stack each."""
 
-_TO_MOVE: Final = "still to move to the part's own files"
 EXCEPTIONS: Final[dict[str, tuple[str, str]]] = {
-    "config/estimates/prices.yaml": ("mlflow", _TO_MOVE),
-    "config/facts/versions.py": ("alertmanager gpu_exporter", _TO_MOVE),
     "config/rules/add_ons/observability.py": (
         "alertmanager container_insights hyperpod_observability in_cluster",
-        _TO_MOVE,
+        "V99 holds these parts against each other",
     ),
-    "config/rules/eks.py": ("viewers", _TO_MOVE),
-    "config/rules/network.py": ("mirror", _TO_MOVE),
-    "config/rules/slurm/rules.py": ("memory_tier", _TO_MOVE),
-    "k8s_charts/controllers/job_supervisor.py": ("pytorchjob", _TO_MOVE),
-    "k8s_charts/helm/hyperpod_dependencies.py": ("mlflow", _TO_MOVE),
-    "k8s_charts/in_cluster/from_environment.py": ("mirror", _TO_MOVE),
-    "k8s_charts/platform_objects.py": ("mirror", _TO_MOVE),
-    "k8s_charts/ray/viewers.py": ("pytorchjob", _TO_MOVE),
-    "ops/commands/__init__.py": ("delivery", _TO_MOVE),
-    "ops/commands/environments/files.py": ("mirror", _TO_MOVE),
-    "ops/commands/operate/isolation.py": ("mirror", _TO_MOVE),
-    "ops/commands/operate/job.py": ("pytorchjob", _TO_MOVE),
-    "ops/commands/operate/status.py": ("alertmanager in_cluster", _TO_MOVE),
-    "ops/cost/live.py": ("mlflow", _TO_MOVE),
-    "ops/environment/cluster_config.py": ("memory_tier", _TO_MOVE),
-    "ops/environment/examples/closed.yaml": ("mirror", _TO_MOVE),
-    "ops/environment/new_environment.yaml": ("viewers", _TO_MOVE),
-    "ops/environment/observed.py": ("in_cluster", _TO_MOVE),
-    "ops/environment/updates.py": ("memory_tier", _TO_MOVE),
-    "ops/errors.py": ("viewers", _TO_MOVE),
-    "ops/jobs/follow.py": ("pytorchjob", _TO_MOVE),
-    "ops/jobs/kind.py": ("pytorchjob", _TO_MOVE),
-    "ops/jobs/operators/runs.py": ("pytorchjob", _TO_MOVE),
-    "ops/jobs/run.py": ("pytorchjob", _TO_MOVE),
-    "ops/jobs/running.py": ("pytorchjob", _TO_MOVE),
-    "ops/jobs/runs.py": ("pytorchjob", _TO_MOVE),
-    "ops/readiness/kubeflow.py": ("pytorchjob", _TO_MOVE),
-    "ops/render/images.py": ("mirror", _TO_MOVE),
-    "ops/render/manifests.py": ("alertmanager in_cluster", _TO_MOVE),
-    "ops/review/cloudformation/risks/concepts.py": ("delivery", _TO_MOVE),
-    "ops/smoke/gpu_health.py": ("gpu_exporter in_cluster", _TO_MOVE),
-    "ops/watch/dashboard.py": ("alertmanager", _TO_MOVE),
-    "ops/watch/page.py": ("alertmanager", _TO_MOVE),
-    "ops/watch/status.py": ("in_cluster", _TO_MOVE),
-    "rehearsal/disk.py": ("mlflow", _TO_MOVE),
-    "rehearsal/prometheus.py": ("alertmanager", _TO_MOVE),
-    "rehearsal/run/image_sources.py": ("mirror", _TO_MOVE),
-    "rehearsal/run/owner.py": ("viewers", _TO_MOVE),
-    "rehearsal/run/steps.py": ("mirror", _TO_MOVE),
-    "rehearsal/stand_ins/charts/HyperPodHelmChart/templates/kubeflow.yaml": ("pytorchjob", _TO_MOVE),
-    "rehearsal/stand_ins/charts/HyperPodHelmChart/values.schema.json": ("mlflow", _TO_MOVE),
-    "stacks/delivery/permissions.py": ("monthly_budget", _TO_MOVE),
-    "stacks/eks/access_entries.py": ("viewers", _TO_MOVE),
-    "stacks/hyperpod/cluster.py": ("memory_tier", _TO_MOVE),
-    "stacks/observability/alert_topic.py": ("alertmanager", _TO_MOVE),
-    "stacks/ray/roles.py": ("mlflow", _TO_MOVE),
+    "config/rules/network.py": ("mirror", "V40 is one rule about all that a closed network needs"),
+    "config/rules/slurm/rules.py": ("memory_tier", "V90 lists what Slurm's environments lack"),
+    "k8s_charts/controllers/job_supervisor.py": ("pytorchjob", "a Role lists every kind of object"),
+    "k8s_charts/helm/hyperpod_dependencies.py": ("mlflow", "a sub-chart of HyperPod's chart has this name"),
+    "k8s_charts/ray/viewers.py": ("pytorchjob", "a Role lists every kind of object"),
+    "ops/commands/operate/job.py": ("pytorchjob", "help texts of `ops job submit` list the kinds of runs"),
+    "ops/commands/operate/status.py": ("in_cluster", "`ops dashboard` also serves its pages"),
+    "ops/cost/live.py": ("mlflow", "counts what an account has by type of resource"),
+    "ops/environment/cluster_config.py": ("memory_tier", "reads a request of CreateCluster, which has it"),
+    "ops/environment/observed.py": ("in_cluster", "writes the tables of the part's page"),
+    "ops/environment/updates.py": ("memory_tier", "maps each key of `hyperpod` to a property of the request"),
+    "ops/errors.py": ("viewers", "a refusal names the key that lists the allowed roles"),
+    "ops/jobs/run.py": ("pytorchjob", "what a request asks for decides its kind"),
+    "ops/readiness/kubeflow.py": ("pytorchjob", "lists Kubeflow's definitions"),
+    "ops/render/manifests.py": ("alertmanager in_cluster", "states what only a deployment knows"),
+    "ops/review/cloudformation/risks/concepts.py": ("delivery", "means properties of AWS that begin so"),
+    "ops/smoke/gpu_health.py": ("gpu_exporter in_cluster", "asks Prometheus for the health of GPUs"),
+    "rehearsal/disk.py": ("mlflow", "a folder of the tests has this name"),
+    "rehearsal/stand_ins/charts/HyperPodHelmChart/templates/kubeflow.yaml": (
+        "pytorchjob",
+        "stands for HyperPod's chart",
+    ),
+    "rehearsal/stand_ins/charts/HyperPodHelmChart/values.schema.json": ("mlflow", "stands for HyperPod's chart"),
+    "stacks/delivery/permissions.py": ("monthly_budget", "drift detection reads a budget only where one is"),
+    "stacks/eks/access_entries.py": ("viewers", "makes the entries of each list of `access`"),
+    "stacks/hyperpod/cluster.py": ("memory_tier", "CreateCluster takes it in the cluster's request"),
 }
 """File → the parts that it names, although it is neither theirs nor a registration, and why."""
 

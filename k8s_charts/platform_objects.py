@@ -77,7 +77,7 @@ def platform_objects(environment: EksEnvironment, facts: PlatformFacts) -> Platf
         kuberay_crds=kuberay_crds_release(version=kuberay.version),
         kuberay=with_copies(
             kuberay_release(version=kuberay.version, namespace=kuberay.namespace, ray_pods=_most_ray_pods(environment)),
-            environment.image_registry,
+            environment,
         ),
     )
 
@@ -94,7 +94,7 @@ def _image_build_policies(app: cdk8s.App) -> ProjectChart:
 def _fsx_csi(environment: EksEnvironment) -> HelmRelease:
     own = {naming.ENVIRONMENT_TAG: naming.environment_tag(environment)}
     tags = {**naming.tags_of_all(environment), **own} if environment.fsx.dynamic else None
-    return with_copies(fsx_csi_release(region=environment.region, file_system_tags=tags), environment.image_registry)
+    return with_copies(fsx_csi_release(region=environment.region, file_system_tags=tags), environment)
 
 
 def _storage_class(app: cdk8s.App, environment: Environment, facts: PlatformFacts) -> ProjectChart | None:

@@ -15,7 +15,7 @@ from config.facts.add_ons import TRAINING_OPERATOR
 from k8s_charts.controllers.code import ControllerCode, ControllerCodeChart
 from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorChart
 from k8s_charts.controllers.reaper import ReaperChart, ReaperObjects
-from k8s_charts.helm.images import copy_of
+from k8s_charts.helm.images import pulled
 from k8s_charts.image_build.context import BUILD_ARGUMENTS, context_files, context_tag
 from k8s_charts.image_build.job import ImageBuild, ImageBuildChart
 from k8s_charts.in_cluster.alertmanager import AlertFacts
@@ -147,7 +147,7 @@ def image_build(environment: EksEnvironment, *, context: str) -> ImageBuild:
         registry=f"{environment.account}.dkr.ecr.{environment.region}.amazonaws.com",
         repository=environment.image.repository,
         tag=tag,
-        arguments={**BUILD_ARGUMENTS, "BASE_IMAGE": copy_of(versions.RAY_BASE_IMAGE, environment.image_registry)},
+        arguments={**BUILD_ARGUMENTS, "BASE_IMAGE": pulled(versions.RAY_BASE_IMAGE, environment)},
         log=f"s3://{naming.data_bucket(environment)}/{names.IMAGE_BUILD_LOGS}/{tag}.log",
         tools_registry=environment.image_registry,
         context=context,
@@ -209,7 +209,7 @@ def _static_volume(environment: Environment, facts: RayFacts, *, namespace: str,
 def _volume_owner(app: cdk8s.App, environment: EksEnvironment, facts: RayFacts) -> dict[str, ProjectChart]:
     """Return the Job and the objects that it needs, by name, in the order in which they are applied."""
     fsx = environment.fsx
-    image = copy_of(versions.PYTHON_IMAGE, environment.image_registry)
+    image = pulled(versions.PYTHON_IMAGE, environment)
     namespace = naming.volume_namespace(environment)
     linked = tuple(repository.path for repository in fsx.data_repositories)
     owner = VolumeOwner(namespace, fsx.claim if fsx.dynamic else OWN_CLAIM, fsx.mount_path, image, linked)
@@ -236,12 +236,12 @@ def _controller_code(app: cdk8s.App, environment: EksEnvironment) -> ProjectChar
 
 
 def _reaper(environment: EksEnvironment) -> ReaperObjects:
-    image = copy_of(versions.PYTHON_IMAGE, environment.image_registry)
+    image = pulled(versions.PYTHON_IMAGE, environment)
     return ReaperObjects(environment.kuberay.namespace, environment.ray.namespace, image)
 
 
 def _job_supervisor(environment: EksEnvironment) -> JobSupervisor:
-    image = copy_of(versions.PYTHON_IMAGE, environment.image_registry)
+    image = pulled(versions.PYTHON_IMAGE, environment)
     return JobSupervisor(environment.ray.namespace, image, _hyperpod_jobs(environment))
 
 

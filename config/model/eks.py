@@ -176,3 +176,8 @@ class Access(Model):
     viewers: tuple[RoleArn, ...] = Field(
         default=(), description="Roles that may read the environment's namespaces and the nodes, but no secrets."
     )
+
+    @property
+    def lists(self) -> dict[str, tuple[RoleArn, ...]]:
+        """The lists of roles by their keys."""
+        return {"admins": self.admins, "submitters": self.submitters, "viewers": self.viewers}

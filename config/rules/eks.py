@@ -240,12 +240,12 @@ def roles(environment: EksEnvironment) -> Iterator[Violation]:
     Source: EKS API reference, CreateAccessEntry: principalArn.
     Example: access.submitters: ["arn:aws:iam::111122223333:role/PlatformAdmin"]
     """
-    access = environment.access
-    lists = {"admins": access.admins, "submitters": access.submitters, "viewers": access.viewers}
+    lists = environment.access.lists
+    *first_keys, last_key = lists
     places = [f"access.{key}.{n}" for key, listed in lists.items() for n in range(len(listed))]
     for numbers in repeated([role for listed in lists.values() for role in listed]).values():
         first, second = (places[n] for n in numbers[:2])
-        allowed = "each role once, in admins, submitters or viewers"
+        allowed = f"each role once, in {', '.join(first_keys)} or {last_key}"
         yield Violation(second, f"{first} is the same role", allowed, "delete one of the two")
 
 

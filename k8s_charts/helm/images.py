@@ -77,6 +77,11 @@ def copy_of(image: str, registry: str | None) -> str:
     return f"{registry}/{image.split('/', 1)[1]}" if registry else image
 
 
+def pulled(image: str, environment: EksEnvironment) -> str:
+    """Return where the environment pulls `image` from."""
+    return copy_of(image, environment.image_registry)
+
+
 def pushed_copy(image: str, registry: str) -> str:
     """Return where the copy of `image` is pushed to: by its tag, because a registry may drop what has none."""
     return copy_of(image, registry).split("@")[0]
@@ -88,15 +93,15 @@ def own_repository(image: str, environment: Environment) -> str | None:
     return image.removeprefix(registry).split("@")[0].split(":")[0] if image.startswith(registry) else None
 
 
-def with_copies(release: HelmRelease, registry: str | None) -> HelmRelease:
-    """Return the release with the images of `registry` in its values; unchanged without a registry."""
-    if not registry:
+def with_copies(release: HelmRelease, environment: EksEnvironment) -> HelmRelease:
+    """Return the release with the images of the environment's registry in its values; unchanged without a registry."""
+    if environment.image_registry is None:
         return release
     values = _copy(release.values)
     for (chart, version), images in CHARTS.items():
         for image in images if chart == release.chart and release.version in (None, version) else ():
             if image.values:
-                repository, tag = copy_of(image.image, registry).rsplit(":", 1)
+                repository, tag = pulled(image.image, environment).rsplit(":", 1)
                 _at(values, image.values).update(repository=repository, tag=tag)
     return replace(release, values=values)
 

@@ -6,7 +6,7 @@ from config import EksEnvironment, naming
 from config.estimates.costs import prices_of_nodes
 from config.facts import versions
 from config.model import InCluster, InstanceGroup
-from k8s_charts.helm.images import copy_of
+from k8s_charts.helm.images import pulled
 from k8s_charts.in_cluster.alertmanager import AlertFacts, Alertmanager, AlertmanagerChart
 from k8s_charts.in_cluster.alerts import rule_groups
 from k8s_charts.in_cluster.chart import ObservabilityChart
@@ -70,20 +70,19 @@ def _watched(environment: EksEnvironment, groups: tuple[InstanceGroup, ...], ima
     return WatchedNodes(
         groups=tuple(group.name for group in groups),
         tolerations=tuple(tolerations(taint for group in groups for taint in group.taints)),
-        image=copy_of(image, environment.image_registry),
+        image=pulled(image, environment),
     )
 
 
 def _settings(environment: EksEnvironment, wanted: InCluster) -> Settings:
-    registry = environment.image_registry
     gpus = _watched(environment, environment.observed_gpu_groups, versions.DCGM_EXPORTER_IMAGE)
     efa = _watched(environment, environment.observed_efa_groups, versions.PYTHON_IMAGE)
     return Settings(
         ray_namespace=environment.ray.namespace,
         operator_namespace=environment.kuberay.namespace,
-        prometheus_image=copy_of(versions.PROMETHEUS_IMAGE, registry),
-        grafana_image=copy_of(versions.GRAFANA_IMAGE, registry),
-        python_image=copy_of(versions.PYTHON_IMAGE, registry),
+        prometheus_image=pulled(versions.PROMETHEUS_IMAGE, environment),
+        grafana_image=pulled(versions.GRAFANA_IMAGE, environment),
+        python_image=pulled(versions.PYTHON_IMAGE, environment),
         storage_gib=wanted.storage_gib,
         dashboards=dashboards(gpus=gpus is not None, efa=efa is not None),
         rule_groups=rule_groups(gpus=gpus is not None, efa=efa is not None),
@@ -102,7 +101,7 @@ def _alertmanager(app: cdk8s.App, environment: EksEnvironment, facts: AlertFacts
         environment=environment.name,
         cluster=naming.eks_cluster(environment),
         region=environment.region,
-        image=copy_of(versions.ALERTMANAGER_IMAGE, environment.image_registry),
+        image=pulled(versions.ALERTMANAGER_IMAGE, environment),
         facts=facts,
     )
     return AlertmanagerChart(app, "observability-alertmanager", alertmanager=settings)

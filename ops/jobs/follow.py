@@ -7,7 +7,6 @@ import urllib3
 from kubernetes.client import ApiException
 from rich.console import Console
 
-from ops.jobs.kind import JobKind
 from ops.jobs.operators.follow import follow_first_worker, lines_of
 from ops.jobs.run import ExistingRun
 from ops.jobs.runs import Runs, as_submitter, pending_reason
@@ -19,7 +18,7 @@ _LOOK: Final = 1.0
 
 def follow(runs: Runs, name: str, console: Console) -> int:
     """Show the output of a run until it ends; return its exit code. Raises RunError and UnreachableError."""
-    if runs.get(name).kind is JobKind.PYTORCHJOB:
+    if not runs.get(name).kind.on_ray:
         return follow_first_worker(runs, name, console)
     told = ""
     elsewhere = Elsewhere(runs, runs.get(name))

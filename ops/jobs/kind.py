@@ -9,3 +9,8 @@ class JobKind(StrEnum):
     SUPERVISED = "supervised"
     RAYJOB = "rayjob"
     PYTORCHJOB = "pytorchjob"
+
+    @property
+    def on_ray(self) -> bool:
+        """Whether the run is on Ray, whose head can be asked."""
+        return self is not JobKind.PYTORCHJOB

@@ -9,7 +9,7 @@ import kubernetes
 from k8s_charts.shared.names import RUN_CLUSTER_LABEL
 from ops.clients import REQUEST_TIMEOUT
 from ops.jobs.head_api import ENDED, HeadApi, HeadUnreachableError, RayApiError, heads
-from ops.jobs.operators.pytorchjob import PyTorchJobs, is_over
+from ops.jobs.operators.runs import unfinished_like_workers
 from ops.jobs.run import ExistingRun
 from ops.jobs.runs import Runs
 
@@ -40,8 +40,7 @@ def unsupervised(
     # An attempt's id is the run's name and a number; a question to it has a word more.
     attempts = re.compile(f"({'|'.join(re.escape(run.name) for run in runs)})-[0-9]")
     found = [f"RayJob {job['metadata']['name']}" for job in ray_jobs(api, namespace, cluster)]
-    like = PyTorchJobs(api, namespace).all(f"{RUN_CLUSTER_LABEL}={cluster}")
-    found += [f"PyTorchJob {job['metadata']['name']}" for job in like if not is_over(job)]
+    found += unfinished_like_workers(api, namespace, cluster)
     core = kubernetes.client.CoreV1Api(api)
     for pod in heads(core, namespace, cluster):
         found += [f"job {job}" for job in _submitted(HeadApi(core, namespace, pod)) if not attempts.match(job)]

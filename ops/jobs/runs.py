@@ -163,7 +163,7 @@ class Runs:
     def on_ray(self, name: str) -> ExistingRun:
         """Return a run that has not ended, and whose head can be asked. Raises RunError."""
         run = self.running(name)
-        if run.kind is JobKind.PYTORCHJOB:
+        if not run.kind.on_ray:
             raise RunError(f"the run {name} is a PyTorchJob, which has no Ray head to ask. Allowed: runs on Ray")
         return run
 

@@ -3,7 +3,7 @@
 import select
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from socketserver import BaseRequestHandler, ThreadingTCPServer
@@ -11,9 +11,6 @@ from typing import Any, Final, Self
 
 import kubernetes
 
-from k8s_charts.shared.flows import ALERTMANAGER_PODS, GRAFANA_PODS, PROMETHEUS_PODS
-from k8s_charts.shared.names import ALERTMANAGER_PORT, GRAFANA_PORT, PROMETHEUS_NAMESPACE, PROMETHEUS_PORT
-from ops.clients import REQUEST_TIMEOUT
 from ops.errors import UnreachableError, in_plain_words
 from ops.jobs.head_api import heads
 from ops.port_forward import open_port_forward
@@ -46,34 +43,6 @@ def of_head(core: kubernetes.client.CoreV1Api, namespace: str, cluster: str, por
     """Return what a RayCluster's head serves at this port."""
     missing = f"RayCluster {cluster} has no running head. Fix: see `ops status` for the reason"
     return DashboardSource("head", namespace, lambda: heads(core, namespace, cluster), port, missing)
-
-
-def prometheus(core: kubernetes.client.CoreV1Api) -> DashboardSource:
-    """Return the Prometheus of `observability.in_cluster`."""
-    return _observing(core, "Prometheus", PROMETHEUS_PODS, PROMETHEUS_PORT)
-
-
-def alertmanager(core: kubernetes.client.CoreV1Api) -> DashboardSource:
-    """Return the Alertmanager of `observability.alerts`."""
-    return _observing(core, "Alertmanager", ALERTMANAGER_PODS, ALERTMANAGER_PORT)
-
-
-def grafana(core: kubernetes.client.CoreV1Api) -> DashboardSource:
-    """Return the Grafana of `observability.in_cluster`."""
-    return _observing(core, "Grafana", GRAFANA_PODS, GRAFANA_PORT)
-
-
-def _observing(core: kubernetes.client.CoreV1Api, title: str, labels: Mapping[str, str], port: int) -> DashboardSource:
-    selector = ",".join(f"{key}={value}" for key, value in labels.items())
-
-    def find() -> list[str]:
-        pods = core.list_namespaced_pod(
-            PROMETHEUS_NAMESPACE, label_selector=selector, _request_timeout=REQUEST_TIMEOUT
-        ).items
-        return [str(pod.metadata.name) for pod in pods if pod.status.phase == "Running"]
-
-    missing = f"{title} does not run. Fix: kubectl get pods -n {PROMETHEUS_NAMESPACE}"
-    return DashboardSource(title, PROMETHEUS_NAMESPACE, find, port, missing)
 
 
 class DashboardServer:
@@ -168,31 +137,6 @@ class DashboardServer:
             yield forward
         finally:
             forward.close()
-
-
-@contextmanager
-def with_grafana(
-    core: kubernetes.client.CoreV1Api, say: Say, access: BrowserAccess, port: int = GRAFANA_PORT
-) -> Iterator[None]:
-    """Serve Grafana during the block, at the port where pages of Ray's dashboard look for their charts.
-
-    Another program at the port is no error: it may be a port-forward to Grafana, and the dashboard works without.
-    """
-    try:
-        served = DashboardServer(core, grafana(core), say, port, access)
-    except OSError as error:
-        say(f"port {port} is not free ({error.strerror}): the dashboard shows the charts of what serves there")
-        yield
-        return
-    with served:
-        thread = threading.Thread(target=served.serve, name="grafana", daemon=True)
-        thread.start()
-        say(f"{served.address}  Grafana, whose charts the dashboard shows")
-        try:
-            yield
-        finally:
-            served.stop()
-            thread.join()
 
 
 def _head(browser: socket.socket) -> tuple[bytes, bytes]:

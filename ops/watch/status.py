@@ -73,7 +73,7 @@ def look(environment: Environment, account: CallerAccount) -> Status:
             obstacle = str(error)
         found |= {
             "instance_groups": _see(partial(sections.instance_groups, environment, account)),
-            **_in_cluster(environment, account, clients, obstacle),
+            **_of_the_cluster(environment, account, clients, obstacle),
             "support": sections.support(environment),
             "cost": _cost(environment),
         }
@@ -98,7 +98,7 @@ def _look_at_slurm(environment: SlurmEnvironment, account: CallerAccount) -> Sta
     return Status(environment.name, datetime.now(UTC), items, obstacle, found)
 
 
-def _in_cluster(
+def _of_the_cluster(
     environment: EksEnvironment, account: CallerAccount, clients: Clients | None, obstacle: str
 ) -> dict[str, Section]:
     """Return the sections that need the Kubernetes API."""

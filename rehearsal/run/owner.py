@@ -99,7 +99,7 @@ def _admitted(environment: Environment) -> list[tuple[str, str]]:
 def _arns(environment: Environment) -> dict[str, str]:
     """Map the name of each role of people to its ARN."""
     access, prefix = environment.access, f"arn:aws:iam::{environment.account}:role/"
-    in_kubernetes = (*access.admins, *access.submitters, *access.viewers)
+    in_kubernetes = [role for roles in access.lists.values() for role in roles]
     own = (*_NAMES.values(), *(() if access.admins else (_OPERATOR,)))
     return {name: f"{prefix}{name}" for name in own} | {arn.rsplit("/", 1)[1]: arn for arn in in_kubernetes}
 

@@ -26,7 +26,7 @@ from rehearsal.paths import BINARIES, run_directory
 from rehearsal.report import breakdown, timeline, verdict
 from rehearsal.report import figures as report
 from rehearsal.report.progress import StepProgress
-from rehearsal.run import access, existing, file_system, image_sources, ops_destroy, owner
+from rehearsal.run import access, existing, file_system, mirror, ops_destroy, owner
 from rehearsal.run.account import rehearsal_account
 from rehearsal.run.cdk import Cdk, Synthesis, changed_stacks, require_node, run
 from rehearsal.run.cluster import ClusterView, has, is_whole, wait_for
@@ -401,10 +401,11 @@ class Rehearsal(RehearsalSteps[EksEnvironment]):
 
     def images_are_copies(self) -> None:
         """Check that an environment with an image registry pulls only from it and from AWS's regional registries."""
-        if self.environment.image_registry is None:
+        registry = mirror.registry(self.environment)
+        if registry is None:
             return
-        with self.progress.step(f"images come from {self.environment.image_registry}") as step:
-            if others := image_sources.from_elsewhere(self.environment, self.cluster().images()):
+        with self.progress.step(f"images come from {registry}") as step:
+            if others := mirror.from_elsewhere(self.environment, self.cluster().images()):
                 raise RehearsalError(f"these images come from other registries: {others}")
             step.see("or from AWS's own regional registries (add-ons, health monitoring agent: stand-ins here)")
 

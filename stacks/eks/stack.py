@@ -83,7 +83,7 @@ class EksStack(EnvironmentStack):
                     kubeflow=settings.existing.kubeflow if settings.existing else (),
                     taints=[taint for group in environment.hyperpod.instance_groups for taint in group.taints],
                 ),
-                environment.image_registry,
+                environment,
             ),
             # Do not wait: the chart's DaemonSets need HyperPod's nodes, which are created only after the release.
             wait=False,

@@ -1,5 +1,7 @@
 """IAM roles of the Ray pods and of the image build."""
 
+from collections.abc import Sequence
+
 from aws_cdk import Acknowledgment, Stack, Validations
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_eks_v2 as eks
@@ -8,11 +10,9 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
-from config.facts.mlflow import LOGGING_ACTIONS
 from k8s_charts.shared import names
 from stacks.shared.company_key import may_use
 from stacks.shared.irsa import IrsaRole
-from stacks.storage.mlflow import artifact_rights
 
 _PULL = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
 _PUSH_AND_LOOK = [
@@ -34,13 +34,14 @@ def ray_role(
     data_bucket: str,
     key: kms.IKey | None = None,
     *,
-    tracking_server: str | None = None,
+    further: Sequence[iam.PolicyStatement] = (),
+    further_prefixes: Sequence[str] = (),
 ) -> IrsaRole:
     """Return the role of the Ray pods, which may read and write one prefix of the bucket `data_bucket`.
 
-    `tracking_server` is the ARN of the MLflow server that they may log to, if SageMaker runs one, with its artifacts in
-    the bucket. `key` is the bucket's, if the company gives one. S3 user guide, "Protecting data with SSE-KMS": an
-    upload needs kms:GenerateDataKey, one in parts kms:Decrypt as well.
+    The `further` rights write below `further_prefixes` of the bucket. `key` is the bucket's, if the company gives one.
+    S3 user guide, "Protecting data with SSE-KMS": an upload needs kms:GenerateDataKey, one in parts kms:Decrypt as
+    well.
 
     S3 user guide, "Required permissions for Amazon S3 API operations": HeadBucket, and 404 instead of 403 for a
     missing key, need s3:ListBucket as well. These requests carry no s3:prefix.
@@ -66,25 +67,19 @@ def ray_role(
                 resources=[f"{bucket}/{prefix}"],
             ),
             *([may_use(key, "s3", "kms:Decrypt", "kms:GenerateDataKey")] if key else []),
-            *(_log_to(tracking_server, bucket) if tracking_server else []),
+            *further,
         ],
     )
-    written = [prefix, f"{names.MLFLOW_PREFIX}/*"] if tracking_server else [prefix]
     Validations.of(role).acknowledge(
         *(
             Acknowledgment(
                 id=f"AwsSolutions-IAM5[Resource::{bucket}/{each}]",
                 reason="Jobs name their checkpoints and artifacts themselves; the prefix is the boundary",
             )
-            for each in written
+            for each in (prefix, *further_prefixes)
         )
     )
     return role
-
-
-def _log_to(tracking_server: str, bucket: str) -> list[iam.PolicyStatement]:
-    actions = [f"sagemaker-mlflow:{action}" for action in LOGGING_ACTIONS]
-    return [iam.PolicyStatement(actions=actions, resources=[tracking_server]), *artifact_rights(bucket, None)]
 
 
 def image_builder_role(

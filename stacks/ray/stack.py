@@ -11,9 +11,8 @@ from constructs import Construct, IDependable
 
 from config import EksEnvironment, naming
 from config.facts import versions
-from config.model import MANAGED
 from k8s_charts.controllers import code as controller_code
-from k8s_charts.helm.images import copy_of, own_repository
+from k8s_charts.helm.images import own_repository, pulled
 from k8s_charts.image_build.context import context_files, write_context
 from k8s_charts.in_cluster import chart as observability
 from k8s_charts.in_cluster.alertmanager import AlertFacts
@@ -21,7 +20,8 @@ from k8s_charts.ray_objects import ImageBuildFacts, RayFacts, image_build, ray_o
 from k8s_charts.shared import names
 from k8s_charts.shared.chart import ProjectChart
 from stacks.eks.stack import EksStack
-from stacks.observability.alert_topic import AlertTopic, publisher_role
+from stacks.observability.alert_topic import AlertTopic
+from stacks.observability.alertmanager import publisher_role
 from stacks.observability.container_insights.add_on import Alarms, Insights
 from stacks.observability.container_insights.dashboard import AwsDashboard
 from stacks.observability.hyperpod_observability.add_on import HyperPodAddOn
@@ -31,6 +31,7 @@ from stacks.ray.roles import image_builder_role, ray_role
 from stacks.shared.environment_stack import EnvironmentStack
 from stacks.shared.kubernetes_manifest import manifest
 from stacks.shared.object_release import object_release
+from stacks.storage.mlflow import ARTIFACTS, logging_rights
 from stacks.storage.stack import StorageStack
 
 
@@ -51,7 +52,8 @@ class RayStack(EnvironmentStack):
                 environment.ray.namespace,
                 naming.data_bucket(environment),
                 self.company_key,
-                tracking_server=naming.tracking_server_arn(environment) if environment.mlflow == MANAGED else None,
+                further=logging_rights(environment) if environment.managed_mlflow else (),
+                further_prefixes=(ARTIFACTS,) if environment.managed_mlflow else (),
             ).arn,
             image_build=self._image_build(environment, storage.image_repository, cluster),
             alerts=self._alertmanager(alerts, cluster) if alerts and environment.alertmanager else None,
@@ -170,7 +172,7 @@ class RayStack(EnvironmentStack):
         with TemporaryDirectory() as directory:
             write_context(context_files(environment.image.pip), Path(directory))
             context = s3_assets.Asset(self, "ImageContext", path=directory)
-        base = own_repository(copy_of(versions.RAY_BASE_IMAGE, environment.image_registry), environment)
+        base = own_repository(pulled(versions.RAY_BASE_IMAGE, environment), environment)
         log = image_build(environment, context="").log
         role = image_builder_role(
             self, cluster, repository, context, log=log, base_repository=base, key=self.company_key

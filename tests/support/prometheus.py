@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 
 from embedded_account.machine.processes import free_port
-from rehearsal.prometheus import ALERTMANAGER, PROMETHEUS, UnavailableError, ensure
+from rehearsal.in_cluster import ALERTMANAGER, PROMETHEUS, UnavailableError, ensure
 from tests.support.waiting import wait_until
 
 # Debian's build reads its templates below /usr/share, where nothing may be installed.

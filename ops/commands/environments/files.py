@@ -435,19 +435,19 @@ def list_images(
       "copy": "registry.example.com/kuberay/operator:v1.2.0"}]
     ```
     """
-    from ops.render import images  # noqa: PLC0415
+    from ops.mirror import images  # noqa: PLC0415
+    from ops.mirror.errors import MirrorError  # noqa: PLC0415
 
     environment = load(env)
     if not plain:
         emit(images.data(environment), lambda: images.table(environment), output)
-    elif environment.image_registry is None:
-        fail(
-            f"{env} has no image_registry: it pulls each image from the registry that publishes it. "
-            "Fix: set image_registry"
-        )
-    else:
-        for source, target in images.copies(environment):
-            typer.echo(f"{source}\t{target}")
+        return
+    try:
+        copies = images.copies(environment)
+    except MirrorError as error:
+        fail(str(error))
+    for source, target in copies:
+        typer.echo(f"{source}\t{target}")
 
 
 @charts_app.command("fetch")

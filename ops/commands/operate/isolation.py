@@ -53,14 +53,14 @@ def isolation_check(
        "must_be_open": false, "open": false}]}
     ```
     """
-    from k8s_charts.helm.images import copy_of  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
+    from k8s_charts.helm.images import pulled  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
     from ops.clients import connect  # noqa: PLC0415
     from ops.errors import UnreachableError  # noqa: PLC0415
     from ops.isolation import check as checking  # noqa: PLC0415
     from ops.isolation.plan import plan  # noqa: PLC0415
 
     environment, say = load(env), teller(output)
-    image = copy_of(versions.PYTHON_IMAGE, environment.image_registry)
+    image = pulled(versions.PYTHON_IMAGE, environment)
     try:
         with connect(environment) as clients:
             origins = plan(environment, checking.heads(environment, clients.kubernetes))

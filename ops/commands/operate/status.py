@@ -131,6 +131,7 @@ def dashboard(
     from ops.jobs.run import RunError  # noqa: PLC0415
     from ops.jobs.runs import Runs, as_submitter  # noqa: PLC0415
     from ops.watch import dashboard as pages  # noqa: PLC0415
+    from ops.watch import in_cluster  # noqa: PLC0415
     from ops.watch.browser_access import BrowserAccess  # noqa: PLC0415
 
     environment = load(env)
@@ -143,11 +144,11 @@ def dashboard(
                 refuse_simulated(core, namespace, name)
                 source = pages.of_head(core, namespace, name, HEAD_PORTS[page])
             else:
-                source = pages.prometheus(core) if page is Page.PROMETHEUS else pages.alertmanager(core)
+                source = in_cluster.source(core, page)
             if not source.find():
                 raise RunError(source.missing)
             access = BrowserAccess()
-            charts = pages.with_grafana(core, say, access) if observed and page is Page.RAY else nullcontext()
+            charts = in_cluster.with_grafana(core, say, access) if observed and page is Page.RAY else nullcontext()
             with charts, pages.DashboardServer(core, source, say, port, access) as served:
                 say(f"{served.address}  (Ctrl-C closes it)")
                 served.serve()

@@ -22,6 +22,12 @@ OPERATED: Final = frozenset(_MODULES)
 _GONE_SECONDS: Final = 30
 
 
+def unfinished_like_workers(api: kubernetes.client.ApiClient, namespace: str, cluster: str) -> list[str]:
+    """Return kind and name of the unfinished objects whose pods are like the workers of the RayCluster."""
+    found = PyTorchJobs(api, namespace).all(f"{RUN_CLUSTER_LABEL}={cluster}")
+    return [f"PyTorchJob {each['metadata']['name']}" for each in found if not pytorchjob.is_over(each)]
+
+
 class Operators:
     """The RayJobs and PyTorchJobs of a namespace; every method raises ApiException."""
 

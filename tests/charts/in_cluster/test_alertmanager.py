@@ -20,7 +20,7 @@ from k8s_charts.in_cluster.alerts import ALERTS, rule_groups
 from k8s_charts.in_cluster.scrape import configuration as prometheus_configuration
 from k8s_charts.ray_objects import ray_objects
 from k8s_charts.shared.names import ALERTMANAGER, ALERTMANAGER_PORT, METRICS_PORT
-from rehearsal.prometheus import ALERTMANAGER as PACKAGE
+from rehearsal.in_cluster import ALERTMANAGER as PACKAGE
 from tests.charts.support.connection_table import with_in_cluster
 from tests.charts.support.facts import RAY_FACTS
 from tests.support.prometheus import programs, running, running_alertmanager

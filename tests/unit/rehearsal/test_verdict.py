@@ -9,7 +9,7 @@ from rich.console import Console
 
 from config import load
 from rehearsal.report import verdict
-from rehearsal.run import image_sources
+from rehearsal.run import mirror
 
 
 def item(owner: str, kind: str = "AWS::Logs::LogGroup", id: str = "a", note: str = "") -> dict[str, Any]:
@@ -86,14 +86,14 @@ def test_an_image_from_another_registry_than_the_environments_is_found() -> None
     closed = load("closed")
     fine = {
         f"{closed.image_registry}/kuberay/operator:v1.2.0": "kuberay/operator",
-        f"{image_sources.STAND_INS}coredns": "kube-system/coredns",
+        f"{mirror.STAND_INS}coredns": "kube-system/coredns",
         "905418368575.dkr.ecr.us-west-2.amazonaws.com/hyperpod-health-monitoring-agent:1": "aws-hyperpod/agent",
     }
     elsewhere = {
         "quay.io/kuberay/operator:v1.2.0": "kuberay/other",
         "602401143452.dkr.ecr.us-east-1.amazonaws.com/eks/plugin:1": "kube-system/plugin",
     }
-    assert image_sources.from_elsewhere(closed, fine | elsewhere) == elsewhere
+    assert mirror.from_elsewhere(closed, fine | elsewhere) == elsewhere
 
 
 @pytest.mark.parametrize("version", ["22.05.8", None])

@@ -15,7 +15,7 @@ from urllib.request import HTTPCookieProcessor, ProxyHandler, build_opener
 import pytest
 
 import ops
-from ops.watch import dashboard
+from ops.watch import dashboard, in_cluster
 from ops.watch.browser_access import BrowserAccess
 
 
@@ -94,7 +94,7 @@ class Browser:
 def test_browser_reaches_the_running_grafana_of_this_machine(opened: list[tuple[str, str, int]]) -> None:
     said: list[str] = []
     browser = Browser()
-    with dashboard.with_grafana(core("Pending", "Running"), said.append, BrowserAccess(), port=0):
+    with in_cluster.with_grafana(core("Pending", "Running"), said.append, BrowserAccess(), port=0):
         assert browser.open(address(said)) == (200, b"/")
         page = address(said).replace("/?", "/d-solo/rayDefaultDashboard?panel=1&")
         assert browser.open(page) == (200, b"/d-solo/rayDefaultDashboard?panel=1"), "the pod never sees the token"
@@ -107,8 +107,8 @@ def test_browser_reaches_the_running_grafana_of_this_machine(opened: list[tuple[
 @pytest.mark.parametrize(
     ("page", "place"),
     [
-        (dashboard.prometheus(core("Pending", "Running")), ("prometheus-system", "grafana-1", 9090)),
-        (dashboard.alertmanager(core("Running")), ("prometheus-system", "grafana-0", 9093)),
+        (in_cluster.prometheus(core("Pending", "Running")), ("prometheus-system", "grafana-1", 9090)),
+        (in_cluster.alertmanager(core("Running")), ("prometheus-system", "grafana-0", 9093)),
     ],
 )
 def test_other_pages_are_served_as_the_dashboard_is(
@@ -128,7 +128,7 @@ def test_other_pages_are_served_as_the_dashboard_is(
 
 def test_browser_is_told_that_grafana_does_not_run(opened: list[tuple[str, str, int]]) -> None:
     said: list[str] = []
-    with dashboard.with_grafana(core("Pending"), said.append, BrowserAccess(), port=0):
+    with in_cluster.with_grafana(core("Pending"), said.append, BrowserAccess(), port=0):
         status, text = Browser().open(address(said))
     assert status == 503
     assert b"Grafana does not run. Fix: " in text
@@ -139,7 +139,7 @@ def test_port_in_use_is_said_and_does_not_end_the_dashboard() -> None:
     said: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with dashboard.with_grafana(core("Running"), said.append, BrowserAccess(), port=port):
+        with in_cluster.with_grafana(core("Running"), said.append, BrowserAccess(), port=port):
             pass
     [line] = said
     assert line.startswith(f"port {port} is not free")
@@ -149,8 +149,8 @@ def test_grafana_in_the_dashboards_page_needs_no_address_of_its_own(opened: list
     """One cookie lets into both: cookies know no ports, and the page and its frame are of one site, `localhost`."""
     access, said, browser = BrowserAccess(), list[str](), Browser()
     with (
-        dashboard.with_grafana(core("Running"), said.append, access, port=0),
-        dashboard.with_grafana(core("Running"), said.append, access, port=0),
+        in_cluster.with_grafana(core("Running"), said.append, access, port=0),
+        in_cluster.with_grafana(core("Running"), said.append, access, port=0),
     ):
         first, second = (line.split()[0] for line in said[:2])
         browser.open(first)
@@ -195,7 +195,7 @@ ATTACKS: dict[str, tuple[str, dict[str, str]]] = {
 def served(opened: list[tuple[str, str, int]]) -> Iterator[tuple[BrowserAccess, int]]:
     """Serve a page; return its access check and its port."""
     access, said = BrowserAccess(), list[str]()
-    with dashboard.with_grafana(core("Running"), said.append, access, port=0):
+    with in_cluster.with_grafana(core("Running"), said.append, access, port=0):
         port = int(address(said).partition("/?")[0].rpartition(":")[2])
         yield access, port
 

@@ -1,11 +1,10 @@
 """List the images that an environment pulls from public registries, and the addresses of their copies."""
 
-from collections.abc import Iterator
-
 from rich.table import Table
 
 from config import EksEnvironment
 from k8s_charts.helm.images import PublicImage, copy_of, public_images, pushed_copy
+from ops.mirror.errors import MirrorError
 
 
 def table(environment: EksEnvironment) -> Table:
@@ -37,9 +36,13 @@ def _pulled_from(image: PublicImage, registry: str | None) -> str:
     return copy_of(image.image, registry) if image.copied else "its publisher: the chart's values cannot set it"
 
 
-def copies(environment: EksEnvironment) -> Iterator[tuple[str, str]]:
-    """Yield source and target of each image to copy; nothing if the environment has no `image_registry`."""
-    if registry := environment.image_registry:
-        for image in public_images(environment):
-            if image.copied:
-                yield image.image, pushed_copy(image.image, registry)
+def copies(environment: EksEnvironment) -> list[tuple[str, str]]:
+    """Return source and target of each image to copy. Raises MirrorError if the environment has no registry."""
+    registry = environment.image_registry
+    if registry is None:
+        raise MirrorError(
+            f"{environment.name} has no image_registry: it pulls each image from the registry that publishes it. "
+            "Fix: set image_registry"
+        )
+    found = public_images(environment)
+    return [(image.image, pushed_copy(image.image, registry)) for image in found if image.copied]

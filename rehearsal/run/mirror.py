@@ -9,6 +9,11 @@ STAND_INS: Final = "rehearsal.invalid/stand-in/"
 """The registry of the stand-ins for EKS's and HyperPod's own images, which are in AWS's regional registries on AWS."""
 
 
+def registry(environment: EksEnvironment) -> str | None:
+    """Return the registry that holds the copies; None if the environment pulls from the publishers."""
+    return environment.image_registry
+
+
 def from_elsewhere(environment: EksEnvironment, images: Mapping[str, str]) -> dict[str, str]:
     """Return image → pod for the images that come neither from `image_registry` nor from ECR in the region."""
     regional = f".dkr.ecr.{environment.region}.amazonaws.com"

@@ -11,7 +11,7 @@ from k8s_charts.helm.images import CHARTS, copy_of, public_images, with_copies
 from k8s_charts.helm.kuberay import kuberay_release
 from k8s_charts.helm.release import HelmRelease
 from ops.commands.whole import app
-from ops.render.images import table
+from ops.mirror.images import table
 
 REGISTRY = "111122223333.dkr.ecr.us-west-2.amazonaws.com/mirror"
 
@@ -51,17 +51,17 @@ def test_images_are_those_of_the_locked_charts() -> None:
     assert set(CHARTS) == {(c.name, c.commit if isinstance(c, GitFolder) else c.version) for c in locked}
 
 
-def test_values_of_a_release_name_the_copies_and_keep_their_other_keys() -> None:
+def test_values_of_a_release_name_the_copies_and_keep_their_other_keys(closed: EksEnvironment) -> None:
     values = {"nvidia-device-plugin": {"devicePlugin": {"enabled": True}}}
     release = HelmRelease(chart="HyperPodHelmChart", name="r", namespace="n", values=values)
-    copied = with_copies(release, REGISTRY).values
+    copied = with_copies(release, closed).values
     assert copied["nvidia-device-plugin"] == {
         "devicePlugin": {"enabled": True},
         "image": {"repository": f"{REGISTRY}/nvidia/k8s-device-plugin", "tag": "v0.16.1"},
     }
     assert copied["mpi-operator"]["mpiOperator"]["image"]["repository"] == f"{REGISTRY}/mpioperator/mpi-operator"
     assert values == {"nvidia-device-plugin": {"devicePlugin": {"enabled": True}}}
-    assert with_copies(release, None) is release
+    assert with_copies(release, load("dev")) is release
 
 
 def test_of_kuberays_versions_only_the_environments_own_is_pulled_and_copied(closed: EksEnvironment) -> None:
@@ -69,7 +69,7 @@ def test_of_kuberays_versions_only_the_environments_own_is_pulled_and_copied(clo
     images = [image.image for image in public_images(newer) if "kuberay" in image.image]
     assert images == ["quay.io/kuberay/operator:v1.4.2"]
     release = kuberay_release(version="1.4.2", namespace="kuberay", ray_pods=1)
-    copied = with_copies(release, REGISTRY).values["image"]
+    copied = with_copies(release, newer).values["image"]
     assert copied == {"repository": f"{REGISTRY}/kuberay/operator", "tag": "v1.4.2"}
 
 
