@@ -1,9 +1,21 @@
 #!/usr/bin/env bash
 # Install .venv and node_modules from the lock files, after checking that this machine can.
-# Usage: ./setup.sh [runtime|all]   (runtime: synth, ops and deployments; all: tests and rehearsal too)
+# Usage: ./setup.sh [check|runtime|all]
+#   check:   ops check, new, explain, schema: no synthesis, no AWS
+#   runtime: synth, all of ops, deployments
+#   all:     tests and rehearsal too
 set -euo pipefail
 cd "$(dirname "$0")"
 what=${1:-all}
+case $what in
+  check) lock=requirements/check.txt need_gib=1 ;;
+  runtime) lock=requirements.txt need_gib=3 ;;
+  all) lock=requirements/dev.txt need_gib=12 ;;
+  *)
+    printf "setup: %s is invalid. Allowed: check, runtime, all. Fix: run './setup.sh runtime' for deployments\n" "$what" >&2
+    exit 2
+    ;;
+esac
 
 fail() {
   printf 'setup: %s\n' "$*" >&2
@@ -14,26 +26,20 @@ check_machine() {
   command -v git >/dev/null || fail "git is needed. Fix: install it"
   local free_gib
   free_gib=$(df -Pk . | awk 'NR == 2 {print int($4 / 1048576)}')
-  local need_gib=3
-  if [ "$what" = all ]; then
-    need_gib=12
-    if [ "$(uname -s)-$(uname -m)" != Linux-x86_64 ]; then
-      fail "the rehearsal needs Linux on x86-64 (WSL2 works). For synth and deployments run './setup.sh runtime'"
-    fi
+  if [ "$what" = all ] && [ "$(uname -s)-$(uname -m)" != Linux-x86_64 ]; then
+    fail "the rehearsal needs Linux on x86-64 (WSL2 works). For synth and deployments run './setup.sh runtime'"
   fi
   [ "$free_gib" -ge "$need_gib" ] || fail "$need_gib GiB of free disk are needed here, but only $free_gib GiB are free"
 }
 
 check_machine
-lock=requirements/dev.txt
-[ "$what" = all ] || lock=requirements.txt
 
 # With the folder: in a copied or moved checkout, .venv still runs the files of the original.
 stamp=$({
   pwd -P
   cat setup.sh requirements/python.sh requirements/setup.txt "$lock" package-lock.json pyproject.toml packages/*/pyproject.toml
 } | sha256sum | cut -d' ' -f1)
-if [ "$(cat .venv/.stamp 2>/dev/null || true)" = "$stamp" ] && [ -d node_modules ]; then
+if [ "$(cat .venv/.stamp 2>/dev/null || true)" = "$stamp" ] && { [ "$what" = check ] || [ -d node_modules ]; }; then
   exit 0
 fi
 
@@ -47,6 +53,12 @@ printf 'setup: Python packages, for %s\n' "$python"
 .venv/bin/uv pip sync --quiet --compile-bytecode --python .venv/bin/python --require-hashes "$lock" requirements/setup.txt ||
   fail "uv could not install $lock; $unreachable"
 .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
+if [ "$what" = check ]; then
+  # The installers are three times as large as what they installed.
+  .venv/bin/python -m pip uninstall --quiet --yes uv setuptools pip
+  printf '%s' "$stamp" > .venv/.stamp
+  exit 0
+fi
 if [ "$what" = all ]; then
   .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable packages/embedded-account \
     --editable packages/ray-resume

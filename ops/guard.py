@@ -23,6 +23,7 @@ DEBUG_VARIABLE: Final = "OPS_DEBUG"
 _OWN: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
 _CLIENTS: Final = {"boto3", "botocore", "kubernetes", "ops", "s3transfer", "urllib3"}
 """The packages whose errors `ops.errors` explains."""
+_OWN_PACKAGES: Final = {"config", "handlers", "k8s_charts", "ops", "stacks"}
 _NETWORK: Final = {"socket", "ssl"}
 """The modules of network errors without a class of their own in Python; importing `ssl` takes 5 ms."""
 
@@ -128,6 +129,11 @@ def _report(error: Exception) -> NoReturn:
             _forget_output()
             fail(
                 f"the output cannot be written: {reason}. Fix: free space on the disk, or redirect the output elsewhere"
+            )
+        case ModuleNotFoundError(name=str(name)) if name.partition(".")[0] not in _OWN_PACKAGES:
+            fail(
+                f"this command needs the package {name}, which is not installed (`./setup.sh check` leaves it out). "
+                "Fix: run `./setup.sh runtime`"
             )
     kind = type(error)
     fail(

@@ -36,8 +36,9 @@ universal=(--universal --python-version 3.11)
 linux=(--python-platform x86_64-manylinux_2_31)
 lock requirements.txt "${universal[@]}" pyproject.toml
 lock ray_image/requirements.txt "${linux[@]}" --python-version 3.10 ray_image/requirements.in
-finish # the next two must agree with these
+finish # the next three must agree with these
 lock requirements/dev.txt "${universal[@]}" pyproject.toml packages/embedded-account/pyproject.toml --group dev -c "$out/requirements.txt"
+lock requirements/check.txt "${universal[@]}" --group check -c "$out/requirements.txt"
 # The image's Python: what it takes beyond a newer one's, newer ones can have, too.
 lock requirements/jobs.txt "${linux[@]}" --python-version 3.10 packages/ray-resume/pyproject.toml --group jobs -c "$out/ray_image/requirements.txt"
 finish # and so must these with the jobs' lock
