@@ -138,8 +138,12 @@ REGISTRATIONS: Final = (
     *("config/rules/__init__.py", "config/estimates/*", "config/naming.py", "config/key_policy.py"),
     # A stack wires its constructs.
     "stacks/*/stack.py",
+    # The request of CreateCluster, and which of its properties a key is.
+    *("stacks/hyperpod/cluster.py", "ops/environment/updates.py"),
     # The charts of an environment; the connections that policies allow; names in Kubernetes.
     *("k8s_charts/ray_objects.py", "k8s_charts/shared/flows.py", "k8s_charts/shared/names.py"),
+    # What only a deployment knows of the charts.
+    "ops/render/manifests.py",
     # Public images, and their pins; the variables of Ray's pods.
     *("k8s_charts/helm/images.py", "config/facts/versions.py", "k8s_charts/ray/from_environment.py"),
     # The page of the connections, and the probes that try them; the roles of people; what the review prices.
@@ -168,11 +172,9 @@ EXCEPTIONS: Final[dict[str, tuple[str, str]]] = {
     "ops/cost/live.py": ("mlflow", "counts what an account has by type of resource"),
     "ops/environment/cluster_config.py": ("memory_tier", "reads a request of CreateCluster, which has it"),
     "ops/environment/observed.py": ("in_cluster", "writes the tables of the part's page"),
-    "ops/environment/updates.py": ("memory_tier", "maps each key of `hyperpod` to a property of the request"),
     "ops/errors.py": ("viewers", "a refusal names the key that lists the allowed roles"),
     "ops/jobs/run.py": ("pytorchjob", "what a request asks for decides its kind"),
     "ops/readiness/kubeflow.py": ("pytorchjob", "lists Kubeflow's definitions"),
-    "ops/render/manifests.py": ("alertmanager in_cluster", "states what only a deployment knows"),
     "ops/review/cloudformation/risks/concepts.py": ("delivery", "means properties of AWS that begin so"),
     "ops/smoke/gpu_health.py": ("gpu_exporter in_cluster", "asks Prometheus for the health of GPUs"),
     "rehearsal/disk.py": ("mlflow", "a folder of the tests has this name"),
@@ -183,7 +185,6 @@ EXCEPTIONS: Final[dict[str, tuple[str, str]]] = {
     "rehearsal/stand_ins/charts/HyperPodHelmChart/values.schema.json": ("mlflow", "stands for HyperPod's chart"),
     "stacks/delivery/permissions.py": ("monthly_budget", "drift detection reads a budget only where one is"),
     "stacks/eks/access_entries.py": ("viewers", "makes the entries of each list of `access`"),
-    "stacks/hyperpod/cluster.py": ("memory_tier", "CreateCluster takes it in the cluster's request"),
 }
 """File → the parts that it names, although it is neither theirs nor a registration, and why."""
 
@@ -256,7 +257,9 @@ def page() -> str:
 
 def _section(part: Part) -> Iterator[str]:
     keys = ", ".join(f"`{key}`" for key in part.keys) or "none"
-    yield from (f"## {part.title}", "", f"Name: `{part.name}`. Keys: {keys}. Page: [{part.page}](../{part.page}).", "")
+    within = f" Within `{part.within}`, whose files may name it." if part.within else ""
+    name, page = f"Name: `{part.name}`.{within}", f"Page: [{part.page}](../{part.page})."
+    yield from (f"## {part.title}", "", f"{name} Keys: {keys}. {page}", "")
     yield from ("| layer | its files | registered in |", "|---|---|---|")
     own = {path for path in files() if part.owns(path)}
     registered = {path for path in named(part) if is_registration(path)}
