@@ -87,11 +87,6 @@ class Arns:
         path = self.environment.company.role_path
         return f"arn:aws:iam::{self.environment.account}:role{path}{stack}*"
 
-    def of_stacks(self, service: str, prefix: str, *parts: str) -> tuple[str, ...]:
-        """Return ARNs of resources whose names CloudFormation begins with their stack's."""
-        names = (naming.stack(self.environment, part) for part in parts or self.environment.parts)
-        return self.of(service, *(f"{prefix}{name}-*" for name in names))
-
 
 @dataclass(frozen=True)
 class EksArns(Arns):

@@ -251,10 +251,6 @@ def _number(count: int) -> str:
     return f"{count} change{'' if count == 1 else 's'}"
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 def _code(text: str) -> str:
     """Return a text that may stand between backticks."""
     return text.replace("`", "'")

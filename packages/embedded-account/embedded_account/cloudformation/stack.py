@@ -113,7 +113,6 @@ class Stack:
     imports: frozenset[str] = frozenset()
     events: list[StackEvent] = field(default_factory=list)
     termination_protection: bool = False
-    rollback_disabled: bool = False
     created: datetime = field(default_factory=now)
     updated: datetime | None = None
     deleted: datetime | None = None
