@@ -137,8 +137,8 @@ def _failures(directory: Path) -> None:
         with _training(directory, nodes.address) as training:
             lost = [_lose_a_node(nodes, training) for _ in range(_FAILURES)]
     median = statistics.median(lost)
-    told = ", ".join(f"{seconds:.1f}" for seconds in lost)
-    print(f"seconds lost by a killed worker node, replaced at once: {median:.1f} (median of {told})")
+    figures = ", ".join(f"{seconds:.1f}" for seconds in lost)
+    print(f"seconds lost by a killed worker node, replaced at once: {median:.1f} (median of {figures})")
     shares = ", ".join(f"{median / 3600 / hours:.2%} every {hours} h" for hours in HOURS_BETWEEN_FAILURES)
     print(f"share of the time lost at one failure: {shares}; plus half a checkpoint interval on average")
 

@@ -21,9 +21,9 @@ _PATIENCE = 60.0
 
 def report(console: Console, directory: Path) -> None:
     """Kill each program of a control plane, and print after how many seconds this was reported."""
-    told: Queue[ProgramEndedError] = Queue()
+    endings: Queue[ProgramEndedError] = Queue()
     plane = ControlPlane(directory, binaries.ensure(BINARIES, console.print), name="bench")
-    plane.failed = told.put
+    plane.failed = endings.put
     plane.start()
     table = Table("program that was killed", "noticed after", title="ends of programs", box=None, title_justify="left")
     try:
@@ -31,7 +31,7 @@ def report(console: Console, directory: Path) -> None:
             pid = int((directory / "run" / f"{program}.pid").read_text())
             began = time.monotonic()
             os.kill(pid, signal.SIGKILL)
-            told.get(timeout=_PATIENCE)
+            endings.get(timeout=_PATIENCE)
             table.add_row(program, f"{time.monotonic() - began:.2f} s")
     finally:
         plane.stop()

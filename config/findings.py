@@ -80,11 +80,11 @@ def named(key: str, root: Any) -> str:
 
     `root` is the document or the model in which the key begins.
     """
-    said = []
+    parts = []
     for part, value, is_item in _steps(key, root):
         name = _get(value, "name") if is_item else None
-        said.append(f"{part} ({name})" if isinstance(name, str) and name else str(part))
-    return ".".join(said)
+        parts.append(f"{part} ({name})" if isinstance(name, str) and name else str(part))
+    return ".".join(parts)
 
 
 def place_of(key: str, root: Any) -> Place:

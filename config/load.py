@@ -100,8 +100,13 @@ def examine(name: str, directory: Path = DIRECTORY) -> Examined:
     except strict_yaml.UnreadableFileError as error:
         return Examined(name, file, None, error.findings)
     except OSError as error:
-        said = "the file", f"it cannot be read: {error.strerror}", "a file that you may read", "check its permissions"
-        return Examined(name, file, None, [Finding("", *said, file=file)])
+        problem = (
+            "the file",
+            f"it cannot be read: {error.strerror}",
+            "a file that you may read",
+            "check its permissions",
+        )
+        return Examined(name, file, None, [Finding("", *problem, file=file)])
     environment, found = validated(content.values, name)
     examined = Examined(name, file, environment, [], content)
     return examined._replace(findings=sorted(examined.located(found), key=lambda finding: finding.line))
@@ -181,11 +186,13 @@ def _unknown(name: str, file: Path, directory: Path) -> Finding:
     from config.suggest import did_you_mean  # noqa: PLC0415
 
     known = sorted({*available(directory), *examples()})
-    said, allowed = f"environment {name!r}", allowed_names(directory)
+    problem, allowed = f"environment {name!r}", allowed_names(directory)
     if (other := file.with_suffix(".yml")).is_file():
-        return Finding("", said, "only .yaml files are read", allowed, f"rename {other.name} to {file.name}", file=file)
+        return Finding(
+            "", problem, "only .yaml files are read", allowed, f"rename {other.name} to {file.name}", file=file
+        )
     fix = did_you_mean(Path(name).stem, known, "choose one of them, or run `ops new NAME`")
-    return Finding("", said, "there is no such file", allowed, fix, file=file)
+    return Finding("", problem, "there is no such file", allowed, fix, file=file)
 
 
 def _typed(values: dict[str, Any]) -> Environment:

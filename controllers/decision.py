@@ -30,7 +30,7 @@ PATIENCE_SECONDS: Final = 5.0
 """Extra time after a deletion is due, so that a kubelet that is only slow can end the pod in order."""
 
 
-class Action(StrEnum):
+class PodAction(StrEnum):
     """What to do with a pod.
 
     KEEP: leave it. DELETE: delete it with its own grace period. FORCE: remove its object at once. MOVE: delete it once
@@ -46,15 +46,15 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PodDecision:
     """What to do with a pod, and why."""
 
-    action: Action
+    action: PodAction
     reason: str
 
 
 @dataclass(frozen=True)
-class Owner:
+class PodOwner:
     """The object that controls the pod."""
 
     api_version: str
@@ -85,7 +85,7 @@ class Pod:
     resource_version: str
     node: str
     """Empty until the pod is scheduled."""
-    owner: Owner | None
+    owner: PodOwner | None
     deletion: Deletion | None
     """None if nobody has requested it."""
     ours: bool
@@ -120,7 +120,7 @@ class Pod:
 
 
 @dataclass(frozen=True)
-class Node:
+class NodeState:
     """The fields of a node that the rule needs."""
 
     name: str
@@ -144,7 +144,7 @@ class Node:
         )
 
 
-def decide(pod: Pod, node: Node | None, now: float, unready_seconds: float) -> Verdict:
+def decide(pod: Pod, node: NodeState | None, now: float, unready_seconds: float) -> PodDecision:
     """Return what to do with `pod` at time `now`.
 
     Args:
@@ -154,19 +154,19 @@ def decide(pod: Pod, node: Node | None, now: float, unready_seconds: float) -> V
         unready_seconds: a node counts as lost after it was NotReady or Unknown for this time, which the pods tolerate.
     """
     if not pod.ours:
-        return Verdict(Action.KEEP, "it is not a pod of Ray or of a job supervisor")
+        return PodDecision(PodAction.KEEP, "it is not a pod of Ray or of a job supervisor")
     if not pod.node:
-        return Verdict(Action.KEEP, "it was never scheduled to a node")
+        return PodDecision(PodAction.KEEP, "it was never scheduled to a node")
     if pod.deletion is None:
         return _of_a_living_pod(pod, node)
     if pod.deletion.forced:
-        return Verdict(Action.KEEP, "it is already force-deleted; a finalizer keeps its object")
+        return PodDecision(PodAction.KEEP, "it is already force-deleted; a finalizer keeps its object")
     return _of_a_terminating_pod(pod.node, pod.deletion, node, now, unready_seconds)
 
 
 def _of_a_terminating_pod(
-    name: str, deletion: Deletion, node: Node | None, now: float, unready_seconds: float
-) -> Verdict:
+    name: str, deletion: Deletion, node: NodeState | None, now: float, unready_seconds: float
+) -> PodDecision:
     """Return what to do with a pod whose deletion was requested.
 
     On a lost node the grace period does not count: its kubelet does not know of the deletion, and waiting would only
@@ -182,36 +182,36 @@ def _of_a_terminating_pod(
         )
     if node.health in PENDING:
         return _after(deletion.due_at, now, f"node {name} is {node.health} and did not end the pod in its grace period")
-    return Verdict(Action.KEEP, f"the kubelet of node {name} ends it")
+    return PodDecision(PodAction.KEEP, f"the kubelet of node {name} ends it")
 
 
-def before_move(pod: Pod, verdict: Verdict, runs: Sequence[TrainingRun], now: float) -> Verdict:
+def before_move(pod: Pod, verdict: PodDecision, runs: Sequence[TrainingRun], now: float) -> PodDecision:
     """Return what to do at time `now` with a pod whose verdict is MOVE; `runs` train on its RayCluster."""
     waits_for = ", ".join(run.name for run in runs if pod.uid not in run.answered)
     if not waits_for:
-        return Verdict(Action.DELETE, verdict.reason)
+        return PodDecision(PodAction.DELETE, verdict.reason)
     if pod.asked_at is None:
-        return Verdict(Action.ASK, f"{verdict.reason}; first saves {waits_for}")
+        return PodDecision(PodAction.ASK, f"{verdict.reason}; first saves {waits_for}")
     if now - pod.asked_at >= SAVE_SECONDS:
-        return Verdict(Action.DELETE, f"{verdict.reason}; not saved within {SAVE_SECONDS:.0f} s: {waits_for}")
-    return Verdict(Action.KEEP, f"{verdict.reason}; still saves {waits_for}")
+        return PodDecision(PodAction.DELETE, f"{verdict.reason}; not saved within {SAVE_SECONDS:.0f} s: {waits_for}")
+    return PodDecision(PodAction.KEEP, f"{verdict.reason}; still saves {waits_for}")
 
 
-def _of_a_living_pod(pod: Pod, node: Node | None) -> Verdict:
+def _of_a_living_pod(pod: Pod, node: NodeState | None) -> PodDecision:
     if node is None:
-        return Verdict(Action.KEEP, "Kubernetes itself deletes the pods of a node that no longer exists")
+        return PodDecision(PodAction.KEEP, "Kubernetes itself deletes the pods of a node that no longer exists")
     if node.health not in PENDING:
-        stays = Action.KEEP if pod.asked_at is None else Action.WITHDRAW
-        return Verdict(stays, f"node {node.name} is not about to be replaced or rebooted")
+        stays = PodAction.KEEP if pod.asked_at is None else PodAction.WITHDRAW
+        return PodDecision(stays, f"node {node.name} is not about to be replaced or rebooted")
     if not node.cordoned and node.health not in pod.shuns:
-        return Verdict(Action.KEEP, f"its replacement could be scheduled to node {node.name} again and again")
+        return PodDecision(PodAction.KEEP, f"its replacement could be scheduled to node {node.name} again and again")
     # On a node that is not Ready nothing can save any more, and only Ray's pods have something to save.
     alive = pod.cluster and node.unready_since is None
-    return Verdict(Action.MOVE if alive else Action.DELETE, f"node {node.name} is {node.health}")
+    return PodDecision(PodAction.MOVE if alive else PodAction.DELETE, f"node {node.name} is {node.health}")
 
 
-def _after(due: float, now: float, reason: str) -> Verdict:
-    return Verdict(Action.FORCE if now >= due + PATIENCE_SECONDS else Action.KEEP, reason)
+def _after(due: float, now: float, reason: str) -> PodDecision:
+    return PodDecision(PodAction.FORCE if now >= due + PATIENCE_SECONDS else PodAction.KEEP, reason)
 
 
 def _deletion(metadata: Object) -> Deletion | None:
@@ -220,10 +220,10 @@ def _deletion(metadata: Object) -> Deletion | None:
     return None if due_at is None else Deletion(due_at - (metadata.get("deletionGracePeriodSeconds") or 0), due_at)
 
 
-def _owner(metadata: Object) -> Owner | None:
+def _owner(metadata: Object) -> PodOwner | None:
     for reference in metadata.get("ownerReferences") or []:
         if reference.get("controller"):
-            return Owner(reference["apiVersion"], reference["kind"], reference["name"], reference["uid"])
+            return PodOwner(reference["apiVersion"], reference["kind"], reference["name"], reference["uid"])
     return None
 
 

@@ -107,7 +107,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AttemptDecision:
     """What follows the end of an attempt. `exit_code` is None if the run is submitted again after `delay` seconds."""
 
     cause: Cause
@@ -125,7 +125,7 @@ class Verdict:
         return self.exit_code is None
 
 
-def decide(ending: Ending, *, attempts: int, stalled: int, seconds: float, limits: Limits) -> Verdict:
+def decide(ending: Ending, *, attempts: int, stalled: int, seconds: float, limits: Limits) -> AttemptDecision:
     """Return what follows the end of an attempt.
 
     A failure of the infrastructure is retried until too many in a row bring no progress for too long: a node's
@@ -141,20 +141,20 @@ def decide(ending: Ending, *, attempts: int, stalled: int, seconds: float, limit
         limits: of the run.
     """
     if ending.status == "SUCCEEDED":
-        told = "; its last attempt did not resume from a checkpoint" if ending.fresh else ""
-        return Verdict(Cause.SUCCESS, f"the job succeeded{told}", 0)
+        message = "; its last attempt did not resume from a checkpoint" if ending.fresh else ""
+        return AttemptDecision(Cause.SUCCESS, f"the job succeeded{message}", 0)
     if ending.status == "STOPPED":
-        return Verdict(Cause.STOP, "the job was stopped", STOPPED_CODE)
+        return AttemptDecision(Cause.STOP, "the job was stopped", STOPPED_CODE)
     if ending.status == WITHDRAWN:
-        return Verdict(Cause.QUEUE, ending.message, None, stalled, counts=False)
+        return AttemptDecision(Cause.QUEUE, ending.message, None, stalled, counts=False)
     cause, reason = _cause(ending)
     if ending.waited and cause is Cause.INFRASTRUCTURE:
-        return Verdict(cause, f"{reason}; it waited for resources", None, stalled, _FIRST_DELAY, counts=False)
+        return AttemptDecision(cause, f"{reason}; it waited for resources", None, stalled, _FIRST_DELAY, counts=False)
     failures = 1 if ending.progressed else stalled + 1
     if against := _against(ending, cause, failures, attempts=attempts, seconds=seconds, limits=limits):
-        return Verdict(cause, f"{reason}; {against}", _exit_code(ending.exit_code), failures)
+        return AttemptDecision(cause, f"{reason}; {against}", _exit_code(ending.exit_code), failures)
     delay = min(_FIRST_DELAY * 2.0 ** min(failures - 1, _LONGEST_DELAY), _LONGEST_DELAY)
-    return Verdict(cause, reason, None, failures, delay)
+    return AttemptDecision(cause, reason, None, failures, delay)
 
 
 def _against(ending: Ending, cause: Cause, failures: int, *, attempts: int, seconds: float, limits: Limits) -> str:
@@ -179,15 +179,15 @@ def _cause(ending: Ending) -> tuple[Cause, str]:
         return Cause.INFRASTRUCTURE, "the head was lost, and with it the job"
     if ending.exit_code is None and ending.message.startswith(_RAYS_OWN):
         return Cause.INFRASTRUCTURE, _first_line(ending.message)
-    told = f"the job failed with exit code {ending.exit_code}"
+    message = f"the job failed with exit code {ending.exit_code}"
     if ending.exit_code is None:
-        told = f"the job failed: {_first_line(ending.message)}"
+        message = f"the job failed: {_first_line(ending.message)}"
     if ending.lost_pods:
-        return Cause.INFRASTRUCTURE, f"{told} after {', '.join(ending.lost_pods)} was lost"
+        return Cause.INFRASTRUCTURE, f"{message} after {', '.join(ending.lost_pods)} was lost"
     if found := evidence_in(ending.output):
         evidence, words = found
-        return Cause.PEER if evidence is Evidence.PEER else Cause.INFRASTRUCTURE, f"{told}: {words}"
-    return Cause.CODE, told
+        return Cause.PEER if evidence is Evidence.PEER else Cause.INFRASTRUCTURE, f"{message}: {words}"
+    return Cause.CODE, message
 
 
 def _exit_code(code: int | None) -> int:

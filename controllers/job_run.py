@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self, get_args, get_origin, get_type_hints
 
-from controllers.kubernetes_api import LONG_WATCH, ApiError, ApiServer, Mirror, Object, text
+from controllers.kubernetes_api import LONG_WATCH, ApiServer, KubernetesApiError, Object, WatchCache, text
 from controllers.lease import FIX, STATE, saved_state
 
 QUEUE: Final = "ray-on-hyperpod/queue"
@@ -14,7 +14,7 @@ QUEUE: Final = "ray-on-hyperpod/queue"
 
 
 @dataclass(frozen=True)
-class Run:
+class SupervisedRun:
     """A run: `entrypoint` is a shell command line, `package` a zip file that becomes its working directory.
 
     `first_attempt` is higher than 1 if a run is resumed under the same name.
@@ -34,7 +34,7 @@ class Run:
 
 
 @dataclass
-class State:
+class RunState:
     """The state that a successor needs; `attempt` is the current or the next one."""
 
     attempt: int
@@ -114,7 +114,7 @@ RUNNING: Final = "running"
 """The phase of a run whose attempt runs and does not say that it waits."""
 
 
-class Place(NamedTuple):
+class QueuePosition(NamedTuple):
     """The place in the queue of a run that waits; a lower one comes first."""
 
     submitted: str
@@ -122,7 +122,7 @@ class Place(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    place: Place
+    place: QueuePosition
     version: str
     reason: str
 
@@ -131,7 +131,7 @@ class _Waiting(NamedTuple):
         metadata = lease["metadata"]
         state = saved_state(lease)
         reason = f", which waits for {state.get('reason', '')}" if state.get("phase") == WAITING else ""
-        place = Place(text(state.get("submitted", "")), text(metadata["name"]))
+        place = QueuePosition(text(state.get("submitted", "")), text(metadata["name"]))
         return cls(place, text(metadata["resourceVersion"]), reason)
 
 
@@ -143,21 +143,26 @@ class Queue:
     """
 
     def __init__(
-        self, cluster: ApiServer, run: Run, submitted: str, failed: Callable[[ApiError], None], patience: float
+        self,
+        cluster: ApiServer,
+        run: SupervisedRun,
+        submitted: str,
+        failed: Callable[[KubernetesApiError], None],
+        patience: float,
     ) -> None:
         self._cluster = cluster
         self._leases = f"/apis/coordination.k8s.io/v1/namespaces/{run.namespace}/leases"
         self._selector = f"{QUEUE}={run.cluster}"
-        self._place = Place(submitted, run.name)
+        self._place = QueuePosition(submitted, run.name)
         self._failed = failed
         self._patience = patience
-        self._mirror: Mirror[_Waiting] | None = None
+        self._mirror: WatchCache[_Waiting] | None = None
         self._renewed: dict[str, tuple[str, float]] = {}
 
     def ahead(self) -> str | None:
         """Return behind which runs this one waits; empty if it is the first; None if the others are not known yet."""
         if self._mirror is None:
-            self._mirror = Mirror(
+            self._mirror = WatchCache(
                 self._cluster, self._leases, _Waiting.of, self._failed, seconds=LONG_WATCH, labelSelector=self._selector
             )
             self._mirror.start()

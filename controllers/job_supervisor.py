@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Final
 
 from controllers.job_decision import Limits
-from controllers.job_run import Run
-from controllers.kubernetes_api import ApiError, ApiServer
+from controllers.job_run import SupervisedRun
+from controllers.kubernetes_api import ApiServer, KubernetesApiError
 from controllers.lease import LeaseLostError
 from controllers.supervision import NAME, Supervisor, TerminatedError, say
 from controllers.telemetry import Metrics, serve
@@ -67,7 +67,7 @@ def main() -> int:
     cluster = ApiServer(
         os.environ["KUBERNETES_SERVICE_HOST"], int(os.environ["KUBERNETES_SERVICE_PORT"]), arguments.service_account
     )
-    run = Run(
+    run = SupervisedRun(
         name=arguments.run,
         namespace=arguments.namespace,
         cluster=arguments.cluster,
@@ -87,7 +87,7 @@ def main() -> int:
         return _FAILED if code in STARTS_ANOTHER else code
     except TerminatedError:
         say("termination requested")
-    except (ApiError, LeaseLostError) as error:
+    except (KubernetesApiError, LeaseLostError) as error:
         say("cannot continue", error=str(error))
     except Exception:  # noqa: BLE001 - Python's own exit code, 1, would end the run for good
         say("unexpected error", error=traceback.format_exc())

@@ -35,7 +35,7 @@ _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 10.0
 
 
-class ApiError(Exception):
+class KubernetesApiError(Exception):
     """The API server refused a request; `status` is the HTTP status, or NO_ANSWER if there was no answer."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -74,10 +74,10 @@ def read(parse: Callable[[Object], T], item: Object) -> T:
     try:
         return parse(item)
     except Exception as error:
-        raise ApiError(NO_ANSWER, f"{name_of(item)} cannot be read: {error!r}") from error
+        raise KubernetesApiError(NO_ANSWER, f"{name_of(item)} cannot be read: {error!r}") from error
 
 
-class Api:
+class KubernetesApi:
     """A connection for one thread, opened when needed and kept until `close`.
 
     Every method raises ApiError. The token is read for each request, because the kubelet renews it.
@@ -127,10 +127,10 @@ class Api:
             while line := response.readline():
                 event = json.loads(line)
                 if event["type"] == "ERROR":
-                    raise ApiError(event["object"].get("code", 500), event["object"].get("message", ""))
+                    raise KubernetesApiError(event["object"].get("code", 500), event["object"].get("message", ""))
                 yield event["type"], event["object"]
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise ApiError(NO_ANSWER, f"watch of {path}: {error!r}") from error
+            raise KubernetesApiError(NO_ANSWER, f"watch of {path}: {error!r}") from error
         finally:
             self.close()
 
@@ -140,7 +140,7 @@ class Api:
             answer: Object = json.loads(response.read())
         except (OSError, http.client.HTTPException, ValueError) as error:
             self.close()
-            raise ApiError(NO_ANSWER, f"{method} {path}: {error!r}") from error
+            raise KubernetesApiError(NO_ANSWER, f"{method} {path}: {error!r}") from error
         return answer
 
     def _send(
@@ -168,8 +168,8 @@ class Api:
             text = response.read().decode(errors="replace")
         except (OSError, http.client.HTTPException) as error:
             self.close()
-            raise ApiError(NO_ANSWER, f"{method} {path}: {error!r}") from error
-        raise ApiError(response.status, _message(text))
+            raise KubernetesApiError(NO_ANSWER, f"{method} {path}: {error!r}") from error
+        raise KubernetesApiError(response.status, _message(text))
 
     def _open(self, timeout: float) -> http.client.HTTPSConnection:
         if self._connection is None or self._connection.sock is None:  # the server may have closed it after its answer
@@ -181,7 +181,7 @@ class Api:
         return self._connection
 
 
-class Mirror(threading.Thread, Generic[T]):
+class WatchCache(threading.Thread, Generic[T]):
     """A copy of a collection: the result of `parse` by object name, kept up to date by a list and then watches.
 
     The copy can lag behind: read the object itself before acting on it. Of an object that cannot be read any more, the
@@ -193,12 +193,12 @@ class Mirror(threading.Thread, Generic[T]):
         cluster: ApiServer,
         path: str,
         parse: Callable[[Object], T],
-        failed: Callable[[ApiError], None],
+        failed: Callable[[KubernetesApiError], None],
         seconds: int = _WATCH_SECONDS,
         **query: str,
     ) -> None:
         super().__init__(name=f"watch {path}", daemon=True)
-        self._api = Api(cluster)
+        self._api = KubernetesApi(cluster)
         self._path = path
         self._parse = parse
         self._failed = failed
@@ -250,7 +250,11 @@ class Mirror(threading.Thread, Generic[T]):
                 self._follow()
                 pause = _FIRST_PAUSE
             except Exception as error:  # noqa: BLE001 - without this thread, its program sees nothing any more
-                problem = error if isinstance(error, ApiError) else ApiError(GONE, f"{self.name}: {error!r}")
+                problem = (
+                    error
+                    if isinstance(error, KubernetesApiError)
+                    else KubernetesApiError(GONE, f"{self.name}: {error!r}")
+                )
                 self._api.close()
                 if problem.status == GONE:
                     self._version = ""
@@ -294,7 +298,7 @@ class Mirror(threading.Thread, Generic[T]):
         name = name_of(item)
         try:
             known = read(self._parse, item)
-        except ApiError as error:
+        except KubernetesApiError as error:
             with self._lock:
                 new = self._unreadable.get(name) != str(error)
                 self._unreadable[name] = str(error)

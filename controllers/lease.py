@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Self
 
-from controllers.kubernetes_api import CONFLICT, NOT_FOUND, Api, ApiError, Object, name_of, read, text
+from controllers.kubernetes_api import (
+    CONFLICT,
+    NOT_FOUND,
+    KubernetesApi,
+    KubernetesApiError,
+    Object,
+    name_of,
+    read,
+    text,
+)
 
 STATE: Final = "ray-on-hyperpod/state"
 """Annotation with the holder's state, in JSON."""
@@ -65,7 +74,9 @@ def saved_state(lease: Object) -> Object:
     return state
 
 
-def training_runs(api: Api, namespace: str, cluster: str, failed: Callable[[ApiError], None]) -> list[TrainingRun]:
+def training_runs(
+    api: KubernetesApi, namespace: str, cluster: str, failed: Callable[[KubernetesApiError], None]
+) -> list[TrainingRun]:
     """Return the runs that train on a RayCluster and answer `MOVE`. Raises ApiError.
 
     A run whose Lease cannot be read has answered nothing; `failed` is called with the reason.
@@ -75,7 +86,7 @@ def training_runs(api: Api, namespace: str, cluster: str, failed: Callable[[ApiE
     for lease in api.list(path, labelSelector=f"{TRAINS}={cluster}"):
         try:
             runs.append(read(TrainingRun.of, lease))
-        except ApiError as error:
+        except KubernetesApiError as error:
             failed(error)
             runs.append(TrainingRun(name_of(lease), frozenset()))
     return runs
@@ -97,7 +108,9 @@ class Lease:
     holder is a pod of the namespace, and its kubelet reports the end of its containers.
     """
 
-    def __init__(self, api: Api, namespace: str, name: str, holder: str, *, seconds: int, owner: Object) -> None:
+    def __init__(
+        self, api: KubernetesApi, namespace: str, name: str, holder: str, *, seconds: int, owner: Object
+    ) -> None:
         self._api = api
         self._pods = f"/api/v1/namespaces/{namespace}/pods"
         self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
@@ -130,7 +143,7 @@ class Lease:
                 self._lease = lease
                 try:
                     self._write(self._holder)
-                except ApiError as error:
+                except KubernetesApiError as error:
                     if error.status != CONFLICT:
                         raise
                     continue
@@ -146,10 +159,10 @@ class Lease:
         metadata["labels"] = dict(labels)
         try:
             self._write(self._holder)
-        except ApiError as error:
+        except KubernetesApiError as error:
             if error.status not in (CONFLICT, NOT_FOUND):
                 raise
-            self._look_again()
+            self._read_again()
 
     def seconds_left(self) -> float:
         """Return for how many seconds nobody else can hold the Lease."""
@@ -167,15 +180,15 @@ class Lease:
         pods = self._api.list(self._pods, fieldSelector=f"metadata.name={holder}")
         try:
             return any(read(_has_terminated, pod) for pod in pods if name_of(pod) == holder)
-        except ApiError:
+        except KubernetesApiError:
             return False
 
-    def _look_again(self) -> None:
+    def _read_again(self) -> None:
         """Read and renew a Lease that somebody else changed; it is still ours if its holder is unchanged."""
         own = {key: self._lease["metadata"].get(key, {}) for key in ("annotations", "labels")}
         try:
             lease = self._api.get(self._path)
-        except ApiError as error:
+        except KubernetesApiError as error:
             if error.status == NOT_FOUND:
                 raise LeaseLostError(f"Lease {self._name} was deleted") from error
             raise
@@ -185,7 +198,7 @@ class Lease:
         self._lease = lease | {"metadata": lease["metadata"] | own}
         try:
             self._write(self._holder)
-        except ApiError as error:
+        except KubernetesApiError as error:
             if error.status == CONFLICT:
                 raise LeaseLostError(f"Lease {self._name} is also written by another process") from error
             raise
@@ -194,12 +207,12 @@ class Lease:
         while True:
             try:
                 return self._api.get(self._path)
-            except ApiError as error:
+            except KubernetesApiError as error:
                 if error.status != NOT_FOUND:
                     raise
             try:
                 return self._api.create(self._collection, self._new())
-            except ApiError as error:
+            except KubernetesApiError as error:
                 if error.status != CONFLICT:
                     raise
 

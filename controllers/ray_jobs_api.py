@@ -179,7 +179,7 @@ class Pace:
 
 
 @dataclass(frozen=True)
-class Answer:
+class SaveAnswer:
     """How a request to save ended that was made for `pods`; `message` is the last line of Ray's."""
 
     pods: Set[str]
@@ -200,7 +200,7 @@ class Saving:
         self._id = ""
         self._pace = Pace()
 
-    def look(self, ray: RayJobs, pods: Set[str]) -> Answer | None:
+    def poll(self, ray: RayJobs, pods: Set[str]) -> SaveAnswer | None:
         """Ask for a save if there are `pods` and no request is open; return how an open one ended.
 
         Raises HeadUnavailableError.
@@ -213,7 +213,7 @@ class Saving:
                 self._ask(ray)
         except RayError as error:
             self._id = ""
-            return Answer(self._pods, saved=False, message=str(error))
+            return SaveAnswer(self._pods, saved=False, message=str(error))
         return None
 
     def _ask(self, ray: RayJobs) -> None:
@@ -223,7 +223,7 @@ class Saving:
         ray.submit({**self._attempt, "submission_id": id, "entrypoint": self._words, "metadata": {ASKS: attempt}})
         self._id = id
 
-    def _ended(self, ray: RayJobs) -> Answer | None:
+    def _ended(self, ray: RayJobs) -> SaveAnswer | None:
         if not self._pace.allows(None):
             return None
         with self._pace:
@@ -231,7 +231,7 @@ class Saving:
         if job and job.status not in ENDED:
             return None
         self._id = ""
-        return Answer(self._pods, bool(job and job.status == "SUCCEEDED"), last_line(job.message if job else ""))
+        return SaveAnswer(self._pods, bool(job and job.status == "SUCCEEDED"), last_line(job.message if job else ""))
 
 
 def submission(

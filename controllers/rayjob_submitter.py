@@ -33,7 +33,7 @@ REFUSED: Final = 1
 LIFE: Final = "life"
 """Metadata of a Ray job that tells its submissions under one id apart: each has an output of its own."""
 
-_LOOK: Final = 2.0
+_POLL_SECONDS: Final = 2.0
 _LAST_OUTPUT: Final = 15.0
 _REFUSALS: Final = 2
 _SILENT: Final = 120.0
@@ -89,12 +89,12 @@ class Submitter:
         except HeadUnavailableError as error:
             self._output.close()
             self._say("waiting for the head", reason=str(error))
-            self.ending.wait(_LOOK)
+            self.ending.wait(_POLL_SECONDS)
         except RayError as error:
             # A new head has no agent yet that could start a job, and answers 500.
             self._refusals += error.status < 500
             self._say("waiting for Ray", reason=str(error))
-            self.ending.wait(_LOOK)
+            self.ending.wait(_POLL_SECONDS)
         return False
 
     def _submit(self) -> None:
@@ -108,14 +108,14 @@ class Submitter:
         self._say("submitted", submission_id=self._id)
 
     def _listen(self) -> None:
-        until = time.monotonic() + _LOOK
+        until = time.monotonic() + _POLL_SECONDS
         while (left := until - time.monotonic()) > 0 and not self.ending.is_set():
             if not self._output.follow(self._ray, left):
                 self.ending.wait(left)
 
     def _show_rest(self) -> None:
         until = time.monotonic() + _LAST_OUTPUT
-        while time.monotonic() < until and self._output.follow(self._ray, _LOOK):
+        while time.monotonic() < until and self._output.follow(self._ray, _POLL_SECONDS):
             pass
 
     def _mark(self, position: int) -> None:

@@ -22,8 +22,17 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from controllers.decision import Action, Node, Object, Pod, Verdict, before_move, decide
-from controllers.kubernetes_api import CONFLICT, NOT_FOUND, Api, ApiError, ApiServer, Mirror, read, text
+from controllers.decision import NodeState, Object, Pod, PodAction, PodDecision, before_move, decide
+from controllers.kubernetes_api import (
+    CONFLICT,
+    NOT_FOUND,
+    ApiServer,
+    KubernetesApi,
+    KubernetesApiError,
+    WatchCache,
+    read,
+    text,
+)
 from controllers.lease import MOVE, TrainingRun, training_runs
 from controllers.telemetry import Metrics, log, serve
 
@@ -37,9 +46,9 @@ _STALLED: Final = 60.0
 # How often the Leases of runs are listed while pods wait for them.
 _LIST_RUNS: Final = 2.0
 _EVENTS: Final = {
-    Action.DELETE: ("MovedOffUnhealthyNode", "was deleted"),
-    Action.FORCE: ("StuckPodForceDeleted", "was force-deleted"),
-    Action.ASK: ("SavesBeforeMove", "will be deleted"),
+    PodAction.DELETE: ("MovedOffUnhealthyNode", "was deleted"),
+    PodAction.FORCE: ("StuckPodForceDeleted", "was force-deleted"),
+    PodAction.ASK: ("SavesBeforeMove", "will be deleted"),
 }
 
 
@@ -67,20 +76,20 @@ class Reaper:
     def __init__(
         self, cluster: ApiServer, metrics: Metrics, *, namespace: str, unready_seconds: float, dry_run: bool
     ) -> None:
-        self._api = Api(cluster)
+        self._api = KubernetesApi(cluster)
         self._metrics = metrics
         self._namespace = namespace
         self._path = f"/api/v1/namespaces/{namespace}"
         self._unready_seconds = unready_seconds
         self._dry_run = dry_run
-        self._pods = Mirror(cluster, f"{self._path}/pods", Pod.of, partial(self._failed, "watch"))
-        self._nodes = Mirror(cluster, "/api/v1/nodes", Node.of, partial(self._failed, "watch"))
+        self._pods = WatchCache(cluster, f"{self._path}/pods", Pod.of, partial(self._failed, "watch"))
+        self._nodes = WatchCache(cluster, "/api/v1/nodes", NodeState.of, partial(self._failed, "watch"))
         self._missing: list[str] | None = None
         self._ask_at = 0.0
         self._retry_at: dict[str, float] = {}
-        self._said: dict[str, Action] = {}
+        self._logged: dict[str, PodAction] = {}
         self._runs: dict[str, tuple[float, list[TrainingRun]]] = {}
-        self._looked_at = time.monotonic()
+        self._polled_at = time.monotonic()
         _describe(metrics)
         metrics.set("ray_reaper_dry_run", dry_run)
 
@@ -94,18 +103,18 @@ class Reaper:
         self._pods.stop()
         self._nodes.stop()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Check all pods once, and act."""
         if self._missing != [] and time.monotonic() >= self._ask_at:
             self._ask_at = time.monotonic() + _RETRY
             self._check_permissions()
-        if not self.hindrance():
+        if not self.blocking_reason():
             self._sort_out(time.time())
         self._api.close()
-        self._looked_at = time.monotonic()
+        self._polled_at = time.monotonic()
         self._metrics.set("ray_reaper_last_look_timestamp_seconds", time.time())
 
-    def hindrance(self) -> str:
+    def blocking_reason(self) -> str:
         """Return what prevents the reaper from acting; empty if nothing does."""
         if self._missing is None:
             return "the permissions have not been checked yet"
@@ -123,14 +132,14 @@ class Reaper:
         ended = [mirror.name for mirror in (self._pods, self._nodes) if mirror.ended]
         if ended:
             return f"ended: {', '.join(ended)}"
-        silent = time.monotonic() - self._looked_at
+        silent = time.monotonic() - self._polled_at
         return f"the last look was {silent:.0f} s ago" if silent > _STALLED else ""
 
     def _check_permissions(self) -> None:
         """Ask for all permissions in advance: a missing one would otherwise show only when a node is lost."""
         try:
             missing = [permission for permission in PERMISSIONS if not self._may(permission)]
-        except ApiError as error:
+        except KubernetesApiError as error:
             self._failed("review", error)
             return
         spoken = [f"{permission.verb} {permission.resource}" for permission in missing]
@@ -162,22 +171,22 @@ class Reaper:
         pods = [pod for pod in self._pods.snapshot().values() if pod.node not in unreadable]
         uids = {pod.uid for pod in pods}
         self._retry_at = {uid: at for uid, at in self._retry_at.items() if uid in uids}
-        self._said = {uid: action for uid, action in self._said.items() if uid in uids}
+        self._logged = {uid: action for uid, action in self._logged.items() if uid in uids}
         verdicts = [(pod, self._verdict(pod, nodes.get(pod.node), now)) for pod in pods]
-        self._metrics.set("ray_reaper_stuck_pods", sum(verdict.action is Action.FORCE for _, verdict in verdicts))
+        self._metrics.set("ray_reaper_stuck_pods", sum(verdict.action is PodAction.FORCE for _, verdict in verdicts))
         for pod, verdict in verdicts:
-            if verdict.action is not Action.KEEP and time.monotonic() >= self._retry_at.get(pod.uid, 0):
+            if verdict.action is not PodAction.KEEP and time.monotonic() >= self._retry_at.get(pod.uid, 0):
                 self._settle(pod)
 
-    def _verdict(self, pod: Pod, node: Node | None, now: float) -> Verdict:
+    def _verdict(self, pod: Pod, node: NodeState | None, now: float) -> PodDecision:
         verdict = decide(pod, node, now, self._unready_seconds)
-        if verdict.action is not Action.MOVE:
+        if verdict.action is not PodAction.MOVE:
             return verdict
         try:
             return before_move(pod, verdict, self._training(pod.cluster), now)
-        except ApiError as error:
+        except KubernetesApiError as error:
             self._failed("list runs", error, pod=pod.name)
-            return Verdict(Action.KEEP, f"the runs of RayCluster {pod.cluster} are not known now")
+            return PodDecision(PodAction.KEEP, f"the runs of RayCluster {pod.cluster} are not known now")
 
     def _training(self, cluster: str) -> list[TrainingRun]:
         """Return the runs that train on a RayCluster, as they were a moment ago."""
@@ -193,36 +202,36 @@ class Reaper:
             found = self._api.get(f"{self._path}/pods/{seen.name}")
             pod = read(Pod.of, found)
             verdict = self._verdict(pod, self._node(pod.node), time.time())
-            if verdict.action is Action.KEEP:
+            if verdict.action is PodAction.KEEP:
                 return
             if self._dry_run:
                 self._say(pod, verdict)
-            elif verdict.action in (Action.ASK, Action.WITHDRAW):
+            elif verdict.action in (PodAction.ASK, PodAction.WITHDRAW):
                 self._mark(found, pod, verdict)
             else:
-                if pod.counted and verdict.action is Action.FORCE:
+                if pod.counted and verdict.action is PodAction.FORCE:
                     pod = self._fail(found, verdict)
                 self._delete(pod, verdict)
-        except ApiError as error:
+        except KubernetesApiError as error:
             # The pod is gone or changed: the other replica was faster, or the kubelet came back. The next look decides.
             if error.status not in (NOT_FOUND, CONFLICT):
                 self._retry_at[seen.uid] = time.monotonic() + _RETRY
                 self._failed("delete", error, pod=seen.name)
 
-    def _node(self, name: str) -> Node | None:
+    def _node(self, name: str) -> NodeState | None:
         try:
-            return read(Node.of, self._api.get(f"/api/v1/nodes/{name}"))
-        except ApiError as error:
+            return read(NodeState.of, self._api.get(f"/api/v1/nodes/{name}"))
+        except KubernetesApiError as error:
             if error.status == NOT_FOUND:
                 return None
             raise
 
-    def _say(self, pod: Pod, verdict: Verdict) -> None:
-        if self._said.get(pod.uid) is not verdict.action:
-            self._said[pod.uid] = verdict.action
+    def _say(self, pod: Pod, verdict: PodDecision) -> None:
+        if self._logged.get(pod.uid) is not verdict.action:
+            self._logged[pod.uid] = verdict.action
             log(f"dry run: would {verdict.action}", pod=pod.name, node=pod.node, reason=verdict.reason)
 
-    def _fail(self, pod: Object, verdict: Verdict) -> Pod:
+    def _fail(self, pod: Object, verdict: PodDecision) -> Pod:
         """Mark a pod as failed because of its node, and return it: its Job would wait for it as long as it may succeed.
 
         Kubernetes' pod garbage collector does the same for a node that no longer exists.
@@ -230,9 +239,9 @@ class Reaper:
         disrupted = {"type": "DisruptionTarget", "status": "True", "reason": "NodeLost", "message": verdict.reason}
         return self._set(pod, disrupted, phase="Failed")
 
-    def _mark(self, found: Object, pod: Pod, verdict: Verdict) -> None:
+    def _mark(self, found: Object, pod: Pod, verdict: PodDecision) -> None:
         """Ask the runs of the pod's RayCluster to save, or take that back: their supervisors see the condition."""
-        asks = verdict.action is Action.ASK
+        asks = verdict.action is PodAction.ASK
         condition = {"type": MOVE, "status": str(asks), "reason": "NodeHealth", "message": verdict.reason}
         self._set(found, condition)
         log(verdict.action, pod=pod.name, node=pod.node, reason=verdict.reason)
@@ -248,20 +257,20 @@ class Reaper:
         new = pod | {"status": status | fields | {"conditions": conditions}}
         return read(Pod.of, self._api.update(f"{self._path}/pods/{pod['metadata']['name']}/status", new))
 
-    def _delete(self, pod: Pod, verdict: Verdict) -> None:
+    def _delete(self, pod: Pod, verdict: PodDecision) -> None:
         options: Object = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "preconditions": {"uid": pod.uid, "resourceVersion": pod.resource_version},
         }
-        if verdict.action is Action.FORCE:
+        if verdict.action is PodAction.FORCE:
             options["gracePeriodSeconds"] = 0
         self._api.delete(f"{self._path}/pods/{pod.name}", options)
         self._metrics.add("ray_reaper_deletions_total", action=verdict.action)
         log(verdict.action, pod=pod.name, node=pod.node, reason=verdict.reason)
         self._create_events(pod, verdict)
 
-    def _create_events(self, pod: Pod, verdict: Verdict) -> None:
+    def _create_events(self, pod: Pod, verdict: PodDecision) -> None:
         """Create an event for the pod and one for its owner; nothing depends on them."""
         targets = [{"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid}]
         if owner := pod.owner:
@@ -271,10 +280,10 @@ class Reaper:
         for target in targets:
             try:
                 self._api.create(f"{self._path}/events", _event(self._namespace, target, reason, message))
-            except ApiError as error:
+            except KubernetesApiError as error:
                 self._failed("event", error, pod=pod.name)
 
-    def _failed(self, operation: str, error: ApiError, **fields: object) -> None:
+    def _failed(self, operation: str, error: KubernetesApiError, **fields: object) -> None:
         self._metrics.add("ray_reaper_errors_total", operation=operation)
         log("error", operation=operation, error=str(error), **fields)
 
@@ -303,7 +312,7 @@ def _event(namespace: str, target: Object, reason: str, message: str) -> Object:
 
 
 def _describe(metrics: Metrics) -> None:
-    deletions = [{"action": str(action)} for action in (Action.DELETE, Action.FORCE)]
+    deletions = [{"action": str(action)} for action in (PodAction.DELETE, PodAction.FORCE)]
     metrics.describe("ray_reaper_stuck_pods", "gauge", "Ray pods that are stuck on a lost node now.")
     metrics.describe("ray_reaper_deletions_total", "counter", "Ray pods that this replica deleted.", *deletions)
     metrics.describe("ray_reaper_errors_total", "counter", "Requests that failed.", {"operation": "delete"})
@@ -338,11 +347,11 @@ def main() -> None:
         unready_seconds=arguments.unready_seconds,
         dry_run=arguments.dry_run,
     )
-    serve(arguments.listen, metrics, {"/healthz": reaper.stall, "/readyz": reaper.hindrance})
+    serve(arguments.listen, metrics, {"/healthz": reaper.stall, "/readyz": reaper.blocking_reason})
     log("started", namespace=arguments.namespace, dry_run=arguments.dry_run)
     reaper.start()
     while not ending.wait(_EVERY):
-        reaper.look()
+        reaper.poll()
     reaper.stop()
     log("ended")
 

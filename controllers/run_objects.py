@@ -9,8 +9,18 @@ from collections.abc import Callable, Set
 from dataclasses import asdict
 from typing import Final, NamedTuple, Self
 
-from controllers.job_run import QUEUE, Queue, Run, State
-from controllers.kubernetes_api import LONG_WATCH, NOT_FOUND, Api, ApiError, ApiServer, Mirror, Object, read, text
+from controllers.job_run import QUEUE, Queue, RunState, SupervisedRun
+from controllers.kubernetes_api import (
+    LONG_WATCH,
+    NOT_FOUND,
+    ApiServer,
+    KubernetesApi,
+    KubernetesApiError,
+    Object,
+    WatchCache,
+    read,
+    text,
+)
 from controllers.lease import TRAINS, Lease, asked_to_move
 
 STOP: Final = "ray-on-hyperpod/stop"
@@ -30,9 +40,11 @@ _KIND: Final = "ray.io/node-type"
 class RunObjects:
     """What one supervisor sees and holds; `failed` is called with each error of the API server."""
 
-    def __init__(self, server: ApiServer, run: Run, holder: str, failed: Callable[[ApiError], None]) -> None:
+    def __init__(
+        self, server: ApiServer, run: SupervisedRun, holder: str, failed: Callable[[KubernetesApiError], None]
+    ) -> None:
         """Read the run's Job. Raises ApiError."""
-        self._api = Api(server)
+        self._api = KubernetesApi(server)
         self._run = run
         self._failed = failed
         path = f"/apis/batch/v1/namespaces/{run.namespace}/jobs"
@@ -41,7 +53,9 @@ class RunObjects:
         self.uid, self.submitted = read(_identity, job)
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": run.name, "uid": self.uid}
         self._lease = Lease(self._api, run.namespace, run.name, holder, seconds=LEASE_SECONDS, owner=owner)
-        self._job = Mirror(server, path, _Job.of, failed, seconds=LONG_WATCH, fieldSelector=f"metadata.name={run.name}")
+        self._job = WatchCache(
+            server, path, _Job.of, failed, seconds=LONG_WATCH, fieldSelector=f"metadata.name={run.name}"
+        )
         self.pods = RayClusterPods(self._api, server, run, failed)
         self.queue = Queue(server, run, self.submitted, failed, _PASSED_OVER)
         self._renew_at = 0.0
@@ -79,9 +93,9 @@ class RunObjects:
         """Let the next `tick` save the state."""
         self._renew_at = 0.0
 
-    def tick(self, state: State) -> None:
+    def tick(self, state: RunState) -> None:
         """Take over what the watches have brought, and renew the Lease if that is due. Raises LeaseLostError."""
-        self.pods.look()
+        self.pods.poll()
         if self.pods.lost != state.lost:
             self.renew_soon()
         elif self.pods.running != state.pods:
@@ -89,7 +103,7 @@ class RunObjects:
         if time.monotonic() >= self._renew_at or self._is_gone():
             self._renew(state)
 
-    def save(self, state: State) -> None:
+    def save(self, state: RunState) -> None:
         """Save the state in the Lease, with what is known of the pods. Raises ApiError and LeaseLostError."""
         state.pods, state.lost = self.pods.running, self.pods.lost
         labels = [QUEUE] if state.holds_up else [TRAINS] if state.trains else []
@@ -104,7 +118,7 @@ class RunObjects:
         """Return whether the Job is deleted, or about to be. Raises ApiError."""
         try:
             job = self._api.get(self._job_path)
-        except ApiError as error:
+        except KubernetesApiError as error:
             if error.status == NOT_FOUND:
                 return True
             raise
@@ -115,11 +129,11 @@ class RunObjects:
         job = self._job.snapshot().get(self._run.name)
         return self._job.listed and (job is None or job.uid != self.uid)
 
-    def _renew(self, state: State) -> None:
+    def _renew(self, state: RunState) -> None:
         self._renew_at = time.monotonic() + _RETRY
         try:
             self.save(state)
-        except ApiError as error:
+        except KubernetesApiError as error:
             # While the API server does not answer, it cannot give the Lease to another process either.
             self._failed(error)
 
@@ -127,11 +141,13 @@ class RunObjects:
 class RayClusterPods:
     """The pods of the run's RayCluster. A pod that ran and is gone, failed or terminating is lost until `forget`."""
 
-    def __init__(self, api: Api, server: ApiServer, run: Run, failed: Callable[[ApiError], None]) -> None:
+    def __init__(
+        self, api: KubernetesApi, server: ApiServer, run: SupervisedRun, failed: Callable[[KubernetesApiError], None]
+    ) -> None:
         self._api = api
         self._path = f"/api/v1/namespaces/{run.namespace}/pods"
         self._selector = f"ray.io/cluster={run.cluster}"
-        self._mirror = Mirror(server, self._path, _Pod.of, failed, seconds=LONG_WATCH, labelSelector=self._selector)
+        self._mirror = WatchCache(server, self._path, _Pod.of, failed, seconds=LONG_WATCH, labelSelector=self._selector)
         self._running: dict[str, str] = {}
         self._lost: dict[str, str] = {}
         self._gone: set[str] = set()
@@ -162,7 +178,7 @@ class RayClusterPods:
         more = len(phrases) - _NAMED
         return [*phrases[:_NAMED], *([f"{more} more"] if more > 0 else [])]
 
-    def recall(self, state: State) -> None:
+    def recall(self, state: RunState) -> None:
         """Take over what an earlier supervisor knew: its running pods that are gone by now were lost."""
         self._running = dict.fromkeys(state.pods, "a pod that ran before this supervisor")
         self._lost = dict(zip(state.lost, state.lost, strict=True))
@@ -171,7 +187,7 @@ class RayClusterPods:
         """Start watching."""
         self._mirror.start()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Take over what the watch has brought."""
         if not self.listed:
             return

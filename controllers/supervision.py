@@ -9,8 +9,8 @@ from typing import Final
 
 from controllers.job_decision import LOST, STOPPED_CODE, WITHDRAWN, Ending, Limits, decide
 from controllers.job_output import OUTPUT_MARK, JobOutput
-from controllers.job_run import RUNNING, WAITING, Run, State
-from controllers.kubernetes_api import ApiError, ApiServer, Object, read
+from controllers.job_run import RUNNING, WAITING, RunState, SupervisedRun
+from controllers.kubernetes_api import ApiServer, KubernetesApiError, Object, read
 from controllers.lease import SAVE_SECONDS, LeaseLostError
 from controllers.ray_jobs_api import ENDED, HeadUnavailableError, Pace, RayError, RayJob, RayJobs, Saving, submission
 from controllers.run_objects import RunObjects
@@ -25,7 +25,7 @@ NAME_IN_USE: Final = 2
 HOLD_SECONDS: Final = 120.0
 """How long the workers wait after a save for the reaper, which has the answer in seconds; pods take 30 to end."""
 
-_LOOK: Final = 2.0
+_POLL_SECONDS: Final = 2.0
 # While the output arrives, its end says when the job ended.
 _ASK_CONNECTED: Final = 30.0
 # An attempt that prints nothing of its resources for this time has them: its job does not use the library.
@@ -53,14 +53,14 @@ class NameInUseError(Exception):
 class Supervisor:
     """One run, from its first attempt to its end."""
 
-    def __init__(self, server: ApiServer, metrics: Metrics, run: Run, limits: Limits, holder: str) -> None:
+    def __init__(self, server: ApiServer, metrics: Metrics, run: SupervisedRun, limits: Limits, holder: str) -> None:
         self.ending = threading.Event()
         self._metrics = metrics
         self._run = run
         self._limits = limits
         self._objects = RunObjects(server, run, holder, _no_answer)
         self._pods = self._objects.pods
-        self._state = State(run.first_attempt)
+        self._state = RunState(run.first_attempt)
         self._fresh = ""
         """The newest attempt that did not resume, although it made progress."""
         self._holder = ""
@@ -82,7 +82,7 @@ class Supervisor:
         if saved is None:
             raise TerminatedError
         if saved:
-            self._state = read(State.of, saved)
+            self._state = read(RunState.of, saved)
             self._objects.pods.recall(self._state)
         self._state.submitted = self._objects.submitted
         say("began", run=self._run.name, attempt=self._state.attempt, restarted=bool(saved))
@@ -124,9 +124,9 @@ class Supervisor:
                 refusals += error.status < 500
                 if refusals >= _REFUSALS:
                     return Ending("FAILED", message=str(error))
-            except ApiError as error:
+            except KubernetesApiError as error:
                 _no_answer(error)
-            self.ending.wait(_LOOK)
+            self.ending.wait(_POLL_SECONDS)
 
     def _is_its_turn(self) -> bool:
         """Return whether no older run waits for its resources, or whether this attempt was submitted before."""
@@ -220,7 +220,7 @@ class Supervisor:
                         self._show_rest(ray, output)
                         return self._ending(_ending_of(job, self._state.withdrawn), output)
                 if not (asks or output.connected):
-                    self.ending.wait(_LOOK)
+                    self.ending.wait(_POLL_SECONDS)
                     continue
                 runs_since = time.monotonic()
                 self._note_resources(output, quiet=runs_since - began > _SAYS_NOTHING)
@@ -235,7 +235,7 @@ class Supervisor:
                 self._enter("waiting for the head", str(error))
                 if self._objects.wants_stop and not self._pods.head:
                     return self._ending(Ending("STOPPED"), output)
-                self.ending.wait(_LOOK)
+                self.ending.wait(_POLL_SECONDS)
 
     def _note_resources(self, output: JobOutput, *, quiet: bool) -> None:
         """Note whether the attempt has its resources; `quiet`: it has had the time to say that it has none."""
@@ -257,7 +257,7 @@ class Supervisor:
         """
         state, moving = self._state, self._pods.moving
         answered = set(state.answered) & moving
-        if answer := saving.look(ray, moving - answered if state.trains else frozenset()):
+        if answer := saving.poll(ray, moving - answered if state.trains else frozenset()):
             answered |= answer.pods & moving
             say("saved before a move" if answer.saved else "did not save before a move", answer=answer.message)
         if answered != set(state.answered):
@@ -276,29 +276,29 @@ class Supervisor:
         state.withdrawn = f"it had no resources yet and waits {ahead}"
         try:
             self._objects.save(state)
-        except ApiError as error:
+        except KubernetesApiError as error:
             state.withdrawn = ""
             _no_answer(error)
 
     def _listen(self, ray: RayJobs, output: JobOutput) -> None:
         """Show output until the next look is due."""
-        until = time.monotonic() + _LOOK
+        until = time.monotonic() + _POLL_SECONDS
         while (left := until - time.monotonic()) > 0 and not self.ending.is_set():
             if not output.follow(ray, left):
                 self.ending.wait(left)
 
     def _show_rest(self, ray: RayJobs, output: JobOutput) -> None:
         until = time.monotonic() + _LAST_OUTPUT
-        while time.monotonic() < until and output.follow(ray, _LOOK):
+        while time.monotonic() < until and output.follow(ray, _POLL_SECONDS):
             self._tick()
 
     def _ending(self, ending: Ending, output: JobOutput) -> Ending:
         lines = output.end()
         self._note(output)
         try:
-            self._pods.look()
+            self._pods.poll()
             self._pods.ask()
-        except ApiError as error:
+        except KubernetesApiError as error:
             _no_answer(error)
         fresh = self._is_fresh(output)
         return replace(
@@ -358,7 +358,7 @@ class Supervisor:
         until = time.monotonic() + verdict.delay
         while (left := until - time.monotonic()) > 0 and not self._objects.wants_stop:
             self._tick()
-            self.ending.wait(min(_LOOK, left))
+            self.ending.wait(min(_POLL_SECONDS, left))
 
     def _over(self, phase: str, reason: str, exit_code: int) -> None:
         """Save the end in the Lease, so that no successor begins again; if the API does not answer, only log it."""
@@ -367,7 +367,7 @@ class Supervisor:
         try:
             self._objects.save(self._state)
             self._objects.release()
-        except ApiError as error:
+        except KubernetesApiError as error:
             _no_answer(error)
 
     def _leave(self) -> None:
@@ -375,7 +375,7 @@ class Supervisor:
         self._end_if_deleted()
         try:
             self._objects.release()
-        except ApiError as error:
+        except KubernetesApiError as error:
             _no_answer(error)
 
     def _end_if_deleted(self) -> None:
@@ -383,7 +383,7 @@ class Supervisor:
             if self._objects.is_deleted() and self._pods.head:
                 say("stopping the run: its Job was deleted")
                 RayJobs(self._pods.head).stop(self._id)
-        except (ApiError, HeadUnavailableError, RayError) as error:
+        except (KubernetesApiError, HeadUnavailableError, RayError) as error:
             say("no answer", error=str(error))
 
     def _tick(self) -> None:
@@ -429,7 +429,7 @@ def _ending_of(job: RayJob, withdrawn: str) -> Ending:
     return Ending(job.status, job.exit_code, job.message)
 
 
-def _no_answer(error: ApiError) -> None:
+def _no_answer(error: KubernetesApiError) -> None:
     say("no answer", error=str(error))
 
 

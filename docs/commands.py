@@ -91,12 +91,12 @@ def _row(parameter: Any) -> str:
     names = parameter.opts if parameter.param_type_name == "option" else [_usage(parameter)]
     shown = ", ".join(f"`{name}`" for name in names)
     default = parameter.default
-    said = "" if default in (None, False, ()) or callable(default) else f"`{getattr(default, 'value', default)}`"
+    fallback = "" if default in (None, False, ()) or callable(default) else f"`{getattr(default, 'value', default)}`"
     if parameter.envvar:
-        said = f"{'required, or ' if parameter.required else ''}`{parameter.envvar}`"
+        fallback = f"{'required, or ' if parameter.required else ''}`{parameter.envvar}`"
     elif parameter.required:
-        said = "required"
-    return f"| {shown} | {said} | {cell(parameter.help or '')} |"
+        fallback = "required"
+    return f"| {shown} | {fallback} | {cell(parameter.help or '')} |"
 
 
 if __name__ == "__main__":

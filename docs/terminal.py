@@ -63,9 +63,9 @@ def shown(
         output = _read(reading)
         running.wait()
         aside.seek(0)
-        said = aside.read().strip()
+        errors = aside.read().strip()
     if running.returncode == _NO_ACCESS:
-        raise ValueError(f"`{shlex.join(argv)}` has no access: {said}")
+        raise ValueError(f"`{shlex.join(argv)}` has no access: {errors}")
     if _REDRAWN.search(output):
         raise ValueError(f"`{shlex.join(argv)}` redraws its lines: no single screen shows its output")
     return output

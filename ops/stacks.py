@@ -82,15 +82,15 @@ def template(cloudformation: Any, stack: DeployedStack) -> Mapping[str, Any]:
 
 def failures(cloudformation: Any, stack: DeployedStack) -> list[str]:
     """Return why resources of the stack's last deletion failed, newest first: `logical id: reason`."""
-    said = []
+    parts = []
     pages = cloudformation.get_paginator("describe_stack_events").paginate(StackName=stack.id)
     for event in (each for page in pages for each in page["StackEvents"]):
         of_stack = event["ResourceType"] == "AWS::CloudFormation::Stack"
         if of_stack and event["ResourceStatus"] == "DELETE_IN_PROGRESS":
             break
         if event["ResourceStatus"] == "DELETE_FAILED" and not of_stack:
-            said.append(f"{event['LogicalResourceId']}: {event.get('ResourceStatusReason', 'no reason given')}")
-    return said
+            parts.append(f"{event['LogicalResourceId']}: {event.get('ResourceStatusReason', 'no reason given')}")
+    return parts
 
 
 def _described(cloudformation: Any, stack: str) -> Mapping[str, Any]:

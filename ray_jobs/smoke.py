@@ -47,7 +47,7 @@ _NETWORK = re.compile(r"NET/(\w+)")
 class Rank:
     """One process of the all-reduce."""
 
-    def look(self) -> dict[str, Any]:
+    def inspect(self) -> dict[str, Any]:
         """Import the training library; return the node's address, the device's name, and nvidia-smi's count of GPUs."""
         for public in ray_resume.__all__:
             getattr(ray_resume, public)
@@ -126,10 +126,10 @@ def gpus() -> int:
     return sum(line.startswith("GPU ") for line in listed.stdout.splitlines())
 
 
-def merged(looks: Sequence[dict[str, Any]], results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def merged(inspections: Sequence[dict[str, Any]], results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return one row for each node: its slowest process, and what the logs of all its processes name."""
     nodes: dict[str, dict[str, Any]] = {}
-    for look, result in zip(looks, results, strict=True):
+    for look, result in zip(inspections, results, strict=True):
         row = nodes.setdefault(look["address"], look | result)
         networks = sorted({*row["network"], *result["network"]})
         if result["seconds"] > row["seconds"]:
@@ -160,11 +160,11 @@ def check(patience: int) -> dict[str, Any]:
         if not ranks:
             continue
         try:
-            looks = ray.get([rank.look.remote() for rank in ranks], timeout=patience)
+            inspections = ray.get([rank.inspect.remote() for rank in ranks], timeout=patience)
             meeting = ray.get(ranks[0].meeting_point.remote(), timeout=patience)
             world = len(ranks)
             calls = [rank.reduce.remote(backend, n, world, meeting, patience) for n, rank in enumerate(ranks)]
-            workers += merged(looks, ray.get(calls, timeout=patience))
+            workers += merged(inspections, ray.get(calls, timeout=patience))
         except GetTimeoutError:
             problems.append(f"{backend}: not all of {len(ranks)} processes answered in {patience} s; is a job running?")
         except RayError as error:

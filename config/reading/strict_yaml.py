@@ -123,8 +123,8 @@ class _Reader:
         except yaml.reader.ReaderError as error:
             self._place = ()
             line = self._text.count("\n", 0, error.position) + 1
-            said = f"character U+{error.character:04X}"
-            self.note(line, said, "YAML does not allow it", "printable characters", "delete it, or retype the line")
+            shown = f"character U+{error.character:04X}"
+            self.note(line, shown, "YAML does not allow it", "printable characters", "delete it, or retype the line")
         return None
 
     def _read(self) -> str:
@@ -144,8 +144,8 @@ class _Reader:
             return content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             line = content.count(b"\n", 0, error.start) + 1
-            said = f"byte 0x{content[error.start]:02x}"
-            self.note(line, said, "it is not UTF-8", "text in UTF-8", "save the file as UTF-8")
+            shown = f"byte 0x{content[error.start]:02x}"
+            self.note(line, shown, "it is not UTF-8", "text in UTF-8", "save the file as UTF-8")
             raise UnreadableFileError(self.findings) from None
 
     def _syntax(self, error: yaml.MarkedYAMLError) -> None:
@@ -215,14 +215,14 @@ class _Reader:
             line = _line(event)
             key = self._value(event, depth + 1)
             if not isinstance(key, str):
-                said = f"key {key!r}" if isinstance(key, int | float) else "this key"
-                self.note(line, said, "it is not text", "keys that are text", "put it in quotes")
+                shown = f"key {key!r}" if isinstance(key, int | float) else "this key"
+                self.note(line, shown, "it is not text", "keys that are text", "put it in quotes")
                 key = str(key)
             self._place = (*here, key)
             if key in mapping:
                 first = self.lines[self._place]
-                said = f"key {key!r}"
-                self.note(line, said, f"line {first} has the same key", "each key once", "delete one of the two")
+                shown = f"key {key!r}"
+                self.note(line, shown, f"line {first} has the same key", "each key once", "delete one of the two")
             self.lines[self._place] = line
             mapping[key] = self._value(next(self._events), depth + 1)
             self._place = here
@@ -238,8 +238,8 @@ class _Reader:
             return int(text)
         for trap, reason, fix in _TRAPS:
             if trap.fullmatch(text):
-                said = HIDDEN if may_be_secret(self._place) else text
-                self.note(_line(event), said, reason, _ALIKE, f"{fix}, or {_QUOTES}" if fix else _QUOTES)
+                shown = HIDDEN if may_be_secret(self._place) else text
+                self.note(_line(event), shown, reason, _ALIKE, f"{fix}, or {_QUOTES}" if fix else _QUOTES)
                 return text
         if _FLOAT.fullmatch(text) and len(text) <= _MAX_DIGITS:
             return float(text)

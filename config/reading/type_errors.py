@@ -56,9 +56,9 @@ def _parts(error: ErrorDetails, place: Place, document: Any) -> tuple[str, str, 
     if error["type"] == "missing":
         other = "; or add `slurm` if Slurm orchestrates the cluster" if place == ("eks",) else ""
         return MISSING, "the key is required", allowed.text, f"add `{place[-1]}`, {allowed.like}{other}"
-    said = "(empty)" if value is None else HIDDEN if may_be_secret(place) else in_words(value)
+    shown = "(empty)" if value is None else HIDDEN if may_be_secret(place) else in_words(value)
     reason, text, fix = _refusal(error, value, allowed)
-    return said, reason, text, f"write {allowed.like} in quotes" if said == HIDDEN else fix
+    return shown, reason, text, f"write {allowed.like} in quotes" if shown == HIDDEN else fix
 
 
 def _unknown_key(place: Place) -> tuple[str, str, str, str]:
@@ -124,7 +124,7 @@ def _fix(kind: str, value: Any, allowed: AllowedValues) -> str:
 
 
 def _kind(value: Any) -> str:
-    return next((said for kind, said in _KINDS.items() if isinstance(value, kind)), "a whole number")
+    return next((shown for kind, shown in _KINDS.items() if isinstance(value, kind)), "a whole number")
 
 
 def _other_kind(kind: str, value: Any, allowed: AllowedValues) -> str:

@@ -166,9 +166,9 @@ def reclaim_policy(environment: Environment) -> Iterator[Violation]:
         reason = "CSI drivers do not support it"
         yield Violation("fsx.reclaim_policy", reason, "Delete, Retain", "write Retain to keep the data, or Delete")
     elif environment.fsx.dynamic and environment.protect and policy != "Retain":
-        said = "" if policy else "(missing, which means Delete)"
+        shown = "" if policy else "(missing, which means Delete)"
         reason = "the environment is protected, and its data would be deleted with the claim"
-        yield Violation("fsx.reclaim_policy", reason, "Retain", "write reclaim_policy: Retain", said)
+        yield Violation("fsx.reclaim_policy", reason, "Retain", "write reclaim_policy: Retain", shown)
 
 
 @warning("V85")

@@ -34,9 +34,9 @@ def ray_version(environment: EksEnvironment) -> Iterator[Violation]:
         yield Violation("ray.version", "this project is not tested with it", versions.RAY, f"write {versions.RAY}")
     elif environment.image.uri:
         tag = re.search(r":([A-Za-z0-9_.-]+)(@|$)", environment.image.uri)
-        said = re.match(r"(?:ray-?)?(\d+\.\d+\.\d+)", tag[1]) if tag else None
-        if said and said[1] != version:
-            reason = f"its tag names Ray {said[1]}, but ray.version is {version}"
+        stated = re.match(r"(?:ray-?)?(\d+\.\d+\.\d+)", tag[1]) if tag else None
+        if stated and stated[1] != version:
+            reason = f"its tag names Ray {stated[1]}, but ray.version is {version}"
             yield Violation("image.uri", reason, f"images with Ray {version}", "name another image")
 
 
@@ -105,11 +105,11 @@ def _unlocked_lines(file: Path, text: str) -> tuple[Violation, ...]:
     for written in text.replace("\\\n", _CONTINUED).split("\n"):
         requirement, options = _parts(written)
         if reason := _unlocked(requirement, options):
-            said = repr(requirement or " ".join(options))
+            stated = repr(requirement or " ".join(options))
             name = re.split(r"[^\w.-]", requirement)[0]
             fix = "edit ray_image/requirements.in and run `make lock`"
             allowed = "name==version --hash=sha256:…"
-            found.append(Violation(name, reason, allowed, fix, said, file=file, line=line))
+            found.append(Violation(name, reason, allowed, fix, stated, file=file, line=line))
         line += written.count(_CONTINUED) + 1
     return tuple(found)
 

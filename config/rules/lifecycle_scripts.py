@@ -23,10 +23,10 @@ def lifecycle_scripts(environment: Environment) -> Iterator[Violation]:
     Source: AWS docs, sagemaker-hyperpod-lifecycle-best-practices; awslabs/awsome-distributed-ai #916, #918.
     Example: hyperpod.instance_groups.0.lifecycle_scripts: handlers
     """
-    looked_at = set()
+    checked = set()
     for key, group in groups(environment):
-        if group.lifecycle_scripts not in looked_at:
-            looked_at.add(group.lifecycle_scripts)
+        if group.lifecycle_scripts not in checked:
+            checked.add(group.lifecycle_scripts)
             for reason, fix in _faults(group.lifecycle_scripts):
                 yield Violation(f"{key}.lifecycle_scripts", reason, _ALLOWED, fix)
 

@@ -72,9 +72,9 @@ class Rule:
     def explanation(self) -> Explanation:
         """The parts of the check's docstring."""
         what, *sections = re.split(r"^(Why|Source|Example):", cleandoc(self.check.__doc__ or ""), flags=re.MULTILINE)
-        said = dict(zip(sections[::2], sections[1::2], strict=True))
-        why, source = (" ".join(said.get(name, "").split()) for name in ("Why", "Source"))
-        return Explanation(" ".join(what.split()), why, source, cleandoc(said.get("Example", "")).strip())
+        stated = dict(zip(sections[::2], sections[1::2], strict=True))
+        why, source = (" ".join(stated.get(name, "").split()) for name in ("Why", "Source"))
+        return Explanation(" ".join(what.split()), why, source, cleandoc(stated.get("Example", "")).strip())
 
 
 def error(id: str) -> Callable[[Check], Rule]:

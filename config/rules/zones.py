@@ -63,9 +63,9 @@ def efa_in_one_zone(environment: Environment) -> Iterator[Violation]:
         used = [by[name] for name in names if name in by]
         places = {group.name: _zone(environment, group) for group in used if group.type.efa}
         if len(set(places.values())) > 1:
-            said = ", ".join(f"{name} in {zone}" for name, zone in places.items())
+            listed = ", ".join(f"{name} in {zone}" for name, zone in places.items())
             reason = "EFA does not cross zones, and these groups have EFA"
-            yield Violation(key, reason, "one zone", f"put the instance groups into one zone, or {fix}", said)
+            yield Violation(key, reason, "one zone", f"put the instance groups into one zone, or {fix}", listed)
 
 
 @singledispatch

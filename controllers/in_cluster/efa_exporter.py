@@ -60,7 +60,7 @@ class _Found:
     unreadable: int = 0
 
 
-class Exporter(Metrics):
+class EfaExporter(Metrics):
     """The counters of the EFA devices below `sys`, as they are at each scrape."""
 
     def __init__(self, sys: Path) -> None:
@@ -77,14 +77,14 @@ class Exporter(Metrics):
             self.set("efa_unreadable", 1)
             return super().render()
         try:
-            found = self._look()
+            found = self._read()
         finally:
             self._reading.release()
         self.set("efa_devices", found.devices)
         self.set("efa_unreadable", found.unreadable)
         return super().render() + "".join(_family(name, found) for name in COUNTERS)
 
-    def _look(self) -> _Found:
+    def _read(self) -> _Found:
         found = _Found()
         for device in _folder(self._devices):
             try:
@@ -149,7 +149,7 @@ def main() -> None:
     ending = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ending.set())
-    serve(arguments.listen, Exporter(arguments.sys), {"/healthz": lambda: ""})
+    serve(arguments.listen, EfaExporter(arguments.sys), {"/healthz": lambda: ""})
     log("started", controller=NAME)
     ending.wait()
     log("ended", controller=NAME)

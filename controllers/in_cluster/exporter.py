@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, Self
 
-from controllers.kubernetes_api import ApiError, ApiServer, Mirror, Object, text
+from controllers.kubernetes_api import ApiServer, KubernetesApiError, Object, WatchCache, text
 from controllers.lease import TRAINS, saved_state
 from controllers.telemetry import Metrics, log, serve
 
@@ -56,7 +56,7 @@ Sample = tuple[str, dict[str, str], float]
 
 
 @dataclass(frozen=True)
-class Run:
+class RunSample:
     """A run's Lease: its gauges without the run's name; none if the run is over or the Lease is not a run's."""
 
     gauges: Mapping[str, float]
@@ -83,7 +83,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Node:
+class NodeSample:
     """A node: its instance group (empty: not HyperPod's), its health, whether it is Ready, and what it is."""
 
     group: str
@@ -124,7 +124,7 @@ class Build:
         return cls(text(job["metadata"].get("creationTimestamp") or ""), failed)
 
 
-class Exporter(Metrics):
+class RunExporter(Metrics):
     """The gauges of a namespace's runs, of the cluster's nodes, and of image builds, as they are at each scrape.
 
     Without `builds`, the namespace of the image's builds, there is no gauge of them. `prices` maps instance types to
@@ -138,10 +138,13 @@ class Exporter(Metrics):
         self._prices = prices or {}
         self.describe("exporter_errors_total", "counter", "Requests to the API server that failed.")
         leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-        self._runs = Mirror(cluster, leases, Run.of, self._failed)
-        self._nodes = Mirror(cluster, "/api/v1/nodes", Node.of, self._failed)
-        self._builds = Mirror(cluster, f"/apis/batch/v1/namespaces/{builds}/jobs", Build.of, self._failed)
-        self._mirrors: list[Mirror[Run] | Mirror[Node] | Mirror[Build]] = [self._runs, self._nodes]
+        self._runs = WatchCache(cluster, leases, RunSample.of, self._failed)
+        self._nodes = WatchCache(cluster, "/api/v1/nodes", NodeSample.of, self._failed)
+        self._builds = WatchCache(cluster, f"/apis/batch/v1/namespaces/{builds}/jobs", Build.of, self._failed)
+        self._mirrors: list[WatchCache[RunSample] | WatchCache[NodeSample] | WatchCache[Build]] = [
+            self._runs,
+            self._nodes,
+        ]
         self._mirrors += [self._builds] if builds else []
 
     def start(self) -> None:
@@ -185,12 +188,12 @@ class Exporter(Metrics):
             name, build = max(builds.items(), key=lambda item: item[1].created)
             yield "ray_image_build_failed", {"build": name}, float(build.failed)
 
-    def _failed(self, error: ApiError) -> None:
+    def _failed(self, error: KubernetesApiError) -> None:
         self.add("exporter_errors_total")
         log("no answer", controller=NAME, error=str(error))
 
 
-def _health(name: str, node: Node) -> Iterator[Sample]:
+def _health(name: str, node: NodeSample) -> Iterator[Sample]:
     labels = {"node": name, "instance_group": node.group}
     yield "hyperpod_node_ready", labels, float(node.ready)
     if node.health:
@@ -224,7 +227,7 @@ def main() -> None:
     cluster = ApiServer(
         os.environ["KUBERNETES_SERVICE_HOST"], int(os.environ["KUBERNETES_SERVICE_PORT"]), arguments.service_account
     )
-    exporter = Exporter(cluster, namespace=arguments.namespace, builds=arguments.builds, prices=arguments.prices)
+    exporter = RunExporter(cluster, namespace=arguments.namespace, builds=arguments.builds, prices=arguments.prices)
     started = time.monotonic()
     exporter.start()
     # Before the first answer the silence is infinite: the kubelet gives a start the same patience.

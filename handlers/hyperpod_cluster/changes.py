@@ -194,13 +194,13 @@ def _is_left_in(key: str, before: Any, desired: Fields, live: Any) -> bool:
 
 def _with_none(before: Fields, desired: Fields, none: Fields) -> dict[str, Any]:
     """Return the desired fields, and the value of `none` for each previous field that is no longer desired."""
-    said = dict(desired)
+    requested = dict(desired)
     for key in none.keys() & before.keys():
         if isinstance(none[key], Mapping) and isinstance(before[key], Mapping):
-            said[key] = _with_none(before[key], desired.get(key, {}), none[key])
+            requested[key] = _with_none(before[key], desired.get(key, {}), none[key])
         elif key not in desired:
-            said[key] = none[key]
-    return said
+            requested[key] = none[key]
+    return requested
 
 
 def _as_text(value: Any) -> Any:

@@ -18,12 +18,12 @@ from botocore.exceptions import ClientError
 
 from .errors import RefusedRequestError, code
 from .failure import state_of, why
-from .ownership import Owner
+from .ownership import OwningResource
 from .precedence import Precedence, created_by, requests_tag
 from .properties import create_request
 from .record import Record
-from .request import Request
-from .service import CONSISTENCY_SECONDS, HyperPod
+from .request import CustomResourceRequest
+from .service import CONSISTENCY_SECONDS, HyperPodClient
 from .update import ClusterUpdate, gone, no_owner, replaced, wanted_tags
 
 PATIENCE_SECONDS = 3000
@@ -44,7 +44,7 @@ Answer = dict[str, Any]
 class ClusterHandler:
     """Handles one invocation for one request; `Precedence` guards every call that changes the cluster."""
 
-    def __init__(self, request: Request, hyperpod: HyperPod) -> None:
+    def __init__(self, request: CustomResourceRequest, hyperpod: HyperPodClient) -> None:
         self._request = request
         self._hyperpod = hyperpod
         self._deleted_arn = ""
@@ -107,8 +107,8 @@ class ClusterHandler:
         # and the update that a rollback reverts may be too new to be visible.
         unsettled = not change.in_service or self._precedence.goes_back()
         deferred = bool(busy) or (missing is None and unsettled)
-        told = {"UpdateDeferred": deferred, "UpdatedArn": cluster["ClusterArn"]}
-        return {"PhysicalResourceId": self._request.physical_id} | told | self._precedence.answer
+        notices = {"UpdateDeferred": deferred, "UpdatedArn": cluster["ClusterArn"]}
+        return {"PhysicalResourceId": self._request.physical_id} | notices | self._precedence.answer
 
     def is_updated(self) -> Answer:
         """Return whether the cluster is InService and as desired.
@@ -162,8 +162,8 @@ class ClusterHandler:
         existing, tags = self._known(name)
         if existing is None:
             return None
-        owner = Owner.named_by(tags)
-        if owner == Owner.of(self._request):
+        owner = OwningResource.named_by(tags)
+        if owner == OwningResource.of(self._request):
             _log.info("adopting cluster %s, which an earlier request of this resource created", name)
             change = self._change(existing)
             change.register(tags)
@@ -183,7 +183,7 @@ class ClusterHandler:
         while True:
             cluster = self._hyperpod.find(name)
             tags = (self._hyperpod.tags(cluster["ClusterArn"]) if cluster else None) or {}
-            lags = cluster is None or (Owner.named_by(tags) is None and self._is_new(cluster))
+            lags = cluster is None or (OwningResource.named_by(tags) is None and self._is_new(cluster))
             if not (lags and self._hyperpod.pause()):
                 return cluster, tags
 
@@ -225,13 +225,13 @@ class ClusterHandler:
         state = state_of(cluster)
         goes = cluster["ClusterStatus"] == "Deleting"
         tags = None if goes else self._hyperpod.tags(cluster["ClusterArn"])
-        owner = Owner.named_by(tags or {})
+        owner = OwningResource.named_by(tags or {})
         if tags is None or (owner is None and self._is_new(cluster)):
             # It is being deleted, was deleted between the two calls, or is too new for ListTags.
             return state
         if owner is None:
             raise no_owner(self._request)
-        if owner != Owner.of(self._request):
+        if owner != OwningResource.of(self._request):
             _log.warning("cluster %s belongs to %s; not deleting it", name, owner)
             return ""
         self._precedence.verify_deletion(tags)

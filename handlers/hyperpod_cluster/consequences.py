@@ -23,7 +23,7 @@ LIVE_NAMES: Final[Mapping[str, str]] = {"InstanceCount": "TargetCount", "MinInst
 """DescribeCluster's names of fields of a request; it shows images, labels and taints under Desired… as well."""
 
 
-class Kind(StrEnum):
+class ChangeKind(StrEnum):
     """How a property differs."""
 
     ADDED = "added"
@@ -34,7 +34,7 @@ class Kind(StrEnum):
     CHANGED = "changed"
 
 
-class Effect(StrEnum):
+class UpdateEffect(StrEnum):
     """What the update does."""
 
     IN_PLACE = "in place"
@@ -55,8 +55,8 @@ class Consequence:
 
     path: str
     """The property: `NodeRecovery`, `InstanceGroups[].InstanceCount`."""
-    kinds: tuple[Kind, ...]
-    effect: Effect
+    kinds: tuple[ChangeKind, ...]
+    effect: UpdateEffect
     reason: str
     """Why, as a clause without a full stop."""
     action: str = ""
@@ -82,51 +82,56 @@ UNSUPPORTED: Final = ("RestrictedInstanceGroups", "RestrictedInstanceGroupsConfi
 ANOTHER_NAME: Final = "give the group another name, which makes new nodes and removes the old ones"
 DESTROY: Final = "destroy this stack and what depends on it, then deploy again"
 
-_ANY: Final = (Kind.ADDED, Kind.REMOVED, Kind.CHANGED)
-_SET: Final = (Kind.ADDED, Kind.CHANGED)
+_ANY: Final = (ChangeKind.ADDED, ChangeKind.REMOVED, ChangeKind.CHANGED)
+_SET: Final = (ChangeKind.ADDED, ChangeKind.CHANGED)
 _CONFIRM: Final = "list the old name under hyperpod.confirm_group_removal"
 
 
-def _group(name: str, *rest: str, kinds: tuple[Kind, ...] = _ANY, effect: Effect = Effect.IN_PLACE) -> Consequence:
+def _group(
+    name: str, *rest: str, kinds: tuple[ChangeKind, ...] = _ANY, effect: UpdateEffect = UpdateEffect.IN_PLACE
+) -> Consequence:
     return Consequence(f"{GROUPS}.{name}", kinds, effect, *rest)
 
 
 TABLE: Final = (
     Consequence(
-        GROUPS, (Kind.ADDED,), Effect.CREATED, "one UpdateCluster adds the group, and HyperPod makes its nodes"
+        GROUPS,
+        (ChangeKind.ADDED,),
+        UpdateEffect.CREATED,
+        "one UpdateCluster adds the group, and HyperPod makes its nodes",
     ),
     Consequence(
         GROUPS,
-        (Kind.REMOVED,),
-        Effect.REMOVED,
+        (ChangeKind.REMOVED,),
+        UpdateEffect.REMOVED,
         "its nodes are deleted with everything that runs on them; refused until confirmed",
         f"drain the group with `ops scale`, and {_CONFIRM}",
     ),
     Consequence(
         GROUPS,
-        (Kind.RENAMED,),
-        Effect.REPLACED,
+        (ChangeKind.RENAMED,),
+        UpdateEffect.REPLACED,
         "one UpdateCluster adds the new group and deletes the old one with its nodes; refused until confirmed",
         f"{_CONFIRM}; without capacity for both, remove the old group first, in a deployment of its own",
     ),
-    _group("InstanceCount", "HyperPod makes more nodes", kinds=(Kind.RAISED,)),
+    _group("InstanceCount", "HyperPod makes more nodes", kinds=(ChangeKind.RAISED,)),
     _group(
         "InstanceCount",
         "HyperPod chooses the nodes to delete, and does not drain them; refused below a count raised by hand",
         "lower the group with `ops scale` first, which drains",
-        kinds=(Kind.LOWERED,),
-        effect=Effect.REMOVED,
+        kinds=(ChangeKind.LOWERED,),
+        effect=UpdateEffect.REMOVED,
     ),
     _group("MinInstanceCount", "it decides when SageMaker gives up on nodes that do not start"),
     _group("KubernetesConfig", "HyperPod sets labels and taints on the group's nodes"),
-    _group("LifeCycleConfig", "HyperPod runs the scripts when it makes a node", effect=Effect.NEW_NODES),
-    _group("InstanceStorageConfigs", "a volume is made with its node", effect=Effect.NEW_NODES),
-    _group(KEY_OF_A_VOLUME, "SageMaker never changes the key of a volume", ANOTHER_NAME, effect=Effect.REFUSED),
-    _group(NODE_OF_SLURM, "a node keeps what it is in Slurm", ANOTHER_NAME, effect=Effect.REFUSED),
+    _group("LifeCycleConfig", "HyperPod runs the scripts when it makes a node", effect=UpdateEffect.NEW_NODES),
+    _group("InstanceStorageConfigs", "a volume is made with its node", effect=UpdateEffect.NEW_NODES),
+    _group(KEY_OF_A_VOLUME, "SageMaker never changes the key of a volume", ANOTHER_NAME, effect=UpdateEffect.REFUSED),
+    _group(NODE_OF_SLURM, "a node keeps what it is in Slurm", ANOTHER_NAME, effect=UpdateEffect.REFUSED),
     _group("SlurmConfig.PartitionNames", "HyperPod adds the partition to slurm.conf"),
-    _group("OnStartDeepHealthChecks", "the checks run when a node starts", effect=Effect.NEW_NODES),
+    _group("OnStartDeepHealthChecks", "the checks run when a node starts", effect=UpdateEffect.NEW_NODES),
     *(
-        _group(name, "SageMaker cannot change it in an existing group", ANOTHER_NAME, effect=Effect.REFUSED)
+        _group(name, "SageMaker cannot change it in an existing group", ANOTHER_NAME, effect=UpdateEffect.REFUSED)
         for name in FIXED_IN_A_GROUP
     ),
     *(
@@ -134,35 +139,42 @@ TABLE: Final = (
             name,
             "SageMaker may refuse it, and what it does to nodes that run is not documented",
             "try it on an environment without jobs",
-            effect=Effect.UNKNOWN,
+            effect=UpdateEffect.UNKNOWN,
         )
         for name in ("TrainingPlanArn", "ImageId", "*")
     ),
-    Consequence("NodeRecovery", _SET, Effect.IN_PLACE, "it decides whether HyperPod replaces unhealthy nodes"),
-    Consequence("NodeRecovery", (Kind.REMOVED,), Effect.IN_PLACE, "it becomes Automatic"),
-    Consequence("NodeProvisioningMode", (Kind.ADDED,), Effect.IN_PLACE, "to Continuous, the only mode"),
-    Consequence("NodeProvisioningMode", (Kind.REMOVED,), Effect.REFUSED, "it cannot be taken away once it is set"),
-    Consequence("ClusterRole", _SET, Effect.IN_PLACE, "the role of HyperPod's autoscaling"),
-    Consequence("ClusterRole", (Kind.REMOVED,), Effect.REFUSED, "it cannot be taken away once it is set"),
-    Consequence("AutoScaling", _SET, Effect.IN_PLACE, "UpdateCluster takes it"),
-    Consequence("AutoScaling", (Kind.REMOVED,), Effect.IN_PLACE, "it is disabled"),
-    Consequence("TieredStorageConfig", _SET, Effect.IN_PLACE, "UpdateCluster takes it"),
-    Consequence("TieredStorageConfig", (Kind.REMOVED,), Effect.IN_PLACE, "it is disabled"),
-    Consequence("Tags", _ANY, Effect.IN_PLACE, "AddTags and DeleteTags"),
+    Consequence("NodeRecovery", _SET, UpdateEffect.IN_PLACE, "it decides whether HyperPod replaces unhealthy nodes"),
+    Consequence("NodeRecovery", (ChangeKind.REMOVED,), UpdateEffect.IN_PLACE, "it becomes Automatic"),
+    Consequence("NodeProvisioningMode", (ChangeKind.ADDED,), UpdateEffect.IN_PLACE, "to Continuous, the only mode"),
+    Consequence(
+        "NodeProvisioningMode", (ChangeKind.REMOVED,), UpdateEffect.REFUSED, "it cannot be taken away once it is set"
+    ),
+    Consequence("ClusterRole", _SET, UpdateEffect.IN_PLACE, "the role of HyperPod's autoscaling"),
+    Consequence("ClusterRole", (ChangeKind.REMOVED,), UpdateEffect.REFUSED, "it cannot be taken away once it is set"),
+    Consequence("AutoScaling", _SET, UpdateEffect.IN_PLACE, "UpdateCluster takes it"),
+    Consequence("AutoScaling", (ChangeKind.REMOVED,), UpdateEffect.IN_PLACE, "it is disabled"),
+    Consequence("TieredStorageConfig", _SET, UpdateEffect.IN_PLACE, "UpdateCluster takes it"),
+    Consequence("TieredStorageConfig", (ChangeKind.REMOVED,), UpdateEffect.IN_PLACE, "it is disabled"),
+    Consequence("Tags", _ANY, UpdateEffect.IN_PLACE, "AddTags and DeleteTags"),
     *(
-        Consequence(name, _ANY, Effect.REFUSED, "SageMaker cannot change it in an existing cluster", DESTROY)
+        Consequence(name, _ANY, UpdateEffect.REFUSED, "SageMaker cannot change it in an existing cluster", DESTROY)
         for name in FIXED
     ),
-    *(Consequence(name, _ANY, Effect.REFUSED, "the handler does not support it", "remove it") for name in UNSUPPORTED),
+    *(
+        Consequence(name, _ANY, UpdateEffect.REFUSED, "the handler does not support it", "remove it")
+        for name in UNSUPPORTED
+    ),
     Consequence(
         "ConfirmGroupRemoval",
         _ANY,
-        Effect.NOTHING,
+        UpdateEffect.NOTHING,
         "only the handler reads it: it may then remove these groups",
         "remove the names after the deployment",
     ),
-    Consequence("ServiceToken", _ANY, Effect.REFUSED, "CloudFormation allows no other function", DESTROY),
-    Consequence("ServiceTimeout", _ANY, Effect.NOTHING, "it limits how long CloudFormation waits for the handler"),
+    Consequence("ServiceToken", _ANY, UpdateEffect.REFUSED, "CloudFormation allows no other function", DESTROY),
+    Consequence(
+        "ServiceTimeout", _ANY, UpdateEffect.NOTHING, "it limits how long CloudFormation waits for the handler"
+    ),
 )
 
 
@@ -176,7 +188,7 @@ def keys_of_volumes(group: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def consequence(path: str, kind: Kind) -> Consequence | None:
+def consequence(path: str, kind: ChangeKind) -> Consequence | None:
     """Return the row of this change; None if the table has none."""
     return next((row for row in TABLE if row.path == path and kind in row.kinds), None)
 
@@ -186,7 +198,9 @@ IN_PLACE: Final = tuple(
         row.path
         for row in TABLE
         # Tags have calls of their own.
-        if Kind.ADDED in row.kinds and row.effect is Effect.IN_PLACE and not row.path.startswith((GROUPS, "Tags"))
+        if ChangeKind.ADDED in row.kinds
+        and row.effect is UpdateEffect.IN_PLACE
+        and not row.path.startswith((GROUPS, "Tags"))
     )
 )
 """Fields of the cluster that UpdateCluster changes."""

@@ -5,7 +5,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from .errors import RefusedRequestError, TransientError, in_words
-from .service import HyperPod
+from .service import HyperPodClient
 
 EVENTS = 5
 _MESSAGE_CHARACTERS = 300
@@ -18,7 +18,7 @@ def state_of(cluster: dict[str, Any]) -> str:
     return f"{status}; the service says: {message}" if message else status
 
 
-def why(hyperpod: HyperPod, cluster: dict[str, Any], what: str) -> str:
+def why(hyperpod: HyperPodClient, cluster: dict[str, Any], what: str) -> str:
     """Return an explanation of what happened to the cluster.
 
     The first line holds the cluster's name, `what`, and the service's message. Below are the newest events of a level
@@ -29,11 +29,11 @@ def why(hyperpod: HyperPod, cluster: dict[str, Any], what: str) -> str:
     return "\n".join([f"HyperPod cluster {name} {what}: {message}", *_events(hyperpod, name)])
 
 
-def _events(hyperpod: HyperPod, name: str) -> list[str]:
+def _events(hyperpod: HyperPodClient, name: str) -> list[str]:
     try:
         newest = hyperpod.newest_events(name, 50)
-        told = [event for event in newest if event.get("EventLevel") != "Info"][:EVENTS]
-        return [_line(event, hyperpod.event(name, event["EventId"])) for event in told]
+        notable = [event for event in newest if event.get("EventLevel") != "Info"][:EVENTS]
+        return [_line(event, hyperpod.event(name, event["EventId"])) for event in notable]
     except (ClientError, TransientError, RefusedRequestError) as error:
         # The reason must reach the user even if its details cannot be read.
         because = in_words(error.operation_name, error) if isinstance(error, ClientError) else error

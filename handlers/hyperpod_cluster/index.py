@@ -14,8 +14,8 @@ from botocore.exceptions import ClientError
 
 from .cluster import PATIENCE_SECONDS, ClusterHandler
 from .errors import RefusedRequestError, TransientError, in_words
-from .request import Request
-from .service import HyperPod, make_client
+from .request import CustomResourceRequest
+from .service import HyperPodClient, make_client
 from .teardown import TeardownHandler
 
 CLUSTER = "Custom::HyperPodCluster"
@@ -45,7 +45,7 @@ class LambdaContext(Protocol):
 
 def on_event(event: Mapping[str, Any], context: LambdaContext) -> Answer:
     """Start the request; return at least the physical id (the cluster's name)."""
-    request, hyperpod = Request.from_event(event), _hyperpod(context)
+    request, hyperpod = CustomResourceRequest.from_event(event), _hyperpod(context)
     start, _ = _verbs(event["ResourceType"], request, hyperpod)
     return _run(start, request) | {"AcceptedAt": hyperpod.now()}
 
@@ -55,7 +55,7 @@ def is_complete(event: Mapping[str, Any], context: LambdaContext) -> Answer:
 
     A transient fault of the API counts as "not yet": the framework polls again, until PATIENCE_SECONDS have passed.
     """
-    request, hyperpod = Request.from_event(event), _hyperpod(context)
+    request, hyperpod = CustomResourceRequest.from_event(event), _hyperpod(context)
     _, check = _verbs(event["ResourceType"], request, hyperpod)
     try:
         answer = _run(check, request)
@@ -74,7 +74,7 @@ def is_complete(event: Mapping[str, Any], context: LambdaContext) -> Answer:
     return answer
 
 
-def _verbs(resource_type: str, request: Request, hyperpod: HyperPod) -> tuple[Verb, Verb]:
+def _verbs(resource_type: str, request: CustomResourceRequest, hyperpod: HyperPodClient) -> tuple[Verb, Verb]:
     """Return the two functions for a request: the one that starts it, and the one that checks whether it is done."""
     handler = _HANDLERS[resource_type](request, hyperpod)
     return {
@@ -84,7 +84,7 @@ def _verbs(resource_type: str, request: Request, hyperpod: HyperPod) -> tuple[Ve
     }[request.type]
 
 
-def _run(verb: Verb, request: Request) -> Answer:
+def _run(verb: Verb, request: CustomResourceRequest) -> Answer:
     """Call the function and return its answer; raise its errors again with a readable, shortened message."""
     _log.info("%s %s of %s", request.type, request.physical_id or "", request.logical_id)
     try:
@@ -115,8 +115,8 @@ def _shortened(text: str) -> str:
     return text
 
 
-def _hyperpod(context: LambdaContext) -> HyperPod:
-    return HyperPod(
+def _hyperpod(context: LambdaContext) -> HyperPodClient:
+    return HyperPodClient(
         _client("sagemaker"),
         cloudformation=lambda: _client("cloudformation"),
         time_left=lambda: context.get_remaining_time_in_millis() / 1000,

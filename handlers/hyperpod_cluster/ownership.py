@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from .request import Request
+from .request import CustomResourceRequest
 
 STACK_TAG = "hyperpod-cluster:stack-id"
 RESOURCE_TAG = "hyperpod-cluster:logical-id"
@@ -23,14 +23,14 @@ _LONGEST_VALUE = 256
 
 
 @dataclass(frozen=True)
-class Owner:
+class OwningResource:
     """A resource of a CloudFormation stack. A stack that is deleted and deployed again gets another stack id."""
 
     stack_id: str
     logical_id: str
 
     @classmethod
-    def of(cls, request: Request) -> Self:
+    def of(cls, request: CustomResourceRequest) -> Self:
         """Return the resource that the request is about."""
         return cls(request.stack_id, request.logical_id)
 
@@ -47,7 +47,7 @@ class Owner:
         return {STACK_TAG: self.stack_id, RESOURCE_TAG: self.logical_id}
 
 
-def note(request: Request, added: Mapping[str, int]) -> dict[str, str]:
+def note(request: CustomResourceRequest, added: Mapping[str, int]) -> dict[str, str]:
     """Return the tag with the groups and counts that a request adds; groups are left out if the tag has no room."""
     groups = [f"{name}={count}" for name, count in sorted(added.items())]
     return {ADDED_TAG: textwrap.shorten(" ".join([request.id, *groups]), _LONGEST_VALUE, placeholder="")}

@@ -11,8 +11,8 @@ from typing import Any
 
 from .errors import RefusedRequestError
 from .record import Record
-from .request import Request
-from .service import RETRY_SECONDS, HyperPod
+from .request import CustomResourceRequest
+from .service import RETRY_SECONDS, HyperPodClient
 
 REQUESTS_TAG = "hyperpod-cluster:requests"
 
@@ -42,7 +42,7 @@ class Precedence:
     is rolled back by now.
     """
 
-    def __init__(self, request: Request, hyperpod: HyperPod) -> None:
+    def __init__(self, request: CustomResourceRequest, hyperpod: HyperPodClient) -> None:
         self._request = request
         self._hyperpod = hyperpod
         # A rollback sends no Create.
@@ -152,7 +152,7 @@ def requests_tag(*ids: str) -> dict[str, str]:
     return {REQUESTS_TAG: " ".join(ids[-_REMEMBERED:])}
 
 
-def created_by(request: Request, tags: Mapping[str, str]) -> bool:
+def created_by(request: CustomResourceRequest, tags: Mapping[str, str]) -> bool:
     """Return whether this request created the cluster with these tags, and no other was registered since."""
     return _requests(tags) == [request.id]
 

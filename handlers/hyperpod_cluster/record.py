@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from .request import Request
+from .request import CustomResourceRequest
 
 BEFORE_TAG = "hyperpod-cluster:before"
 DEPLOYED_TAG = "hyperpod-cluster:deployed"
@@ -97,7 +97,7 @@ class Record:
             by, template, ignored = "", "", _NONE
         return cls(by, issued, template, ignored, updated_by, tuple(map(Entry.read, entries)))
 
-    def found(self, request: Request) -> Entry | None:
+    def found(self, request: CustomResourceRequest) -> Entry | None:
         """Return what was found when the stack left the template to which this request goes back; None if unknown."""
         template = fingerprint(request.properties)
         positions = [at for at, entry in enumerate(self.entries) if entry.template == template]
@@ -108,11 +108,11 @@ class Record:
         raised = {name: max(entry.raised.get(name, 0) for entry in since) for name in names}
         return Entry(template, any(entry.changes for entry in since), raised)
 
-    def is_later_than(self, request: Request) -> bool:
+    def is_later_than(self, request: CustomResourceRequest) -> bool:
         """Return whether CloudFormation issued the recorded request after this one."""
         return "" < request.issued < self.issued
 
-    def can_go_back(self, request: Request) -> bool:
+    def can_go_back(self, request: CustomResourceRequest) -> bool:
         """Return whether a rollback can lead to the request's properties; otherwise this is a late forward update."""
         if fingerprint(request.properties) == self.deployed or not self.deployed:
             return True
@@ -120,11 +120,13 @@ class Record:
         known = self.ignored != _OLDER_DROPPED and (self._newest_is_an_update or self.ignored != _UPDATE)
         return not known or (self._newest_is_an_update and self.found(request) is not None)
 
-    def after_creation(self, request: Request) -> dict[str, str]:
+    def after_creation(self, request: CustomResourceRequest) -> dict[str, str]:
         """Return the tag of a creation; it takes back nothing."""
         return _deployed(request, self.updated_by or _NONE)
 
-    def after_update(self, request: Request, live: Counts, old: Counts, *, changes: bool) -> dict[str, str]:
+    def after_update(
+        self, request: CustomResourceRequest, live: Counts, old: Counts, *, changes: bool
+    ) -> dict[str, str]:
         """Return the tags of a forward update that finds these live counts, by group; its old template has others."""
         raised = {name: count for name, count in live.items() if count > old.get(name, 0)}
         own = Entry.of(fingerprint(request.old_properties), changes, raised)
@@ -139,7 +141,7 @@ class Record:
             kind = _OLDER_DROPPED
         return _deployed(request, kind) | {BEFORE_TAG: before}
 
-    def after_rollback(self, request: Request) -> dict[str, str]:
+    def after_rollback(self, request: CustomResourceRequest) -> dict[str, str]:
         """Return the tag of a rollback.
 
         If the deployed properties are those to which it goes back, the update that it takes back never arrived: what
@@ -166,5 +168,5 @@ def _words(form: re.Pattern[str], text: str) -> list[str]:
     return text.split() if form.fullmatch(text) else []
 
 
-def _deployed(request: Request, ignored: str) -> dict[str, str]:
+def _deployed(request: CustomResourceRequest, ignored: str) -> dict[str, str]:
     return {DEPLOYED_TAG: " ".join([request.id, request.issued or _NONE, fingerprint(request.properties), ignored])}

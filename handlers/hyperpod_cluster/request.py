@@ -19,7 +19,7 @@ _SIGNED = re.compile(r"[?&]X-Amz-Date=(\d{8}T\d{6}Z)")
 
 
 @dataclass(frozen=True)
-class Request:
+class CustomResourceRequest:
     """One request of CloudFormation. All scalars in the properties are strings, as CloudFormation sends them.
 
     `id` and `issued` are CloudFormation's, the same in every delivery; `issued` is the time of the request, and sorts

@@ -23,7 +23,7 @@ RESERVE_SECONDS = CONNECT_SECONDS + READ_SECONDS + 5.0
 function that Lambda ends during a call gives no reason."""
 CONSISTENCY_SECONDS = 300
 """How long DescribeCluster may fail to find a cluster after CreateCluster was accepted."""
-LOOK_AGAIN_SECONDS = 30
+RECHECK_SECONDS = 30
 """How long a rollback looks again for an update, and the guard for a cluster, that may be too new to be visible.
 
 Most rollbacks see nothing, so each would last CONSISTENCY_SECONDS (ADR 85).
@@ -51,7 +51,7 @@ def make_client(service: str) -> Any:
     return sdk.client(service, config=config)
 
 
-class HyperPod:
+class HyperPodClient:
     """The API with retries: transient errors are retried as long as the invocation's time allows.
 
     `before_change` runs before each attempt of a call that changes something, because minutes can pass between two

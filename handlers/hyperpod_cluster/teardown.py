@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from .failure import state_of
-from .ownership import Owner
+from .ownership import OwningResource
 from .precedence import STACK_GOES
-from .request import Request
-from .service import LOOK_AGAIN_SECONDS, HyperPod
+from .request import CustomResourceRequest
+from .service import RECHECK_SECONDS, HyperPodClient
 
 _log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ Answer = dict[str, Any]
 class TeardownHandler:
     """Handles one invocation for one request of the guard."""
 
-    def __init__(self, request: Request, hyperpod: HyperPod) -> None:
+    def __init__(self, request: CustomResourceRequest, hyperpod: HyperPodClient) -> None:
         self._request = request
         self._hyperpod = hyperpod
 
@@ -59,7 +59,7 @@ class TeardownHandler:
         if left:
             return {"IsComplete": False, "Waiting": f"{', '.join(left)} is left"}
         age = self._hyperpod.now() - self._request.accepted_at
-        if status == "ROLLBACK_IN_PROGRESS" and age < LOOK_AGAIN_SECONDS:
+        if status == "ROLLBACK_IN_PROGRESS" and age < RECHECK_SECONDS:
             # CreateCluster may have been accepted seconds ago: ListClusters lags.
             return {"IsComplete": False, "Waiting": "a cluster that was just created may not be listed yet"}
         return {"IsComplete": True}
@@ -77,6 +77,6 @@ class TeardownHandler:
 
     def _left(self) -> Iterator[dict[str, Any]]:
         for cluster in self._hyperpod.clusters():
-            owner = Owner.named_by(self._hyperpod.tags(cluster["ClusterArn"]) or {})
+            owner = OwningResource.named_by(self._hyperpod.tags(cluster["ClusterArn"]) or {})
             if owner is not None and owner.stack_id == self._request.stack_id:
                 yield cluster

@@ -17,12 +17,12 @@ from .changes import (
     with_counts,
 )
 from .errors import RefusedRequestError, code
-from .ownership import ADDED_TAG, Owner, added_groups, note
+from .ownership import ADDED_TAG, OwningResource, added_groups, note
 from .precedence import Precedence
 from .properties import create_request
 from .record import BEFORE_TAG, Entry, Record
-from .request import Request
-from .service import LOOK_AGAIN_SECONDS, HyperPod
+from .request import CustomResourceRequest
+from .service import RECHECK_SECONDS, HyperPodClient
 
 Fields = dict[str, Any]
 _CONFIRM = "list it under hyperpod.confirm_group_removal in the environment's file"
@@ -33,7 +33,9 @@ _log = logging.getLogger(__name__)
 class ClusterUpdate:
     """Brings one cluster, as DescribeCluster showed it, to the state that one request asks for."""
 
-    def __init__(self, cluster: Fields, request: Request, hyperpod: HyperPod, precedence: Precedence) -> None:
+    def __init__(
+        self, cluster: Fields, request: CustomResourceRequest, hyperpod: HyperPodClient, precedence: Precedence
+    ) -> None:
         self._cluster = cluster
         self._request = request
         self._hyperpod = hyperpod
@@ -52,10 +54,10 @@ class ClusterUpdate:
         tags = self._hyperpod.tags(self._arn)
         if tags is None:
             raise gone(self._request)
-        owner = Owner.named_by(tags)
+        owner = OwningResource.named_by(tags)
         if owner is None:
             raise no_owner(self._request)
-        if owner != Owner.of(self._request):
+        if owner != OwningResource.of(self._request):
             raise RefusedRequestError(
                 f"HyperPod cluster {self._name} is not this stack's any more, it belongs to {owner.logical_id} of "
                 f"stack {owner.stack_id}: destroy this stack and what depends on it, then deploy again"
@@ -100,7 +102,7 @@ class ClusterUpdate:
         Reads can lag behind the update that it takes back, and behind the record of that update.
         """
         found = self._found()
-        return age > LOOK_AGAIN_SECONDS or (found is not None and not found.changes)
+        return age > RECHECK_SECONDS or (found is not None and not found.changes)
 
     def forget(self) -> None:
         """Remove what a completed rollback has read: a later group of a noted name is not the update's."""
@@ -149,7 +151,7 @@ class ClusterUpdate:
         """
         wanted = wanted_tags(create_request(self._request.properties, self._hyperpod.model), self._request)
         before = _given_tags(self._request.old_properties)
-        changed = self._request.type == "Update" and before | Owner.of(self._request).tags != wanted
+        changed = self._request.type == "Update" and before | OwningResource.of(self._request).tags != wanted
         if changed or any(live.get(key) != value for key, value in wanted.items()):
             self._hyperpod.add_tags(self._arn, wanted)
         if removed := sorted(before.keys() - wanted.keys()):
@@ -236,9 +238,9 @@ class ClusterUpdate:
         return f"{len(checked)} of its nodes are in deep health checks ({groups})" if checked else ""
 
 
-def wanted_tags(desired: Fields, request: Request) -> dict[str, str]:
+def wanted_tags(desired: Fields, request: CustomResourceRequest) -> dict[str, str]:
     """Return the tags that the cluster must have; the owner's tags override those of the template."""
-    return {tag["Key"]: tag["Value"] for tag in desired.get("Tags", [])} | Owner.of(request).tags
+    return {tag["Key"]: tag["Value"] for tag in desired.get("Tags", [])} | OwningResource.of(request).tags
 
 
 def _given_tags(properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -248,7 +250,7 @@ def _given_tags(properties: Mapping[str, Any]) -> dict[str, Any]:
     return {tag["Key"]: tag.get("Value") for tag in known if isinstance(tag.get("Key"), str)}
 
 
-def gone(request: Request) -> RefusedRequestError:
+def gone(request: CustomResourceRequest) -> RefusedRequestError:
     """Return the error for an update whose cluster was deleted by somebody else."""
     return RefusedRequestError(
         f"HyperPod cluster {request.physical_id} does not exist any more: "
@@ -256,7 +258,7 @@ def gone(request: Request) -> RefusedRequestError:
     )
 
 
-def replaced(request: Request) -> RefusedRequestError:
+def replaced(request: CustomResourceRequest) -> RefusedRequestError:
     """Return the error for an update whose cluster was deleted, and whose name another cluster has now."""
     return RefusedRequestError(
         f"HyperPod cluster {request.physical_id} is gone: it was deleted after it had accepted the update, and another "
@@ -264,9 +266,10 @@ def replaced(request: Request) -> RefusedRequestError:
     )
 
 
-def no_owner(request: Request) -> RefusedRequestError:
+def no_owner(request: CustomResourceRequest) -> RefusedRequestError:
     """Return the error for a cluster whose tags name no stack."""
+    tags = OwningResource.of(request).tags
     return RefusedRequestError(
         f"HyperPod cluster {request.physical_id} carries no tag that names its stack, so it is left alone: give it "
-        f"the tags of this stack, or delete it by hand; then try again\nTags of this stack: {Owner.of(request).tags}"
+        f"the tags of this stack, or delete it by hand; then try again\nTags of this stack: {tags}"
     )

@@ -47,7 +47,7 @@ _GPU_TAINT: Final = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "N
 
 def gpu_exporter(nodes: WatchedNodes) -> list[ObservabilityObject]:
     """Return the objects of the exporter."""
-    counters = {_COUNTERS: "".join(f"{name}, {kind}, {said}\n" for name, (kind, said) in METRICS.items())}
+    counters = {_COUNTERS: "".join(f"{name}, {kind}, {text}\n" for name, (kind, text) in METRICS.items())}
     pod = {
         "tolerations": [_GPU_TAINT, *nodes.tolerations],
         "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},

@@ -59,13 +59,13 @@ _CHARTS_PORTS: Final = (PROMETHEUS_PORT, GRAFANA_PORT, 80)
 
 @dataclass(frozen=True)
 class Peer:
-    """The other end of a flow; `said` is its name for readers.
+    """The other end of a flow; `title` is its name for readers.
 
     It is the pods with `labels` in `namespace` (None: the policy's own), or the addresses of `block` without those of
     `left_out`.
     """
 
-    said: str
+    title: str
     namespace: str | None = None
     labels: Labels | None = None
     block: str | None = None
@@ -85,14 +85,14 @@ class Peer:
 
 @dataclass(frozen=True)
 class Flow:
-    """Connections of a namespace's `pods` (`said` is their name for readers) from (`in`) or to (`out`) the peers.
+    """Connections of a namespace's `pods` (`title` is their name for readers) from (`in`) or to (`out`) the peers.
 
     They use the TCP `ports` (none: every port), and with `udp` the same UDP ports. A flow with a `key` is allowed only
     if the environment enables that key.
     """
 
     name: str
-    said: str
+    title: str
     pods: Labels
     direction: Literal["in", "out", "both"]
     peers: tuple[Peer, ...]
@@ -158,10 +158,10 @@ _SCRAPED: Final = "Prometheus scrapes them"
 _KUBERNETES_API: Final = "the Kubernetes API, whose addresses are not known in advance"
 
 
-def _names_and_https(said: str, pods: Labels, https: str) -> tuple[Flow, Flow]:
+def _names_and_https(title: str, pods: Labels, https: str) -> tuple[Flow, Flow]:
     return (
-        Flow("dns", said, pods, "out", (_DNS,), "DNS lookups", (53,), udp=True),
-        Flow("https", said, pods, "out", (_ANYWHERE,), https, (443,)),
+        Flow("dns", title, pods, "out", (_DNS,), "DNS lookups", (53,), udp=True),
+        Flow("https", title, pods, "out", (_ANYWHERE,), https, (443,)),
     )
 
 
@@ -212,9 +212,9 @@ def _tracking_flow(ends: Ends) -> Flow:
 def ray_cluster_flows(cluster: str) -> tuple[Flow, ...]:
     """Return the flows of one RayCluster: its pods reach each other, and no pods of another RayCluster."""
     members = {"ray.io/cluster": cluster}
-    said = "pods of one RayCluster"
+    title = "pods of one RayCluster"
     reason = "Ray's processes connect to each other on random ports"
-    return (Flow(f"inside-{cluster}", said, members, "both", (Peer(said, labels=members),), reason),)
+    return (Flow(f"inside-{cluster}", title, members, "both", (Peer(title, labels=members),), reason),)
 
 
 def operator_flows(ends: Ends) -> tuple[Flow, ...]:
@@ -241,7 +241,7 @@ def observability_flows(ends: Ends) -> tuple[Flow, ...]:
     return (
         dns,
         https,
-        replace(dns, name="grafana-dns", said=grafana[0], pods=grafana[1]),
+        replace(dns, name="grafana-dns", title=grafana[0], pods=grafana[1]),
         Flow("scrape", *prometheus, "out", scraped, _SCRAPED, (METRICS_PORT,)),
         _gpu_metrics(*prometheus, "out", Peer("exporters of GPUs", GPU_METRICS_NAMESPACE, DCGM_PODS)),
         _efa_metrics(*prometheus, "out", Peer("exporters of EFA", EFA_METRICS_NAMESPACE, EFA_PODS)),
@@ -271,8 +271,8 @@ def gpu_metrics_flows() -> tuple[Flow, ...]:
     return (_gpu_metrics("exporters of GPUs", DCGM_PODS, "in", prometheus),)
 
 
-def _gpu_metrics(said: str, pods: Labels, direction: Literal["in", "out"], peer: Peer) -> Flow:
-    return Flow("scrape-gpus", said, pods, direction, (peer,), _SCRAPED, (DCGM_PORT,), key="gpus")
+def _gpu_metrics(title: str, pods: Labels, direction: Literal["in", "out"], peer: Peer) -> Flow:
+    return Flow("scrape-gpus", title, pods, direction, (peer,), _SCRAPED, (DCGM_PORT,), key="gpus")
 
 
 def efa_metrics_flows() -> tuple[Flow, ...]:
@@ -281,14 +281,14 @@ def efa_metrics_flows() -> tuple[Flow, ...]:
     return (_efa_metrics("exporters of EFA", EFA_PODS, "in", prometheus),)
 
 
-def _efa_metrics(said: str, pods: Labels, direction: Literal["in", "out"], peer: Peer) -> Flow:
-    return Flow("scrape-efa", said, pods, direction, (peer,), _SCRAPED, (METRICS_PORT,), key="efa")
+def _efa_metrics(title: str, pods: Labels, direction: Literal["in", "out"], peer: Peer) -> Flow:
+    return Flow("scrape-efa", title, pods, direction, (peer,), _SCRAPED, (METRICS_PORT,), key="efa")
 
 
-def _shown_by_heads(ends: Ends, said: str, pods: Labels) -> Flow:
+def _shown_by_heads(ends: Ends, title: str, pods: Labels) -> Flow:
     reason = "the dashboard embeds Grafana's panels of Prometheus' series"
     heads = Peer("heads", ends.ray_namespace, _RAY_HEAD)
-    return Flow(f"{said.lower()}-charts", said, pods, "in", (heads,), reason, _CHARTS_PORTS)
+    return Flow(f"{title.lower()}-charts", title, pods, "in", (heads,), reason, _CHARTS_PORTS)
 
 
 _REAPER_PODS: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": REAPER})

@@ -37,7 +37,7 @@ def scale(
 ) -> None:
     """Lower the group to `count` nodes within `timeout` seconds. Raises RefusedError and UnreachableError."""
     with _connected(environment) as clients:
-        made = scaling.look(environment, clients, group, count)
+        made = scaling.plan_scale(environment, clients, group, count)
         if made.leaving or made.replicas:
             _tell(scaling.describe(made), say)
             jobs = jobs_to_save(clients, made.clusters, say, force=force, checkpoint=checkpoint)
@@ -65,7 +65,7 @@ def update_software(
 ) -> None:
     """Start a software update of the groups; an empty `groups` means all. Raises RefusedError and UnreachableError."""
     with _connected(environment) as clients:
-        update = software.look(environment, clients, list(groups))
+        update = software.plan_update(environment, clients, list(groups))
         say(f"UpdateClusterSoftware: {update.nodes} nodes of {', '.join(update.groups)} in {update.cluster}")
         say("HyperPod wipes their root volumes and reruns the lifecycle scripts; processes on them end")
         jobs = jobs_to_save(clients, set(update.ray_clusters), say, force=force, checkpoint=checkpoint)
@@ -96,7 +96,7 @@ def rollout(
     `batches` None means all pods at once. Raises RefusedError and UnreachableError.
     """
     with _connected(environment) as clients:
-        plans = rollouts.look(environment, clients.kubernetes, cluster, batches)
+        plans = rollouts.plan_rollout(environment, clients.kubernetes, cluster, batches)
         _tell((line for made in plans for line in rollouts.describe(made)), say)
         needed = [made for made in plans if made.is_needed]
         if needed and not force:
@@ -131,7 +131,7 @@ def pause(
     Raises RefusedError and UnreachableError.
     """
     with _connected(environment) as clients:
-        made = pauses.look(environment, clients)
+        made = pauses.plan_pause(environment, clients)
         if made.is_needed:
             _tell(pauses.describe(made), say)
             jobs = jobs_to_save(clients, set(made.with_jobs), say, force=force, checkpoint=checkpoint)
@@ -152,7 +152,7 @@ def resume(environment: EksEnvironment, say: Print, *, yes: bool, dry_run: bool)
     Raises RefusedError and UnreachableError.
     """
     with _connected(environment) as clients:
-        made = pauses.look_at_resume(environment, clients)
+        made = pauses.plan_resume(environment, clients)
         _tell(pauses.describe_resume(made), say)
         if not made.is_needed:
             say(f"{environment.name} is not paused")
@@ -183,14 +183,14 @@ def kuberay_crds(environment: EksEnvironment, say: Print, *, adopt: bool, yes: b
     version = environment.kuberay.version
     wanted = crds.definitions(version)
     with _connected(environment) as clients:
-        kinds = crds.look(clients.kubernetes, wanted)
-        _tell((kind.said(version) for kind in kinds), say)
+        kinds = crds.read_definitions(clients.kubernetes, wanted)
+        _tell((kind.summary(version) for kind in kinds), say)
         orphans = [kind for kind in kinds if kind.is_in_the_way and kind.owner is CrdOwner.NOBODY and not kind.refusal]
         if adopt and orphans:
             say("the platform stack's removal also removes adopted CRDs, with all their objects in the cluster")
             _confirm("Continue?", yes)
             _tell(crds.adopt(clients.kubernetes, orphans), say)
-            kinds = crds.look(clients.kubernetes, wanted)
+            kinds = crds.read_definitions(clients.kubernetes, wanted)
         elif orphans:
             say(f"a deployment refuses CRDs without an owner. Fix: `ops kuberay crds --adopt --env {environment.name}`")
     return kinds

@@ -40,13 +40,13 @@ def drain(core: kubernetes.client.CoreV1Api, node: str, say: Say, *, deadline: f
     An eviction that a PodDisruptionBudget refuses is retried. Raises DrainTimeoutError at `deadline` (a value of
     `time.monotonic`). On a node that is not Ready no kubelet confirms an end: terminating pods there count as gone.
     """
-    told: set[str] = set()
+    reported: set[str] = set()
     while pods := _pods(core, node):
         for pod in pods:
             refusal = "" if pod.metadata.deletion_timestamp else _evict(core, pod)
             line = f"{node}: {pod.metadata.namespace}/{pod.metadata.name} {refusal or 'is terminating'}"
-            if line not in told:
-                told.add(line)
+            if line not in reported:
+                reported.add(line)
                 say(line)
         if all(pod.metadata.deletion_timestamp for pod in pods) and not _is_ready(core, node):
             return

@@ -39,7 +39,7 @@ class ImageBuildPlan:
 
     tag: str
     job: Mapping[str, Any] | None
-    said: str
+    summary: str
 
 
 def plan(environment: EksEnvironment, clients: Clients) -> ImageBuildPlan:
@@ -55,17 +55,17 @@ def plan(environment: EksEnvironment, clients: Clients) -> ImageBuildPlan:
             raise BuildError("there is no build Job to repeat. Fix: deploy the ray stack, which starts one")
         name, tag = last.metadata.name, variables(last)["TAG"]
         _refuse_another_image(environment, tag)
-        state, told = progress(clients.kubernetes, last, running="building")
+        state, details = progress(clients.kubernetes, last, running="building")
         if state is ReadinessState.WAITING:
             raise BuildError(
                 f"Job {IMAGE_BUILD_NAMESPACE}/{name}, created {clock(last.metadata.creation_timestamp)}, has not ended "
-                f"({'; '.join(told)}). "
+                f"({'; '.join(details)}). "
                 f"Fix: `ops wait --env {environment.name}`"
             )
         if found := pushed(repository, tag, clients.ecr):
             return ImageBuildPlan(tag, None, f"the registry has the image: {found}")
         job = _repeated(_jobs(clients.kubernetes), name)
-    ended = "complete, but the registry has no such tag" if state is ReadinessState.READY else told[0]
+    ended = "complete, but the registry has no such tag" if state is ReadinessState.READY else details[0]
     return ImageBuildPlan(
         tag, job, f"Job {name} is {ended}; Job {job['metadata']['name']} builds {repository}:{tag} again"
     )

@@ -18,7 +18,7 @@ from ops.errors import NoAnswerError, in_plain_words
 from ops.jobs.operators.follow import lines_of
 from ops.readiness.item import ReadinessState
 from ops.readiness.one_off_jobs import end_of_log, progress, pushed, variables
-from ops.readiness.simulated import said_of
+from ops.readiness.simulated import explanation
 
 # Containers of the build's pod, in running order. The third, `report`, prints nothing new.
 _CONTAINERS: Final = ("prepare", "build")
@@ -52,24 +52,24 @@ class BuildFollower:
 
     def follow(self, name: str) -> BuildOutcome:
         """Return how the Job ended. Raises BuildError if it has not ended in time, and UnreachableError."""
-        started = said_at = time.monotonic()
+        started = reported_at = time.monotonic()
         before = ""
         while True:
             lines = 0
             try:
                 with in_plain_words():
-                    job, state, told = self._look(name)
+                    job, state, details = self._poll(name)
                     lines = self._show(name)
                     if state is not ReadinessState.WAITING:
-                        return self._outcome(job, state, told, time.monotonic() - started)
-                text = "; ".join(told)
+                        return self._outcome(job, state, details, time.monotonic() - started)
+                text = "; ".join(details)
             except NoAnswerError as error:
                 text = f"no answer, retrying: {error.what}"
             now = time.monotonic()
-            said_at = now if lines else said_at
-            if text != before or now - said_at >= _SILENCE:
+            reported_at = now if lines else reported_at
+            if text != before or now - reported_at >= _SILENCE:
                 self.say(f"── {elapsed(now - started)}: {text}")
-                before, said_at = text, now
+                before, reported_at = text, now
             if now - started >= self.timeout:
                 raise BuildError(
                     f"Job {name} has not ended after {elapsed(now - started)}; it continues. "
@@ -77,16 +77,16 @@ class BuildFollower:
                 )
             time.sleep(self.interval)
 
-    def _look(self, name: str) -> tuple[Any, ReadinessState, list[str]]:
+    def _poll(self, name: str) -> tuple[Any, ReadinessState, list[str]]:
         api = self.clients.kubernetes
         read = kubernetes.client.BatchV1Api(api).read_namespaced_job
         job = read(name, IMAGE_BUILD_NAMESPACE, _request_timeout=REQUEST_TIMEOUT)
         return job, *progress(api, job, running="building")
 
-    def _outcome(self, job: Any, state: ReadinessState, told: list[str], seconds: float) -> BuildOutcome:
+    def _outcome(self, job: Any, state: ReadinessState, details: list[str], seconds: float) -> BuildOutcome:
         build, repository = variables(job), str(self.environment.image.repository)
         if state is ReadinessState.FAILED:
-            return BuildOutcome(state, "; ".join([*told, end_of_log(build, self.clients.s3)]), seconds)
+            return BuildOutcome(state, "; ".join([*details, end_of_log(build, self.clients.s3)]), seconds)
         found = pushed(repository, build["TAG"], self.clients.ecr)
         if found is None:
             return BuildOutcome(ReadinessState.FAILED, f"complete, but the registry has no tag {build['TAG']}", seconds)
@@ -125,7 +125,7 @@ class BuildFollower:
         """Leave a timeout or a closed connection to the next poll; print a rehearsal's refusal once."""
         if isinstance(error, ApiException) and error.status in (401, 403):
             raise error
-        if simulated := said_of(error):
+        if simulated := explanation(error):
             self._whole.add(key)
             if simulated not in self._refusals:
                 self.say(f"── {simulated}")

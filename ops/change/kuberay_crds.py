@@ -79,7 +79,7 @@ class CustomResourceDefinition:
             "accepted": not self.is_in_the_way,
         }
 
-    def said(self, version: str) -> str:
+    def summary(self, version: str) -> str:
         """Return a line that describes the CRD; `version` is the environment's KubeRay version."""
         if self.refusal:
             return f"{self.name}: the API server refuses the CRD of KubeRay {version}: {self.refusal}"
@@ -107,9 +107,9 @@ class CustomResourceDefinition:
             return f"the same as in KubeRay {version}"
         have, get = set(_fields(before)), set(_fields(after))
         come, gone = _outermost(get - have), _outermost(have - get)
-        told = f"KubeRay {version} adds {len(come)} fields and removes {len(gone)}"
+        summary = f"KubeRay {version} adds {len(come)} fields and removes {len(gone)}"
         more = ", …" if len(gone) > _LONGEST else ""
-        return f"{told} ({', '.join(gone[:_LONGEST])}{more})" if gone else told
+        return f"{summary} ({', '.join(gone[:_LONGEST])}{more})" if gone else summary
 
 
 def definitions(version: str) -> list[Json]:
@@ -124,7 +124,7 @@ def read(directory: Path) -> list[Json]:
     return [yaml.load(file.read_text(), Loader=yaml.CSafeLoader) for file in sorted(directory.glob("*.yaml"))]
 
 
-def look(api: kubernetes.client.ApiClient, wanted: Sequence[Json]) -> list[CustomResourceDefinition]:
+def read_definitions(api: kubernetes.client.ApiClient, wanted: Sequence[Json]) -> list[CustomResourceDefinition]:
     """Compare the cluster's CRDs with the `wanted` ones; change nothing."""
     extensions = kubernetes.client.ApiextensionsV1Api(api)
     # Raw JSON: the client's models would take seconds for three such schemas and refuse unknown fields.

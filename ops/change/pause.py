@@ -70,7 +70,7 @@ class Resumption:
         return bool(self.raised or self.nodes or self.ray_clusters)
 
 
-def look(environment: EksEnvironment, clients: Clients) -> Pause:
+def plan_pause(environment: EksEnvironment, clients: Clients) -> Pause:
     """Plan a pause. Raises RefusedError if HyperPod accepts no change now."""
     groups = _groups(environment, clients)
     lowered = {
@@ -95,7 +95,7 @@ def look(environment: EksEnvironment, clients: Clients) -> Pause:
     )
 
 
-def look_at_resume(environment: EksEnvironment, clients: Clients) -> Resumption:
+def plan_resume(environment: EksEnvironment, clients: Clients) -> Resumption:
     """Plan a resume: counts below the file's are raised. Raises RefusedError if HyperPod accepts no change now."""
     groups = _groups(environment, clients)
     raised = {

@@ -114,7 +114,7 @@ def until(missing: Callable[[], str], say: Say, *, deadline: float, interval: fl
 
     Requests without an answer are retried: giving up would leave a RayCluster suspended.
     """
-    told = ""
+    reported = ""
     while True:
         try:
             with in_plain_words():
@@ -123,7 +123,7 @@ def until(missing: Callable[[], str], say: Say, *, deadline: float, interval: fl
             answer = f"no answer, retrying: {error.what}"
         if not answer or time.monotonic() >= deadline:
             return answer
-        if answer != told:
-            told = answer
+        if answer != reported:
+            reported = answer
             say(answer)
         time.sleep(interval)

@@ -51,7 +51,7 @@ class Rollout:
         return str(self.live)
 
 
-def look(
+def plan_rollout(
     environment: EksEnvironment,
     api: kubernetes.client.ApiClient,
     name: str | None,
@@ -103,7 +103,7 @@ def describe(made: Rollout) -> Iterator[str]:
     if not made.is_needed:
         yield f"{made}: no pod has an old template or a removed group"
         return
-    yield from (f"{made}: {line}" for line in made.outdated.said())
+    yield from (f"{made}: {line}" for line in made.outdated.phrases())
     if made.suspended:
         yield f"{made}: is suspended and will be resumed"
     elif made.outdated.old and made.limit:

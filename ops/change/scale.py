@@ -36,7 +36,7 @@ RAY_PODS: Final = "ray.io/is-ray-node=yes"
 _PATIENCE: Final[Mapping[str, Any]] = {"_request_timeout": REQUEST_TIMEOUT}
 
 
-def look(environment: Environment, clients: Clients, group: str, wanted: int) -> ScalePlan:
+def plan_scale(environment: Environment, clients: Clients, group: str, wanted: int) -> ScalePlan:
     """Plan how to lower the group to `wanted` nodes. Raises RefusedError if `ops scale` must not or cannot do it."""
     _refuse_what_the_environment_forbids(environment, group, wanted)
     cluster = in_service(clients.sagemaker, environment.hyperpod.cluster_name)
@@ -177,13 +177,15 @@ def _wait_until_gone(
     made: ScalePlan, sagemaker: Any, cluster: str, say: Say, *, deadline: float, interval: float
 ) -> None:
     leaving = {node.instance for node in made.leaving}
-    told = -1
+    reported = -1
     while left := leaving & {node["InstanceId"] for node in list_nodes(sagemaker, cluster)}:
-        if len(left) != told:
-            told = len(left)
-            say(f"{told} of {len(leaving)} nodes are still shutting down")
+        if len(left) != reported:
+            reported = len(left)
+            say(f"{reported} of {len(leaving)} nodes are still shutting down")
         if time.monotonic() >= deadline:
-            raise RefusedError(f"{told} nodes are still shutting down. They end without this command. Fix: `ops wait`")
+            raise RefusedError(
+                f"{reported} nodes are still shutting down. They end without this command. Fix: `ops wait`"
+            )
         time.sleep(interval)
     say("the nodes are gone")
 

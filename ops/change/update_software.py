@@ -28,7 +28,7 @@ class SoftwareUpdate:
     ray_clusters: frozenset[tuple[str, str]]
 
 
-def look(environment: Environment, clients: Clients, groups: Sequence[str]) -> SoftwareUpdate:
+def plan_update(environment: Environment, clients: Clients, groups: Sequence[str]) -> SoftwareUpdate:
     """Plan an update of the groups; an empty `groups` means all. Raises RefusedError if HyperPod accepts none now."""
     cluster = in_service(clients.sagemaker, environment.hyperpod.cluster_name)
     existing = [group["InstanceGroupName"] for group in cluster["InstanceGroups"]]

@@ -17,7 +17,7 @@ IMPORT: Final = "IMPORT_METADATA_FROM_REPOSITORY"
 EXPORT: Final = "EXPORT_TO_REPOSITORY"
 WORDS: Final = {IMPORT: "import", EXPORT: "export"}
 _ACTIVE: Final = ("PENDING", "EXECUTING")
-_LOOK: Final = 2.0
+_POLL_SECONDS: Final = 2.0
 _SHOWN_FAILURES: Final = 5
 
 Say = Callable[[str], None]
@@ -54,14 +54,14 @@ def run(fsx: Any, s3: Any, place: LinkedPath, kind: str, say: Say, *, timeout: f
     deadline, began = time.monotonic() + timeout, time.monotonic()
     running = [each for each in active(fsx, place.link.file_system) if (each["Type"], each["Paths"]) == (kind, [path])]
     task = running[0] if running and join else _create(fsx, place, kind, path)
-    told = ""
+    reported = ""
     while task["Lifecycle"] not in ("SUCCEEDED", "FAILED", "CANCELED"):
-        if (line := _line(task)) != told:
+        if (line := _line(task)) != reported:
             say(f"{line}, {time.monotonic() - began:.0f} s")
-            told = line
+            reported = line
         if time.monotonic() > deadline:
             raise RefusedError(f"{_line(task)}: not done in time. The task continues. Fix: rerun the command to resume")
-        time.sleep(_LOOK)
+        time.sleep(_POLL_SECONDS)
         [task] = fsx.describe_data_repository_tasks(TaskIds=[task["TaskId"]])["DataRepositoryTasks"]
     say(f"{_line(task)}, {time.monotonic() - began:.0f} s")
     if task["Lifecycle"] != "SUCCEEDED":

@@ -13,7 +13,7 @@ from ops.errors import RefusedError, UnreachableError, in_plain_words
 from ops.jobs.running import ray_clusters, running
 
 
-def look(environment: Environment) -> DestroyPlan:
+def plan_destroy(environment: Environment) -> DestroyPlan:
     """Return what a destroy of the environment would do. Raises UnreachableError."""
     account = CallerAccount(environment)
     with in_plain_words():
@@ -48,8 +48,8 @@ def destroy(environment: Environment, say: Print, *, yes: bool, force: bool, int
 
 def _refuse_busy(made: DestroyPlan) -> None:
     if made.busy:
-        said = ", ".join(f"{stack.name} ({stack.status})" for stack in made.busy)
-        raise RefusedError(f"stacks are being changed: {said}. Fix: wait until they are not, then rerun")
+        busy = ", ".join(f"{stack.name} ({stack.status})" for stack in made.busy)
+        raise RefusedError(f"stacks are being changed: {busy}. Fix: wait until they are not, then rerun")
 
 
 def _refuse_jobs(environment: Environment, made: DestroyPlan) -> None:

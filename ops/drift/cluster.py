@@ -61,14 +61,14 @@ def _compare(deployed: Any, live: Any, path: str) -> Iterator[str]:
     pattern = _pattern(deployed) if isinstance(deployed, Mapping) else None
     if pattern is not None:
         if not isinstance(live, str) or not re.fullmatch(pattern, live):
-            yield f"{path} is {_said(live)}, which the deployed template excludes"
+            yield f"{path} is {_shown(live)}, which the deployed template excludes"
     elif isinstance(deployed, Mapping):
         for key, value in deployed.items():
             yield from _compare(value, _live(live, key), f"{path}.{key}".lstrip("."))
     elif isinstance(deployed, list) and _identity(deployed):
         yield from _compare_items(deployed, live, path)
     elif not _same(deployed, live):
-        yield f"{path} is {_said(live)}, deployed {_said(deployed)}"
+        yield f"{path} is {_shown(live)}, deployed {_shown(deployed)}"
 
 
 def _compare_items(deployed: Sequence[Fields], live: Any, path: str) -> Iterator[str]:
@@ -119,5 +119,5 @@ def _same(deployed: Any, live: Any) -> bool:
     return bool(deployed == live) or (not deployed and not live)
 
 
-def _said(value: Any) -> str:
+def _shown(value: Any) -> str:
     return "not set" if value is None else str(value)

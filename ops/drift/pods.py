@@ -28,5 +28,5 @@ def pod_drifts(environment: EksEnvironment, api: kubernetes.client.ApiClient) ->
             continue
         selector = f"ray.io/cluster={cluster.name}"
         pods = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
-        for phrase in outdated(found, pods).said():
+        for phrase in outdated(found, pods).phrases():
             yield Drift("RayCluster", name, f"{phrase}: `ops rollout {cluster.name} --env {environment.name}`")

@@ -86,7 +86,7 @@ def _finding(found: Finding) -> dict[str, Any]:
     }
 
 
-def said(warnings: Iterable[Finding]) -> Iterator[Text]:
+def warning_lines(warnings: Iterable[Finding]) -> Iterator[Text]:
     """Yield a line for each warning; accepted warnings come last, dim and with their reason."""
     for warning in sorted(warnings, key=lambda each: bool(each.accepted)):
         if warning.accepted:

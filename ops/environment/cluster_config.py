@@ -224,20 +224,20 @@ def _mended(match: re.Match[str], text: str, notes: list[str]) -> str:
 def _group(group: _Group) -> dict[str, Any]:
     """Return the group as an environment states it, without keys that the file lacks."""
     left = {"storage", "kubernetes", "slurm", *(group.model_extra or {})}
-    said = group.model_dump(exclude=left, exclude_none=True)
-    if said.get("image_id") == _DEFAULT_IMAGE:
-        del said["image_id"]
-    if said.get("min_count") == 0:
-        del said["min_count"]
-    if "deep_health_checks" in said:
-        said["deep_health_checks"] = [each for each in said["deep_health_checks"] if each not in _OTHER_CHECKS]
+    fields = group.model_dump(exclude=left, exclude_none=True)
+    if fields.get("image_id") == _DEFAULT_IMAGE:
+        del fields["image_id"]
+    if fields.get("min_count") == 0:
+        del fields["min_count"]
+    if "deep_health_checks" in fields:
+        fields["deep_health_checks"] = [each for each in fields["deep_health_checks"] if each not in _OTHER_CHECKS]
     if group.slurm:
         partition = {"partition": group.slurm.partition_names[0]} if group.slurm.partition_names else {}
-        said["slurm"] = {"node": group.slurm.node_type.lower(), **partition}
+        fields["slurm"] = {"node": group.slurm.node_type.lower(), **partition}
     if group.volumes:
-        said["volume_gib"] = next(iter(group.volumes.values()))
-    said |= group.kubernetes.model_dump(exclude_defaults=True)
-    return said
+        fields["volume_gib"] = next(iter(group.volumes.values()))
+    fields |= group.kubernetes.model_dump(exclude_defaults=True)
+    return fields
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

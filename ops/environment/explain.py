@@ -38,11 +38,11 @@ def find(id: str) -> Rule:
 
 def explained(rule: Rule) -> Iterator[str]:
     """Yield the lines that explain a rule."""
-    said = rule.explanation
-    yield f"{rule.id} ({rule.severity.value}): {said.what}"
-    yield f"Why: {said.why}"
-    yield f"Source: {said.source}"
-    yield f"Breaks it: {said.example}"
+    explanation = rule.explanation
+    yield f"{rule.id} ({rule.severity.value}): {explanation.what}"
+    yield f"Why: {explanation.why}"
+    yield f"Source: {explanation.source}"
+    yield f"Breaks it: {explanation.example}"
     if rule.severity is Severity.WARNING:
         yield f"To accept it: accepted_warnings: {{{rule.id}: REASON}}"
 
@@ -69,6 +69,11 @@ def page() -> str:
 
 
 def _section(rule: Rule) -> Iterator[str]:
-    said = rule.explanation
-    yield from (f"## {rule.id}", "", f"{rule.severity.value.capitalize()}. {said.what}", "")
-    yield from (f"- Why: {said.why}", f"- Source: {said.source}", f"- Breaks it: `{said.example}`", "")
+    explanation = rule.explanation
+    yield from (f"## {rule.id}", "", f"{rule.severity.value.capitalize()}. {explanation.what}", "")
+    yield from (
+        f"- Why: {explanation.why}",
+        f"- Source: {explanation.source}",
+        f"- Breaks it: `{explanation.example}`",
+        "",
+    )

@@ -59,8 +59,8 @@ def _section(title: str, flows: tuple[Flow, ...]) -> Iterator[str]:
 
 
 def _row(flow: Flow) -> str:
-    peers = ", ".join(dict.fromkeys(peer.said for peer in flow.peers))
-    source, target = (peers, flow.said) if flow.direction == "in" else (flow.said, peers)
+    peers = ", ".join(dict.fromkeys(peer.title for peer in flow.peers))
+    source, target = (peers, flow.title) if flow.direction == "in" else (flow.title, peers)
     key = f"`{flow.key}`" if flow.key else ""
     return f"| {source} | {target} | {_ports(flow)} | {key} | {flow.reason} |"
 

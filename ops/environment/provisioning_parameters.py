@@ -58,8 +58,8 @@ def read(file: Path) -> SlurmParameters:
     except ValueError as error:
         raise NewError(f"{file} is not JSON: {error}. {_ALLOWED}. {_FIX}") from None
     if found.workload_manager != "slurm":
-        said = f"workload_manager: {found.workload_manager!r} is invalid: Slurm alone is supported"
-        raise NewError(f"{file} {said}. Allowed: slurm. Fix: import a cluster of Slurm")
+        problem = f"workload_manager: {found.workload_manager!r} is invalid: Slurm alone is supported"
+        raise NewError(f"{file} {problem}. Allowed: slurm. Fix: import a cluster of Slurm")
     nodes: dict[str, dict[str, Any]] = {}
     for workers in found.worker_groups or []:
         partition = {"partition": workers.partition_name} if workers.partition_name else {}

@@ -82,9 +82,9 @@ def _absent() -> Iterator[str]:
 def _sections(schema: _Schema, models: dict[str, _Schema], path: str) -> Iterator[str]:
     yield from (f"## `{path}`", "") if path else ("## Top level", "")
     yield from ("\n".join(line.strip() for line in schema["description"].splitlines()), "")
-    told = updates.explains(path)
-    change = " a change of it |" if told else ""
-    yield from (f"| key | value | default | meaning |{change}", "|---|---|---|---|" + "---|" * told)
+    explained = updates.explains(path)
+    change = " a change of it |" if explained else ""
+    yield from (f"| key | value | default | meaning |{change}", "|---|---|---|---|" + "---|" * explained)
     below = []
     for key, field in schema["properties"].items():
         required = key in schema.get("required", []) or any(key in way["required"] for way in schema.get("oneOf", []))
@@ -98,7 +98,7 @@ def _sections(schema: _Schema, models: dict[str, _Schema], path: str) -> Iterato
             below.append((models[model], here))
             meaning = meaning or models[model]["description"].splitlines()[0]
             kind = f"[{kind}](#{''.join(c for c in here if c.isalnum() or c in '_-')})"
-        change = f" {cell(updates.of_key(f'{path}.{key}'))} |" if told else ""
+        change = f" {cell(updates.of_key(f'{path}.{key}'))} |" if explained else ""
         yield f"| {name} | {kind} | {default} | {cell(meaning)} |{change}"
     yield ""
     for model_schema, here in below:

@@ -6,7 +6,7 @@ All of it comes from the handler's table of consequences (`handlers/hyperpod_clu
 from collections.abc import Mapping
 from typing import Final
 
-from handlers.hyperpod_cluster.consequences import ANY_FIELD, GROUPS, TABLE, Consequence, Effect, Kind
+from handlers.hyperpod_cluster.consequences import ANY_FIELD, GROUPS, TABLE, ChangeKind, Consequence, UpdateEffect
 from ops.environment.generated import between
 
 _BEGIN: Final = "<!-- Written by `ops schema`, from handlers/hyperpod_cluster/consequences.py. -->"
@@ -46,9 +46,9 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     f"{GROUP_KEYS}.type_facts": "nothing in the cluster: the figures only size Ray's pods",
 }
 """Keys without a property of the cluster, and what they change instead."""
-_KINDS: Final[Mapping[str, tuple[Kind, ...]]] = {
-    "hyperpod.instance_groups": (Kind.ADDED, Kind.REMOVED),
-    f"{GROUP_KEYS}.name": (Kind.RENAMED,),
+_KINDS: Final[Mapping[str, tuple[ChangeKind, ...]]] = {
+    "hyperpod.instance_groups": (ChangeKind.ADDED, ChangeKind.REMOVED),
+    f"{GROUP_KEYS}.name": (ChangeKind.RENAMED,),
 }
 
 
@@ -64,7 +64,7 @@ def of_key(key: str) -> str:
     path, kinds = PROPERTY_OF[key], _KINDS.get(key)
     rows = [row for row in TABLE if row.path == path and (kinds is None or set(row.kinds) & set(kinds))]
     only = len({(row.effect, row.action) for row in rows}) == 1
-    return "; ".join(dict.fromkeys(_said(row, of_kind=not only) for row in rows))
+    return "; ".join(dict.fromkeys(_sentence(row, of_kind=not only) for row in rows))
 
 
 def table() -> list[str]:
@@ -81,10 +81,10 @@ def with_table(page: str) -> str:
     return between(page, _BEGIN, _END, table())
 
 
-def _said(row: Consequence, *, of_kind: bool) -> str:
+def _sentence(row: Consequence, *, of_kind: bool) -> str:
     effect = f"{_kinds(row)}: {row.effect}" if of_kind else str(row.effect)
-    return f"{effect} ({row.action})" if row.effect is Effect.REFUSED and row.action else effect
+    return f"{effect} ({row.action})" if row.effect is UpdateEffect.REFUSED and row.action else effect
 
 
 def _kinds(row: Consequence) -> str:
-    return "any" if Kind.CHANGED in row.kinds and len(row.kinds) == 3 else ", ".join(row.kinds)
+    return "any" if ChangeKind.CHANGED in row.kinds and len(row.kinds) == 3 else ", ".join(row.kinds)

@@ -20,7 +20,7 @@ from ops.errors import in_plain_words
 from ops.isolation import probe
 from ops.isolation.plan import SUBMITTER, Connection, Origin, job
 from ops.readiness.conditions import is_ready_to_stay
-from ops.readiness.workloads import hindrance
+from ops.readiness.workloads import blocking_reason
 
 # Seconds. The VPC CNI applies a policy to a new pod one to two seconds after its start
 # (aws-network-policy-agent#345), later on a busy node.
@@ -31,7 +31,7 @@ _DEADLINE_AFTER: Final = 60
 # The container of `aws-node` in a public record of a cluster with vpc-cni v1.22.4 (August 2026).
 _NODE_AGENT: Final = "aws-eks-nodeagent"
 _ENFORCES: Final = "--enable-network-policy=true"
-_SAID: Final = {
+_TEXTS: Final = {
     probe.CONNECTED: "open",
     probe.TIMED_OUT: "closed: no answer",
     probe.REFUSED: "closed: refused",
@@ -59,9 +59,9 @@ class ProbeOutcome:
         return self.code == probe.CONNECTED
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """The result in words."""
-        return _SAID[self.code]
+        return _TEXTS[self.code]
 
     @property
     def expected(self) -> bool:
@@ -128,7 +128,7 @@ class Prober:
         return found
 
     def _waits(self, origin: Origin, run: str) -> str:
-        reasons = [hindrance(pod) for pod in self._pods(origin, run)] or ["its pod was not created"]
+        reasons = [blocking_reason(pod) for pod in self._pods(origin, run)] or ["its pod was not created"]
         return f"{origin.namespace}/{_name(origin, run)}: {reasons[0] or 'its pod is running'}"
 
     def _pods(self, origin: Origin, run: str) -> list[Any]:
@@ -212,7 +212,7 @@ def verdict(outcomes: list[ProbeOutcome]) -> list[str]:
 
 def _wrong(outcome: ProbeOutcome) -> str:
     connection = outcome.connection
-    what = f"{connection.origin} → {connection.target}:{connection.port} is {outcome.said}"
+    what = f"{connection.origin} → {connection.target}:{connection.port} is {outcome.text}"
     return f"{what}, but must be {'open' if connection.open else 'closed'}"
 
 
@@ -228,7 +228,7 @@ def _exit_codes(pod: Any) -> Mapping[str, int]:
 
 
 def _outcome(connection: Connection, code: int) -> ProbeOutcome:
-    if code not in _SAID:
+    if code not in _TEXTS:
         raise ProbeError(
             f"the probe {connection.container} of {connection.origin} ended with exit code {code}. "
             "Fix: rerun this command"

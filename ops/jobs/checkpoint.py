@@ -105,12 +105,12 @@ def answer(asked: Asked, interval: float = 1.0) -> str:
         saved, output = questions.answer(asked.job.head, asked.id, seconds=asked.seconds, interval=interval)
     except UnansweredError as error:
         raise CheckpointError(f"{asked.job} was asked, but {error}") from error
-    said = questions.last_line(output)
+    line = questions.last_line(output)
     if not saved:
         raise CheckpointError(
-            f"{asked.job} has not saved. Fix: see whether it trains (`ops job logs {asked.job.run}`). Last line: {said}"
+            f"{asked.job} has not saved. Fix: see whether it trains (`ops job logs {asked.job.run}`). Last line: {line}"
         )
-    return said
+    return line
 
 
 def save_all(jobs: Sequence[RunningJob], say: Say) -> None:

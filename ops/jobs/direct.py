@@ -19,7 +19,7 @@ from rich.console import Console
 
 from ops.jobs.head_api import ENDED, HeadApi, heads
 from ops.jobs.run import RunError, RunRequest
-from ops.readiness.simulated import said_of, said_of_pod
+from ops.readiness.simulated import explanation, explanation_of_pod
 
 _STOPPED: Final = 130
 _SUBMIT: Final = ("ray", "job", "submit", "--address", "http://127.0.0.1:8265")
@@ -36,7 +36,7 @@ def head_of(core: kubernetes.client.CoreV1Api, namespace: str, cluster: str) -> 
 def refuse_simulated(core: kubernetes.client.CoreV1Api, namespace: str, cluster: str) -> None:
     """Raise RunError if the RayCluster's head is simulated (a rehearsal's): without Ray in it, no job would start."""
     for pod in heads(core, namespace, cluster):
-        if simulated := said_of_pod(core, namespace, pod):
+        if simulated := explanation_of_pod(core, namespace, pod):
             raise RunError(f"no job can run on RayCluster {cluster}: {simulated}")
 
 
@@ -55,12 +55,12 @@ def follow(head: HeadApi, name: str, console: Console) -> int:
     """Show a job's output until it ends; return its exit code. Raises HeadUnreachableError and RayApiError."""
     shown = 0
     while True:
-        told = 0
+        printed = 0
         for text in head.tail(name):
-            told += len(text)
-            new = text[max(0, len(text) - (told - shown)) :] if told > shown else ""
+            printed += len(text)
+            new = text[max(0, len(text) - (printed - shown)) :] if printed > shown else ""
             console.print(new, end="", soft_wrap=True, markup=False, highlight=False)
-            shown = max(shown, told)
+            shown = max(shown, printed)
         job = head.job(name)
         if job["status"] in ENDED:
             break
@@ -90,7 +90,7 @@ def submit_in_head(core: kubernetes.client.CoreV1Api, namespace: str, pod: str, 
             _preload_content=False,
         )
     except ApiException as error:
-        if simulated := said_of(error):
+        if simulated := explanation(error):
             raise RunError(f"the head {namespace}/{pod} cannot run the job: {simulated}") from error
         raise
     if package:
@@ -108,7 +108,7 @@ def submit_in_head(core: kubernetes.client.CoreV1Api, namespace: str, pod: str, 
     if status.get("status") != "Success":
         message = str(status.get("message") or "the connection ended")
         raise RunError(
-            f"the head {namespace}/{pod} does not run it: {said_of(message) or message}. Fix: see `ops status`"
+            f"the head {namespace}/{pod} does not run it: {explanation(message) or message}. Fix: see `ops status`"
         )
     return 0
 

@@ -13,14 +13,14 @@ from ops.jobs.runs import Runs, as_submitter, pending_reason
 from ops.jobs.shown import Shown
 from ops.jobs.stored.elsewhere import Elsewhere
 
-_LOOK: Final = 1.0
+_POLL_SECONDS: Final = 1.0
 
 
 def follow(runs: Runs, name: str, console: Console) -> int:
     """Show the output of a run until it ends; return its exit code. Raises RunError and UnreachableError."""
     if not runs.get(name).kind.on_ray:
         return follow_first_worker(runs, name, console)
-    told = ""
+    reported = ""
     elsewhere = Elsewhere(runs, runs.get(name))
     shown = Shown(console, elsewhere)
     while True:
@@ -28,15 +28,15 @@ def follow(runs: Runs, name: str, console: Console) -> int:
             run = runs.get(name)
             pods = runs.pods(name)
         reason = str(run.state.get("reason", ""))
-        if not pods and reason and not run.finished and reason != told:
+        if not pods and reason and not run.finished and reason != reported:
             shown.aside(run.phase, {"reason": reason})
-            told = reason
+            reported = reason
         for pod in pods:
             if pod.status.phase == "Pending":
                 waits = pending_reason(pod)
-                if waits != told:
+                if waits != reported:
                     shown.aside("waiting for the supervisor", {"reason": waits})
-                    told = waits
+                    reported = waits
             else:
                 _show(runs, pod.metadata.name, shown)
         if run.finished:
@@ -44,7 +44,7 @@ def follow(runs: Runs, name: str, console: Console) -> int:
                 for job in elsewhere.attempts(run):
                     shown.finish(job)
             return _exit_code(run, pods)
-        time.sleep(_LOOK)
+        time.sleep(_POLL_SECONDS)
 
 
 def _show(runs: Runs, pod: str, shown: Shown) -> None:

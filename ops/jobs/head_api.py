@@ -12,7 +12,7 @@ from kubernetes.client import ApiException
 
 from ops.clients import REQUEST_TIMEOUT
 from ops.port_forward import open_port_forward
-from ops.readiness.simulated import said_of
+from ops.readiness.simulated import explanation
 
 _DASHBOARD: Final = 8265
 _UPLOAD_SECONDS: Final = 300
@@ -132,14 +132,14 @@ class HeadApi:
             yield forward.socket(_DASHBOARD)
         except (ApiException, OSError, failure) as error:
             # The kubelet sends its error on a separate channel before the connection ends.
-            said = forward.error(_DASHBOARD) if forward else None
-            reason = _reason(said or error)
+            reported = forward.error(_DASHBOARD) if forward else None
+            reason = _reason(reported or error)
             raise HeadUnreachableError(f"the head {self.name} does not {what}: {reason}. {_CHECK}") from error
 
 
 def _reason(error: Exception | str) -> str:
-    if simulated := said_of(error):
+    if simulated := explanation(error):
         return simulated
-    told = str((error.reason if isinstance(error, ApiException) else error) or "no answer")
+    cause = str((error.reason if isinstance(error, ApiException) else error) or "no answer")
     # The web socket's error text ends with the answer's headers.
-    return told.partition(" -+-+- ")[0]
+    return cause.partition(" -+-+- ")[0]

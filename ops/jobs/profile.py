@@ -58,12 +58,12 @@ def profile(job: RunningJob, *, worker: int, seconds: float, interval: float = 1
         done, output = questions.answer(job.head, id, seconds=_BEGINS_SECONDS + seconds, interval=interval)
     except UnansweredError as error:
         raise ProfileError(f"{job} was asked, but {error}") from error
-    said = questions.last_line(output)
+    line = questions.last_line(output)
     if not done:
         raise ProfileError(
-            f"{job} has no profile. Fix: see whether it trains (`ops job logs {job.run}`). Last line: {said}"
+            f"{job} has no profile. Fix: see whether it trains (`ops job logs {job.run}`). Last line: {line}"
         )
-    found = json.loads(said)
+    found = json.loads(line)
     storage = job.runtime_env["env_vars"]["RUN_STORAGE"].rstrip("/")
     address = f"{storage}/{job.run}/{found['trace']}"
     return Profile(job, worker, address, found["begin"], found["end"], found["seconds"])

@@ -64,16 +64,16 @@ class Shown:
 
     def line(self, line: str) -> None:
         """Show a line of the log, unless it was shown before."""
-        said = _said(line)
-        if said is None:
+        entry = _parsed(line)
+        if entry is None:
             self._output(line)
-        elif said["message"] == OUTPUT_MARK:
-            self._place(str(said["job"]), int(said["position"]))
+        elif entry["message"] == OUTPUT_MARK:
+            self._place(str(entry["job"]), int(entry["position"]))
         else:
-            if said["message"] in _FIRST:
+            if entry["message"] in _FIRST:
                 # Supervisors of earlier versions print no marks: all of their log is one output.
                 self._job, self._at = self._begin, 0
-            self._aside(line, said)
+            self._aside(line, entry)
 
     def end(self) -> None:
         """Show lines whose position is still unknown."""
@@ -105,17 +105,17 @@ class Shown:
 
     def aside(self, message: str, fields: dict[str, Any]) -> None:
         """Show a message that is no output of the job."""
-        told = ", ".join(f"{key} {value}" if key != "reason" else str(value) for key, value in fields.items())
-        text = f"── {message}{': ' + told if told else ''}"
+        details = ", ".join(f"{key} {value}" if key != "reason" else str(value) for key, value in fields.items())
+        text = f"── {message}{': ' + details if details else ''}"
         self._console.print(f"[cyan]{escape(text)}[/]", soft_wrap=True, highlight=False)
 
-    def _aside(self, line: str, said: dict[str, Any]) -> None:
-        if said["message"] == _ENDED:
-            self._ended.add(str(said.get("submission_id", "")))
-        self.is_over = self.is_over or said["message"] == _OVER
+    def _aside(self, line: str, entry: dict[str, Any]) -> None:
+        if entry["message"] == _ENDED:
+            self._ended.add(str(entry.get("submission_id", "")))
+        self.is_over = self.is_over or entry["message"] == _OVER
         if line not in self._told:
             self._told.add(line)
-            self.aside(said["message"], {key: value for key, value in said.items() if key not in _ASIDE})
+            self.aside(entry["message"], {key: value for key, value in entry.items() if key not in _ASIDE})
 
     def _output(self, line: str) -> None:
         if not self._job:
@@ -167,12 +167,12 @@ class Shown:
             self._output(line)
 
 
-def _said(line: str) -> dict[str, Any] | None:
+def _parsed(line: str) -> dict[str, Any] | None:
     """Return a supervisor's or submitter's message in a line as a dict; None if the line is the job's."""
     if not line.startswith("{"):
         return None
     try:
-        said = json.loads(line)
+        entry = json.loads(line)
     except ValueError:
         return None
-    return said if isinstance(said, dict) and said.get("controller") in _CONTROLLERS and "message" in said else None
+    return entry if isinstance(entry, dict) and entry.get("controller") in _CONTROLLERS and "message" in entry else None

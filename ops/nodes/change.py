@@ -66,7 +66,7 @@ def find(environment: EksEnvironment, clients: Clients, wanted: str) -> ClusterN
     return found
 
 
-def look(environment: EksEnvironment, clients: Clients, action: NodeAction, wanted: str) -> Before:
+def describe_node(environment: EksEnvironment, clients: Clients, action: NodeAction, wanted: str) -> Before:
     """Return the node and what runs on it. Raises RefusedError if the action is not possible now."""
     in_service(clients.sagemaker, environment.hyperpod.cluster_name)
     node = find(environment, clients, wanted)
@@ -143,8 +143,8 @@ class NodeFollower:
 
     def follow(self) -> None:
         """Raise RefusedError at the timeout, FailedCheckError if the node fails its checks, and UnreachableError."""
-        started = said_at = time.monotonic()
-        told = ""
+        started = reported_at = time.monotonic()
+        reported = ""
         while True:
             try:
                 with in_plain_words():
@@ -155,9 +155,9 @@ class NodeFollower:
             if not missing:
                 self.say(f"── {elapsed(now - started)}: {self._done()}")
                 return
-            if missing != told or now - said_at >= _SILENCE:
+            if missing != reported or now - reported_at >= _SILENCE:
                 self.say(f"── {elapsed(now - started)}: {missing}")
-                told, said_at = missing, now
+                reported, reported_at = missing, now
             if now - started >= self.timeout:
                 raise RefusedError(
                     f"not back after {elapsed(now - started)}: {missing}. HyperPod continues. "

@@ -12,7 +12,7 @@ from config import EksEnvironment
 from config.labels import DEEP_HEALTH_LABEL, INSTANCE_GROUP_LABEL, NODE_HEALTH_LABEL
 from k8s_charts.shared.names import RAY_NODE
 from ops.clients import REQUEST_TIMEOUT, Clients
-from ops.readiness.nodes import hindrance, list_nodes
+from ops.readiness.nodes import blocking_reason, list_nodes
 
 Answer = Mapping[str, Any]
 
@@ -112,7 +112,7 @@ def _node(
         status=found["InstanceStatus"]["Status"],
         health=labels.get(NODE_HEALTH_LABEL, ""),
         deep_check=labels.get(DEEP_HEALTH_LABEL, ""),
-        hindrance=hindrance(node) if node else "not in Kubernetes",
+        hindrance=blocking_reason(node) if node else "not in Kubernetes",
         software=found.get("ImageVersionStatus") or software.get(found["InstanceGroupName"], ""),
         pods=tuple(sorted(pods.get(name, ()))),
     )

@@ -26,7 +26,7 @@ class CheckFinding:
     about: str = ""
 
 
-Look = Callable[[Here[Any]], Iterator[CheckFinding]]
+CheckFunction = Callable[[Here[Any]], Iterator[CheckFinding]]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Check:
     """One check of the table; the signature of `look` says which environments it is for."""
 
     title: str
-    look: Look
+    inspect: CheckFunction
 
 
 @dataclass(frozen=True)

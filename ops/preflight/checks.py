@@ -52,4 +52,4 @@ CHECKS: Final = (
 
 def checks_of(environment: Environment) -> tuple[Check, ...]:
     """Return the checks that the environment's orchestrator needs."""
-    return tuple(check for check in CHECKS if isinstance(environment, types_taken(check.look)))
+    return tuple(check for check in CHECKS if isinstance(environment, types_taken(check.inspect)))

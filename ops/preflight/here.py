@@ -57,10 +57,10 @@ class Here(Generic[E_co]):
         """What the environment's stacks own (CloudFormation DescribeStacks, ListStackResources); asked once."""
         with self._looking:
             if self._deployed is None:
-                self._deployed = self._look()
+                self._deployed = self._describe()
             return self._deployed
 
-    def _look(self) -> Deployed:
+    def _describe(self) -> Deployed:
         cloudformation = self.client("cloudformation")
         existing = stacks.existing(cloudformation, self.environment)
         owned = {

@@ -45,15 +45,15 @@ def run(here: Here[Environment], checks: Sequence[Check], console: Console) -> l
 
 def _results(check: Check, here: Here[Environment]) -> list[CheckResult]:
     return [
-        CheckResult(check.title, found.about, found.verdict, found.text, found.fix) for found in _looked(check, here)
+        CheckResult(check.title, found.about, found.verdict, found.text, found.fix) for found in _findings(check, here)
     ]
 
 
-def _looked(check: Check, here: Here[Environment]) -> Iterator[CheckFinding]:
+def _findings(check: Check, here: Here[Environment]) -> Iterator[CheckFinding]:
     """Yield what the check finds. If it cannot look, end with a warning (no right) or a failure (no answer)."""
     try:
         with in_plain_words():
-            yield from check.look(here)
+            yield from check.inspect(here)
     except UnreachableError as error:
         cause = error.__cause__
         if isinstance(cause, ClientError) and cause.response["Error"]["Code"] in _REFUSED:

@@ -7,7 +7,7 @@ from ops.readiness.item import clock
 
 Answer = Mapping[str, Any]
 
-_LOOKED_AT: Final = 50
+_NEWEST_EVENTS: Final = 50
 
 
 def last_word(sagemaker: Any, cluster: Answer, group: str) -> str:
@@ -25,14 +25,14 @@ def last_word(sagemaker: Any, cluster: Answer, group: str) -> str:
         InstanceGroupName=group,
         SortBy="EventTime",
         SortOrder="Descending",
-        MaxResults=_LOOKED_AT,
+        MaxResults=_NEWEST_EVENTS,
     )["Events"]
     for event in events:
         failed = event.get("EventLevel") == "Error"
         if failed or (event.get("EventLevel", "Info") == "Info" and event.get("ResourceType") == "InstanceGroup"):
             reason = failure(sagemaker, name, event["EventId"]) if failed else ""
-            told = " ".join(text for text in (event.get("Description"), reason) if text)
-            return f"{clock(event['EventTime'])}: {told}" if told else ""
+            details = " ".join(text for text in (event.get("Description"), reason) if text)
+            return f"{clock(event['EventTime'])}: {details}" if details else ""
     return ""
 
 

@@ -79,22 +79,22 @@ def _group(
     statuses = Counter(node["InstanceStatus"]["Status"] for node in nodes)
     least = least_nodes(wanted) if require is Require.MIN else wanted.count
     required = f" ({least} required)" if least < wanted.count and current != target else ""
-    told = [f"{current} of {target} nodes{required}" + (f": {counts(statuses)}" if nodes else "")]
-    told += _since(nodes)
-    told += spoken({node["InstanceId"]: node["InstanceStatus"].get("Message", "") for node in nodes})
+    details = [f"{current} of {target} nodes{required}" + (f": {counts(statuses)}" if nodes else "")]
+    details += _since(nodes)
+    details += spoken({node["InstanceId"]: node["InstanceStatus"].get("Message", "") for node in nodes})
     update = group.get("SoftwareUpdateStatus", "Succeeded")
     if update not in {"Succeeded", "RollbackComplete"}:
-        told.append(f"software update: {update}")
+        details.append(f"software update: {update}")
     if resume:
-        told.append(f"paused; {resume} raises it to {wanted.count}")
+        details.append(f"paused; {resume} raises it to {wanted.count}")
     elif target != wanted.count:
-        told.append(f"the environment says {wanted.count}: deploy the hyperpod stack, or change the environment")
+        details.append(f"the environment says {wanted.count}: deploy the hyperpod stack, or change the environment")
     if current != target:
-        told += filter(None, [last_word(sagemaker, cluster, wanted.name)])
+        details += filter(None, [last_word(sagemaker, cluster, wanted.name)])
     everything = current == target == wanted.count == statuses["Running"]
     done = statuses["Running"] >= least if require is Require.MIN else everything
     state = ReadinessState.READY if done else ReadinessState.PAUSED if resume else ReadinessState.WAITING
-    return ReadinessItem("instance group", wanted.name, state, "; ".join(told))
+    return ReadinessItem("instance group", wanted.name, state, "; ".join(details))
 
 
 def least_nodes(group: InstanceGroup) -> int:
@@ -116,15 +116,15 @@ def kubernetes_nodes(
     for group in environment.hyperpod.instance_groups:
         selector = f"{INSTANCE_GROUP_LABEL}={group.name}"
         nodes = core.list_node(label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
-        hindered = {node.metadata.name: reason for node in nodes if (reason := hindrance(node))}
-        hindrances = Counter(hindered.values())
-        usable = len(nodes) - hindrances.total()
+        hindered = {node.metadata.name: reason for node in nodes if (reason := blocking_reason(node))}
+        reasons = Counter(hindered.values())
+        usable = len(nodes) - reasons.total()
         detail = f"{usable} of {group.count} Ready and {NODE_SCHEDULABLE}"
         least = least_nodes(group) if require is Require.MIN else group.count
         if usable < group.count and least < group.count:
             detail += f" ({least} required)"
-        if hindrances:
-            detail += f"; {counts(hindrances)}"
+        if reasons:
+            detail += f"; {counts(reasons)}"
         if lost := [name for name, reason in hindered.items() if reason == _LOST]:
             detail += f"; {_replacement(environment, group, lost)}"
         done = usable >= least if require is Require.MIN else usable == group.count
@@ -145,7 +145,7 @@ def _replacement(environment: Environment, group: InstanceGroup, lost: Sequence[
     return f"{lead}; to replace it now: `{command} --node-ids {ids}`"
 
 
-def hindrance(node: Any) -> str:
+def blocking_reason(node: Any) -> str:
     """Return why pods cannot run on a node, or ""."""
     labels = node.metadata.labels
     if labels.get(DEEP_HEALTH_LABEL) == "InProgress":

@@ -11,7 +11,7 @@ from config.naming import STAND_IN_IMAGE, volume_namespace
 from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE, RAY_DIRECTORY, RAY_DIRECTORY_JOB
 from ops.clients import REQUEST_TIMEOUT, Clients
 from ops.readiness.item import ReadinessItem, ReadinessState, clock, spoken
-from ops.readiness.workloads import hindrance
+from ops.readiness.workloads import blocking_reason
 
 LOG_LINES: Final = 20
 
@@ -26,7 +26,7 @@ def image(environment: EksEnvironment, clients: Clients) -> ReadinessItem:
     job = newest(clients.kubernetes, IMAGE_BUILD_NAMESPACE)
     if job is None:
         return ReadinessItem("Ray image", name, ReadinessState.WAITING, "no build Job: deploy the ray stack")
-    state, told = progress(clients.kubernetes, job, running="building")
+    state, details = progress(clients.kubernetes, job, running="building")
     if state is ReadinessState.READY:
         tag = variables(job)["TAG"]
         if found := pushed(name, tag, clients.ecr):
@@ -34,8 +34,8 @@ def image(environment: EksEnvironment, clients: Clients) -> ReadinessItem:
         gone = f"built, but the registry has no tag {tag}"
         return ReadinessItem("Ray image", name, ReadinessState.FAILED, f"{gone}; {_again(environment)}")
     if state is ReadinessState.FAILED:
-        told += [_again(environment), end_of_log(variables(job), clients.s3)]
-    return ReadinessItem("Ray image", name, state, "; ".join(told))
+        details += [_again(environment), end_of_log(variables(job), clients.s3)]
+    return ReadinessItem("Ray image", name, state, "; ".join(details))
 
 
 def _again(environment: Environment) -> str:
@@ -48,8 +48,8 @@ def directory(environment: EksEnvironment, api: kubernetes.client.ApiClient) -> 
     job = newest(api, volume_namespace(environment), RAY_DIRECTORY_JOB)
     if job is None:
         return ReadinessItem("directory", path, ReadinessState.WAITING, "no Job: deploy the ray stack")
-    state, told = progress(api, job, running="its Job is running")
-    return ReadinessItem("directory", path, state, "; ".join(told) if told else "belongs to Ray's user")
+    state, details = progress(api, job, running="its Job is running")
+    return ReadinessItem("directory", path, state, "; ".join(details) if details else "belongs to Ray's user")
 
 
 def newest(api: kubernetes.client.ApiClient, namespace: str, prefix: str = "") -> Any:
@@ -68,13 +68,13 @@ def progress(api: kubernetes.client.ApiClient, job: Any, *, running: str) -> tup
     logs = f"see `kubectl logs -n {namespace} job/{name} --all-containers`"
     if failed := conditions.get("Failed"):
         return ReadinessState.FAILED, [failed.message or failed.reason, logs]
-    told = [running if job.status.active else "not started"]
+    details = [running if job.status.active else "not started"]
     if job.status.failed:
-        told.append(f"failed attempts: {job.status.failed}, {logs}")
+        details.append(f"failed attempts: {job.status.failed}, {logs}")
     core, selector = kubernetes.client.CoreV1Api(api), f"batch.kubernetes.io/job-name={name}"
     pods = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
-    told += spoken({pod.metadata.name: hindrance(pod) for pod in pods if pod.status.phase == "Pending"})
-    return ReadinessState.WAITING, told
+    details += spoken({pod.metadata.name: blocking_reason(pod) for pod in pods if pod.status.phase == "Pending"})
+    return ReadinessState.WAITING, details
 
 
 def pushed(repository: str, tag: str, ecr: Any) -> str | None:

@@ -21,7 +21,7 @@ class OutdatedPods:
     old: tuple[Any, ...]
     orphans: tuple[Any, ...]
 
-    def said(self) -> Iterator[str]:
+    def phrases(self) -> Iterator[str]:
         """Yield a phrase for the old pods and one for the orphans, if there are any."""
         if self.old:
             yield f"{counted(self.old)} with an old template"

@@ -14,17 +14,17 @@ _SENTENCE: Final = re.compile(
 )
 
 
-def said_of(error: BaseException | str) -> str:
+def explanation(error: BaseException | str) -> str:
     """Return the rehearsal's sentence (podserver, simulated_heads) about a simulated pod; "" for any other error."""
     texts = (error.reason, error.body, str(error)) if isinstance(error, ApiException) else (str(error),)
     found = next((match for text in texts if text and (match := _SENTENCE.search(str(text)))), None)
     return found[0] if found else ""
 
 
-def said_of_pod(core: kubernetes.client.CoreV1Api, namespace: str, pod: str) -> str:
+def explanation_of_pod(core: kubernetes.client.CoreV1Api, namespace: str, pod: str) -> str:
     """Return the same sentence about a pod by requesting its log; "" if the pod runs or does not answer."""
     try:
         core.read_namespaced_pod_log(pod, namespace, limit_bytes=1, _request_timeout=REQUEST_TIMEOUT)
     except ApiException as error:
-        return said_of(error)
+        return explanation(error)
     return ""

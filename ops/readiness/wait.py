@@ -59,7 +59,7 @@ def wait(observe: Observe, console: Console, *, timeout: float, interval: float)
     with live or nullcontext():
         while True:
             before, last_trouble = items, trouble
-            items, trouble = _look(observe, before)
+            items, trouble = _observe(observe, before)
             now = time.monotonic()
             waited = now - started
             if live:
@@ -87,7 +87,7 @@ def progress(items: list[ReadinessItem]) -> str:
     return f"{sum(item.state is ReadinessState.READY for item in items)} of {len(items)} ready"
 
 
-def _look(observe: Observe, before: list[ReadinessItem]) -> tuple[list[ReadinessItem], str]:
+def _observe(observe: Observe, before: list[ReadinessItem]) -> tuple[list[ReadinessItem], str]:
     try:
         return observe(), ""
     except NoAnswerError as error:

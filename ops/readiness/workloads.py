@@ -27,8 +27,8 @@ def claim(environment: EksEnvironment, api: kubernetes.client.ApiClient) -> Read
         return ReadinessItem("volume claim", title, ReadinessState.WAITING, "does not exist: deploy the ray stack")
     if found.status.phase == "Bound":
         return ReadinessItem("volume claim", title, ReadinessState.READY, "Bound")
-    told = _newest_event(core, namespace, name)
-    return ReadinessItem("volume claim", title, ReadinessState.WAITING, "; ".join([found.status.phase, *told]))
+    details = _newest_event(core, namespace, name)
+    return ReadinessItem("volume claim", title, ReadinessState.WAITING, "; ".join([found.status.phase, *details]))
 
 
 def _newest_event(core: kubernetes.client.CoreV1Api, namespace: str, claim: str) -> list[str]:
@@ -47,14 +47,14 @@ def reaper(environment: EksEnvironment, api: kubernetes.client.ApiClient, requir
     if found is None:
         return ReadinessItem("reaper", title, ReadinessState.WAITING, "does not exist: deploy the ray stack")
     wanted, available = found.spec.replicas, found.status.available_replicas or 0
-    told = [f"{available} of {wanted} replicas"]
+    details = [f"{available} of {wanted} replicas"]
     if available >= (1 if require is Require.MIN else wanted):
-        return ReadinessItem("reaper", title, ReadinessState.READY, told[0])
+        return ReadinessItem("reaper", title, ReadinessState.READY, details[0])
     core, selector = kubernetes.client.CoreV1Api(api), f"app.kubernetes.io/name={REAPER}"
     pods = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
-    told += spoken({pod.metadata.name: hindrance(pod) for pod in pods})
-    told.append(f"see `kubectl logs -n {namespace} -l {selector}`")
-    return ReadinessItem("reaper", title, ReadinessState.WAITING, "; ".join(told))
+    details += spoken({pod.metadata.name: blocking_reason(pod) for pod in pods})
+    details.append(f"see `kubectl logs -n {namespace} -l {selector}`")
+    return ReadinessItem("reaper", title, ReadinessState.WAITING, "; ".join(details))
 
 
 def ray_clusters(
@@ -88,7 +88,7 @@ def _ray_cluster(
     stale = outdated(found, pods)
     available = status.get("availableWorkerReplicas", 0) - sum(pod.status.phase == "Running" for pod in stale.orphans)
     mend = f"`ops rollout {wanted.name} --env {environment.name}`"
-    old = [f"{', '.join(stale.said())}: {mend}"] if stale.old or stale.orphans else []
+    old = [f"{', '.join(stale.phrases())}: {mend}"] if stale.old or stale.orphans else []
     if is_suspended(found):
         paused = is_paused(found)
         how, resumes = ("paused", f"`ops resume --env {environment.name}`") if paused else ("suspended", mend)
@@ -96,19 +96,19 @@ def _ray_cluster(
         return ReadinessItem("RayCluster", name, ReadinessState.PAUSED if paused else ReadinessState.WAITING, detail)
     state = status.get("state")
     # KubeRay keeps the state `suspended` until all pods are ready.
-    told = [f"{'starting' if state in (None, '', 'suspended') else state}, {available} of {replicas} workers"]
+    details = [f"{'starting' if state in (None, '', 'suspended') else state}, {available} of {replicas} workers"]
     if state == "ready" and available == replicas:
-        return ReadinessItem("RayCluster", name, ReadinessState.READY, "; ".join([*told, *old]))
+        return ReadinessItem("RayCluster", name, ReadinessState.READY, "; ".join([*details, *old]))
     if reason := status.get("reason"):
-        told.append(reason)
-    told += [*spoken({pod.metadata.name: hindrance(pod) for pod in pods}), *old]
+        details.append(reason)
+    details += [*spoken({pod.metadata.name: blocking_reason(pod) for pod in pods}), *old]
     enough = False
     if require is Require.MIN:
         least = sum(min(group.replicas, group.min_replicas) for group in wanted.workers)
-        told[0] += f" ({least} required)"
+        details[0] += f" ({least} required)"
         enough = available >= least and any(map(_is_ready_head, pods))
     return ReadinessItem(
-        "RayCluster", name, ReadinessState.READY if enough else ReadinessState.WAITING, "; ".join(told)
+        "RayCluster", name, ReadinessState.READY if enough else ReadinessState.WAITING, "; ".join(details)
     )
 
 
@@ -116,7 +116,7 @@ def _is_ready_head(pod: Any) -> bool:
     return is_ready(pod) and (pod.metadata.labels or {}).get("ray.io/node-type") == "head"
 
 
-def hindrance(pod: Any) -> str:
+def blocking_reason(pod: Any) -> str:
     """Return why a pod is not running, in the scheduler's or the kubelet's words, or ""."""
     for condition in pod.status.conditions or []:
         if condition.type == "PodScheduled" and condition.status == "False":

@@ -40,13 +40,13 @@ def require_compute(action: SlurmNodeAction, node: SlurmInstance, cluster: str) 
         raise RefusedError(f"{node.instance} is {node.status} and has no name yet. Fix: `ops wait`, then try again")
 
 
-def name_in_slurm(node: SlurmInstance, said: Iterable[str]) -> str:
+def name_in_slurm(node: SlurmInstance, lines: Iterable[str]) -> str:
     """Return the node's name from the lines of NAMES. Raises RefusedError if Slurm has no node at its address.
 
     A name is `ip-ADDRESS` (observed), or GROUP-NUMBER, such as `gpu-compute-1` (AWS docs,
     sagemaker-hyperpod-slurm-api-config-migration, "Verify the migration").
     """
-    names = {address: name for name, _, address in (line.partition("=") for line in said)}
+    names = {address: name for name, _, address in (line.partition("=") for line in lines)}
     if found := names.get(node.address) or names.get(node.name):
         return found
     where = f"{node.address or node.name} ({node.instance})"

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from ops.readiness.item import clock
 
-_LOOKED_AT: Final = 10
+_NEWEST_EVENTS: Final = 10
 """Events of the whole cluster, each of which costs a call: only DescribeClusterEvent tells what it is about."""
 _MEANING: Final[Mapping[str, str]] = {
     "DaemonDown": "it does not run: no job is recorded",
@@ -24,12 +24,12 @@ def slurm_health(cluster: str, sagemaker: Any) -> list[dict[str, str]]:
         ResourceType="Cluster",
         SortBy="EventTime",
         SortOrder="Descending",
-        MaxResults=_LOOKED_AT,
+        MaxResults=_NEWEST_EVENTS,
     )["Events"]
     found: dict[str, dict[str, str]] = {}
     for event in events:
-        told = sagemaker.describe_cluster_event(ClusterName=cluster, EventId=event["EventId"])["EventDetails"]
-        health = told.get("EventDetails", {}).get("EventMetadata", {}).get("SlurmHealth")
+        details = sagemaker.describe_cluster_event(ClusterName=cluster, EventId=event["EventId"])["EventDetails"]
+        health = details.get("EventDetails", {}).get("EventMetadata", {}).get("SlurmHealth")
         if health:
             reason = health.get("Reason", "")
             found.setdefault(

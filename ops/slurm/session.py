@@ -27,9 +27,9 @@ def run(command: list[str]) -> list[str]:
     except subprocess.TimeoutExpired as error:
         fix = "Fix: open a shell with `ops node shell` and run it there"
         raise RefusedError(f"the session did not answer within {_PATIENCE} seconds. {fix}") from error
-    said = [line.strip() for line in f"{result.stdout}\n{result.stderr}".splitlines() if line.strip()]
-    lines = [line for line in said if not line.startswith(_NOISE)]
-    if _DONE not in said:
+    output = [line.strip() for line in f"{result.stdout}\n{result.stderr}".splitlines() if line.strip()]
+    lines = [line for line in output if not line.startswith(_NOISE)]
+    if _DONE not in output:
         reason = " ".join(lines[-3:]).rstrip(".") or f"the session ended with exit status {result.returncode}"
         raise RefusedError(f"the command failed on the node: {reason}. Fix: correct what the message names")
     return lines

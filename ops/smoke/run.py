@@ -18,7 +18,7 @@ from ops.jobs.runs import Runs, as_submitter
 
 MARK: Final = "smoke: "
 """What the line with the result begins with, in `ray_jobs/smoke.py`."""
-_LOOK: Final = 1.0
+_POLL_SECONDS: Final = 1.0
 _LAST_LINES: Final = 5
 
 Say = Callable[[str], None]
@@ -72,7 +72,7 @@ def _request(environment: Environment, cluster: str, timeout: float) -> RunReque
 
 def _wait(runs: Runs, name: str, say: Say, timeout: float) -> None:
     """Wait for the end of the run. Raises SmokeError if it does not end in time."""
-    began, told = time.monotonic(), ""
+    began, reported = time.monotonic(), ""
     finished, line = False, "submitted"
     while not finished:
         # A short silence of the API server is no end of the job.
@@ -80,12 +80,12 @@ def _wait(runs: Runs, name: str, say: Say, timeout: float) -> None:
             state = runs.get(name)
             finished, reason = state.finished, str(state.state.get("reason") or "")
             line = f"{state.phase}{f' ({reason})' if reason else ''}"
-        if line != told:
+        if line != reported:
             say(f"{name}: {line}, {time.monotonic() - began:.0f} s")
-            told = line
+            reported = line
         if not finished and time.monotonic() - began > timeout:
             raise SmokeError(
                 f"{name} did not end in {timeout:.0f} s: {line}. Fix: see `ops status`, or raise --timeout"
             )
         if not finished:
-            time.sleep(_LOOK)
+            time.sleep(_POLL_SECONDS)

@@ -21,7 +21,7 @@ from ops.support.bundle import BundlePart, CollectedFile
 from ops.support.sources import Sources
 from ops.support.tails import Tails
 from ops.watch import logs, status
-from ops.watch.events import look
+from ops.watch.events import read_events
 from ops.watch.logs import LogSource, NoLogsError, Pods
 from ops.watch.node_logs import NodeLogs
 
@@ -74,7 +74,7 @@ def _environment_file(sources: Sources) -> Iterator[CollectedFile]:
 
 
 def _status(sources: Sources) -> Iterator[CollectedFile]:
-    yield CollectedFile("status.json", status.look(sources.environment, sources.account).as_data())
+    yield CollectedFile("status.json", status.read_status(sources.environment, sources.account).as_data())
 
 
 def _hyperpod(sources: Sources) -> Iterator[CollectedFile]:
@@ -91,7 +91,7 @@ def _nodes(sources: Sources) -> Iterator[CollectedFile]:
 
 def _events(sources: Sources) -> Iterator[CollectedFile]:
     since = datetime.now(UTC) - timedelta(seconds=sources.seconds)
-    found = look(sources.environment, sources.account, lambda: sources.clients, since)
+    found = read_events(sources.environment, sources.account, lambda: sources.clients, since)
     lacks = "; ".join(f"{name}: {reason}" for name, reason in found.unseen.items())
     yield CollectedFile("events.json", [event.as_data() for event in found.events], lacks)
 

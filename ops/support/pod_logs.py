@@ -8,7 +8,7 @@ import kubernetes
 from ops.clients import REQUEST_TIMEOUT
 from ops.errors import UnreachableError, in_plain_words
 from ops.readiness.conditions import is_ready
-from ops.readiness.simulated import said_of
+from ops.readiness.simulated import explanation
 from ops.support.bundle import CollectedFile
 from ops.support.tails import LINES
 from ops.watch.logs import Pods
@@ -56,5 +56,5 @@ def _tail(core: kubernetes.client.CoreV1Api, file: str, pod: Any, container: str
             return CollectedFile(file, answer.data.decode(errors="replace"))
     except UnreachableError as error:
         cause = error.__cause__
-        said = said_of(cause) if isinstance(cause, kubernetes.client.ApiException) else ""
-        return CollectedFile(file, "", said or str(error))
+        reason = explanation(cause) if isinstance(cause, kubernetes.client.ApiException) else ""
+        return CollectedFile(file, "", reason or str(error))

@@ -27,7 +27,7 @@ def find(surface: Surface) -> SweepResult:
     # Fills the cache that the finders share, before they run in parallel.
     surface.owned  # noqa: B018
     with ThreadPoolExecutor(_AT_ONCE) as workers:
-        results = list(workers.map(lambda finder: _look(finder, surface), FINDERS))
+        results = list(workers.map(lambda finder: _search(finder, surface), FINDERS))
     leftovers = [each for found in results if isinstance(found, list) for each in found]
     return SweepResult(tuple(leftovers), tuple(each for each in results if isinstance(each, str)))
 
@@ -45,7 +45,7 @@ def remove(leftovers: Sequence[Leftover], say: Callable[[str], None]) -> list[st
     return failed
 
 
-def _look(finder: Finder, surface: Surface) -> list[Leftover] | str:
+def _search(finder: Finder, surface: Surface) -> list[Leftover] | str:
     try:
         return list(finder(surface))
     except ClientError as error:

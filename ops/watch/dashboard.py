@@ -14,7 +14,7 @@ import kubernetes
 from ops.errors import UnreachableError, in_plain_words
 from ops.jobs.head_api import heads
 from ops.port_forward import open_port_forward
-from ops.readiness.simulated import said_of
+from ops.readiness.simulated import explanation
 from ops.watch.browser_access import END, BrowserAccess, BrowserRequest, LetInError, RejectedRequestError, is_too_long
 from ops.watch.logs import Say
 
@@ -110,7 +110,7 @@ class DashboardServer:
                 pod.sendall(request.head)
                 answered = _exchange(browser, pod, request, rest)
                 if not answered and (reason := forward.error(self._source.port)):
-                    _refuse(browser, _UNAVAILABLE, said_of(reason) or reason)
+                    _refuse(browser, _UNAVAILABLE, explanation(reason) or reason)
         except LetInError as redirect:
             _send(browser, redirect.answer)
         except RejectedRequestError as error:

@@ -7,7 +7,7 @@ from typing import Final, NoReturn, Self
 
 from config import EksEnvironment
 from ops.clients import CallerAccount, Clients, connect
-from ops.watch.events import EventList, look
+from ops.watch.events import EventList, read_events
 from ops.watch.logs import Say
 
 _INTERVAL: Final = 10.0
@@ -34,16 +34,16 @@ class Feed:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def look(self) -> EventList:
+    def read(self) -> EventList:
         """Return the events, and what cannot be read."""
-        return look(self._environment, self._account, self._connected, self._since)
+        return read_events(self._environment, self._account, self._connected, self._since)
 
     def follow(self, say: Say, warn: Say) -> NoReturn:
         """Print each event once, and each obstacle once while it lasts; only an exception ends it."""
         shown: set[str] = set()
         obstacles: dict[str, str] = {}
         while True:
-            found = self.look()
+            found = self.read()
             for name, reason in found.unseen.items():
                 if obstacles.get(name) != reason:
                     warn(f"{name} cannot be read: {reason}")

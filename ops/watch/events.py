@@ -63,7 +63,7 @@ class EventList:
     is_of_any_source: bool
 
 
-def look(
+def read_events(
     environment: Environment, account: CallerAccount, clients: Callable[[], Clients], since: datetime
 ) -> EventList:
     """Return the events after `since` of all sources that can be read; `clients` may raise UnreachableError."""

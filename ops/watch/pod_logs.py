@@ -13,7 +13,7 @@ from kubernetes.client import ApiException
 from ops.clients import REQUEST_TIMEOUT
 from ops.errors import NoAnswerError, as_viewer
 from ops.jobs.operators.follow import lines_of
-from ops.readiness.simulated import said_of
+from ops.readiness.simulated import explanation
 from ops.watch.logs import NoLogsError, Pods, Say
 
 # Seconds to connect, and seconds without a line after which a log is requested again.
@@ -48,7 +48,7 @@ class PodLogs:
             except ApiException as error:
                 if error.status not in _NO_LOG:
                     raise
-                reasons.append(said_of(error) or f"{pod}: {_message(error)}")
+                reasons.append(explanation(error) or f"{pod}: {_message(error)}")
         if not containers:
             raise NoLogsError(f"no pod {self.pods.selector} in namespace {self.pods.namespace}. Fix: see `ops status`")
         if len(reasons) == len(containers):
@@ -90,8 +90,8 @@ class PodLogs:
         try:
             self._print(pod, container, follow=True)
         except (ApiException, urllib3.exceptions.HTTPError) as error:
-            if said := said_of(error):
-                self._refusals.append(NoLogsError(f"no logs: {said}. Fix: `make rehearse-job` runs real Ray"))
+            if message := explanation(error):
+                self._refusals.append(NoLogsError(f"no logs: {message}. Fix: `make rehearse-job` runs real Ray"))
             elif isinstance(error, ApiException) and error.status in (401, 403):
                 self._refusals.append(error)
             # Else the container is starting or gone, or the connection ended: the next look shows which.

@@ -17,7 +17,7 @@ from ops.jobs.run import ExistingRun
 from ops.jobs.running import unsupervised
 from ops.jobs.runs import Runs
 from ops.readiness.outdated_pods import is_suspended, outdated
-from ops.readiness.workloads import hindrance
+from ops.readiness.workloads import blocking_reason
 from ops.stacks import existing
 
 _GIB: Final = 2**30
@@ -110,7 +110,7 @@ def _ray_cluster(core: kubernetes.client.CoreV1Api, namespace: str, cluster: dic
         "wanted": status.get("desiredWorkerReplicas", sum(int(group.get("replicas", 0)) for group in groups)),
         "head": next(iter(heads(core, namespace, name)), ""),
         "image": _image(cluster),
-        "outdated": list(outdated(cluster, pods).said()),
+        "outdated": list(outdated(cluster, pods).phrases()),
     }
 
 
@@ -125,7 +125,7 @@ def pending_pods(environment: EksEnvironment, clients: Clients) -> list[dict[str
     core = kubernetes.client.CoreV1Api(clients.kubernetes)
     pods = core.list_namespaced_pod(environment.ray.namespace, **_PATIENCE).items
     return [
-        {"pod": pod.metadata.name, "reason": hindrance(pod) or "starting"}
+        {"pod": pod.metadata.name, "reason": blocking_reason(pod) or "starting"}
         for pod in pods
         if pod.status.phase == "Pending" and not pod.metadata.deletion_timestamp
     ]

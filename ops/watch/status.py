@@ -57,10 +57,10 @@ class Status:
         }
 
 
-def look(environment: Environment, account: CallerAccount) -> Status:
+def read_status(environment: Environment, account: CallerAccount) -> Status:
     """Return the status of the environment. What a refusal or a missing cluster hides is named, and raises nothing."""
     if isinstance(environment, SlurmEnvironment):
-        return _look_at_slurm(environment, account)
+        return _read_slurm_status(environment, account)
     items: list[ReadinessItem] = []
     obstacle = ""
     found: dict[str, Section] = {"stacks": _see(partial(sections.stacks, environment, account))}
@@ -80,7 +80,7 @@ def look(environment: Environment, account: CallerAccount) -> Status:
     return Status(environment.name, datetime.now(UTC), items, obstacle, found)
 
 
-def _look_at_slurm(environment: SlurmEnvironment, account: CallerAccount) -> Status:
+def _read_slurm_status(environment: SlurmEnvironment, account: CallerAccount) -> Status:
     sagemaker = account.client("sagemaker")
     items: list[ReadinessItem] = []
     obstacle = ""

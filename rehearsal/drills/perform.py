@@ -79,5 +79,5 @@ def play(drill: Drill[S], context: S) -> bool:
 
 def _verdict(context: S, drill: Drill[S], reason: str, seconds: float) -> None:
     kept = "[bold red]✘ promise broken[/]" if reason else "[bold green]✔ promise kept[/]"
-    told = f": {escape(reason)}" if reason else ""
-    context.console.print(f"{kept} [bold]{drill.name}[/] in {seconds:.0f} s{told}\n", highlight=False)
+    suffix = f": {escape(reason)}" if reason else ""
+    context.console.print(f"{kept} [bold]{drill.name}[/] in {seconds:.0f} s{suffix}\n", highlight=False)

@@ -69,8 +69,8 @@ class ThousandContext:
             drawn.add_column(f"turn {turn}", justify="right")
         drawn.add_column("median", justify="right")
         for title, times in self.times.items():
-            told = [f"{seconds:.1f} s" for seconds in times] + [""] * (TURNS - len(times))
-            drawn.add_row(title, *told, f"{statistics.median(times):.1f} s" if times else "")
+            figures = [f"{seconds:.1f} s" for seconds in times] + [""] * (TURNS - len(times))
+            drawn.add_row(title, *figures, f"{statistics.median(times):.1f} s" if times else "")
         self.console.print(drawn)
 
     def finish(self) -> None:

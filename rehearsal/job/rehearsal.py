@@ -154,11 +154,11 @@ class JobRehearsal:
         """Wait for the answer. Raises RehearsalError unless the run has saved."""
         with self._progress.step(f"ops job checkpoint {RUN} --env {_ENVIRONMENT}") as step:
             wait("the end of ops job checkpoint", lambda: self._asking.returncode is not None, timeout=_PATIENCE)
-            said = self._asking.tail(5).strip()
+            printed = self._asking.tail(5).strip()
             self._mark(f"`ops job checkpoint` ends with {self._asking.returncode}")
-            if self._asking.returncode or not re.search(rf"^run {RUN} saved step [0-9]+ ", said, re.MULTILINE):
-                raise RehearsalError(f"the run must save when it is asked:\n{said}")
-            step.see(said.splitlines()[-1])
+            if self._asking.returncode or not re.search(rf"^run {RUN} saved step [0-9]+ ", printed, re.MULTILINE):
+                raise RehearsalError(f"the run must save when it is asked:\n{printed}")
+            step.see(printed.splitlines()[-1])
 
     def upgrade_the_controllers(self) -> None:
         """Deploy a newer version of the controllers while the run trains.
@@ -281,12 +281,12 @@ class JobRehearsal:
     def _wait_for(self, what: str, reached: Callable[[], bool]) -> None:
         """Wait until `reached`, but at most until the run ends. Raises RehearsalError or TimedOutError."""
 
-        def looked() -> bool:
+        def polled() -> bool:
             if self._submitting.returncode is not None and not reached():
                 raise RehearsalError(f"{what}: the run ended before that\n{self._submitting.tail(30)}")
             return reached()
 
-        wait(what, looked, timeout=_PATIENCE)
+        wait(what, polled, timeout=_PATIENCE)
 
     def _mark(self, what: str) -> None:
         self._marks.append((time.time(), what))
@@ -318,9 +318,9 @@ class JobRehearsal:
         drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="Timeline", title_justify="left")
         drawn.add_column("s", justify="right", no_wrap=True)
         drawn.add_column("what happened", overflow="fold")
-        told = [(line.at, line.text, "") for line in happened] + [(at, what, "bold") for at, what in self._marks]
-        told += [(at, f"training begins at step {step}", "bold") for at, step in starts(self._run)]
-        for at, what, style in sorted(told):
+        entries = [(line.at, line.text, "") for line in happened] + [(at, what, "bold") for at, what in self._marks]
+        entries += [(at, f"training begins at step {step}", "bold") for at, step in starts(self._run)]
+        for at, what, style in sorted(entries):
             drawn.add_row(f"{at - self._began:.1f}", escape(what), style=style)
         self.console.print(drawn)
         self.console.print(verdict, highlight=False)

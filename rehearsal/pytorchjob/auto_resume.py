@@ -34,8 +34,8 @@ class AutoResume:
     def act(self, node: str) -> list[str]:
         """Replace a lost node; return what was done, each line marked as simulated."""
         self._nodes.set_label(node, NODE_HEALTH_LABEL, _REPLACE)
-        told = [line for job in self._jobs_on(node) for line in self._resume(job)]
-        return [*told, f"simulated HyperPod: node {node} is replaced by {self._replace(node)}"]
+        lines = [line for job in self._jobs_on(node) for line in self._resume(job)]
+        return [*lines, f"simulated HyperPod: node {node} is replaced by {self._replace(node)}"]
 
     def _resume(self, job: Object) -> list[str]:
         metadata = job["metadata"]

@@ -40,8 +40,8 @@ class _Running:
     line: str = ""
 
     def __rich__(self) -> Text:
-        said = f"[bold]{self.title}[/] {elapsed(time.monotonic() - self.started)}"
-        return Text.from_markup(f"{said} [dim]{escape(self.line)}[/]")
+        shown = f"[bold]{self.title}[/] {elapsed(time.monotonic() - self.started)}"
+        return Text.from_markup(f"{shown} [dim]{escape(self.line)}[/]")
 
 
 def elapsed(seconds: float) -> str:

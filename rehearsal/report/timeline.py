@@ -93,13 +93,13 @@ def bands(journal: Iterable[Mapping[str, Any]]) -> list[Band]:
 
 def lines(drawn: Sequence[Band]) -> list[str]:
     """Return one line per stack for the terminal: when it ran, and the chain that decided its time."""
-    told = []
+    entries = []
     for band in drawn:
         chain = " → ".join(
             f"{_kind(bar.type)} {bar.seconds:.1f}" for bar in band.deciding() if bar.seconds >= _SHORTEST
         )
-        told.append(f"{band.stack}: {band.start:.0f} to {band.end:.0f} s; decided by {chain}")
-    return told
+        entries.append(f"{band.stack}: {band.start:.0f} to {band.end:.0f} s; decided by {chain}")
+    return entries
 
 
 def write(drawn: Sequence[Band], title: str, path: Path) -> Path:

@@ -26,16 +26,16 @@ Description = dict[str, Any]
 
 def names(environment: Environment) -> list[str]:
     """Return the environment's existing infrastructure in words; empty if there is none."""
-    told = []
+    created = []
     if vpc := environment.network.existing:
-        told.append(f"VPC {vpc.id} with {len(vpc.node_subnets)} + {len(vpc.control_plane_subnets)} subnets")
+        created.append(f"VPC {vpc.id} with {len(vpc.node_subnets)} + {len(vpc.control_plane_subnets)} subnets")
     if file_system := environment.fsx.existing:
-        told.append(f"file system {file_system.id}, mount name {file_system.mount_name}")
+        created.append(f"file system {file_system.id}, mount name {file_system.mount_name}")
     if cluster := environment.existing_eks:
-        told.append(f"EKS cluster {cluster.name} with its security group {cluster.security_group}")
+        created.append(f"EKS cluster {cluster.name} with its security group {cluster.security_group}")
     if key := environment.company.kms_key:
-        told.append(f"KMS key {key.rpartition('/')[2]}")
-    return told
+        created.append(f"KMS key {key.rpartition('/')[2]}")
+    return created
 
 
 def describe(account: EmbeddedAccount, environment: Environment) -> Description:

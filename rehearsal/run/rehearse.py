@@ -30,20 +30,20 @@ def rehearse(environment_name: str, console: Console, *, keep: bool, kills: Sequ
             rehearsal = Rehearsal(environment, console)
         case SlurmEnvironment():
             rehearsal = SlurmRehearsal(environment, console)
-    told = False
+    reported = False
     try:
         with rehearsal.watch.interrupting():
             if isinstance(rehearsal, SlurmRehearsal):
                 _steps_of_slurm(rehearsal, console, keep=keep, kills=kills)
             else:
                 _steps(rehearsal, console, keep=keep, kills=kills)
-        told = True
+        reported = True
     except (RehearsalError, CommandError, TimedOutError) as failure:
         line = f"[bold red]The rehearsal of {environment_name} failed:[/] {escape(str(failure))}"
         console.print(line, highlight=False, soft_wrap=True)
         return 1
     finally:
-        if not (keep and told):
+        if not (keep and reported):
             rehearsal.supervisor.stop_all(grace=20)
         rehearsal.report()
     return 0
@@ -70,7 +70,7 @@ def _steps(rehearsal: Rehearsal, console: Console, *, keep: bool, kills: Sequenc
     rehearsal.nothing_drifted()
     if keep:
         rehearsal.timeline()
-        rehearsal.say_how_to_look()
+        rehearsal.print_how_to_watch()
         return
     rehearsal.begin_growth()
     rehearsal.diff_is_clean()

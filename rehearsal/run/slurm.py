@@ -75,7 +75,9 @@ class SlurmRehearsal(RehearsalSteps[SlurmEnvironment]):
             for group in self.environment.hyperpod.instance_groups:
                 nodes = wait_for(f"instance group {group.name}", partial(self._running, group.name), has(group.count))
                 step.see(f"{group.name}: {len(nodes)} x {group.instance_type} ({nodes[0]}, …)")
-            told = {each["InstanceGroupName"]: each.get("SlurmConfig") for each in self._cluster()["InstanceGroups"]}
+            recorded = {
+                each["InstanceGroupName"]: each.get("SlurmConfig") for each in self._cluster()["InstanceGroups"]
+            }
             wanted = {
                 group.name: group.slurm.node.capitalize()
                 for group in self.environment.hyperpod.instance_groups
@@ -83,8 +85,8 @@ class SlurmRehearsal(RehearsalSteps[SlurmEnvironment]):
             }
             step.see(self._scripts_ran())
             by_api = self.environment.slurm.configuration == "api"
-            if by_api and {name: (each or {}).get("NodeType") for name, each in told.items()} != wanted:
-                raise RehearsalError(f"the groups must be {wanted} in Slurm; the cluster says {told}")
+            if by_api and {name: (each or {}).get("NodeType") for name, each in recorded.items()} != wanted:
+                raise RehearsalError(f"the groups must be {wanted} in Slurm; the cluster says {recorded}")
 
     def _scripts_ran(self) -> str:
         """Return on how many nodes the lifecycle scripts ran to their end, read from CloudWatch."""
@@ -112,11 +114,13 @@ class SlurmRehearsal(RehearsalSteps[SlurmEnvironment]):
         keys = [each["Key"] for page in pages for each in page["Contents"]]
         files = {key.removeprefix(prefix): s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
         if PARAMETERS in files:
-            told = json.loads(files[PARAMETERS])
-            dns, name = told["fsx_dns_name"], told["fsx_mountname"]
+            recorded = json.loads(files[PARAMETERS])
+            dns, name = recorded["fsx_dns_name"], recorded["fsx_mountname"]
         else:
-            [told] = [each["FsxLustreConfig"] for each in group["InstanceStorageConfigs"] if "FsxLustreConfig" in each]
-            dns, name = told["DnsName"], told["MountName"]
+            [recorded] = [
+                each["FsxLustreConfig"] for each in group["InstanceStorageConfigs"] if "FsxLustreConfig" in each
+            ]
+            dns, name = recorded["DnsName"], recorded["MountName"]
         return DeployedScripts(files, f"{dns}@tcp:/{name}", self.environment.fsx.mount_path)
 
     def slurm_runs(self) -> None:

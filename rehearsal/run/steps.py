@@ -157,13 +157,13 @@ class RehearsalSteps(Generic[E]):
 
     def what_exists(self) -> None:
         """Create the existing infrastructure that the environment names, if any, as its owner would."""
-        if not (told := existing.names(self.environment)):
+        if not (names := existing.names(self.environment)):
             return
         with self.progress.step("existing infrastructure (created by the rehearsal)") as step:
             self.account.make_existing(existing_resources(self.environment))
             owner.admit_operator(self.account, self.environment)
             self.existed = existing.describe(self.account, self.environment)
-            for name in told:
+            for name in names:
                 step.see(name)
 
     def existing_is_untouched(self) -> None:
@@ -377,8 +377,8 @@ class Rehearsal(RehearsalSteps[EksEnvironment]):
             wait_for("the system node group", partial(cluster.nodes, selector), has(count))
             step.see(f"system: {count} nodes")
             for group in self.environment.hyperpod.instance_groups:
-                looks = partial(cluster.group_nodes, group.name)
-                nodes = wait_for(f"instance group {group.name}", looks, has(group.count))
+                observe = partial(cluster.group_nodes, group.name)
+                nodes = wait_for(f"instance group {group.name}", observe, has(group.count))
                 step.see(f"{group.name}: {len(nodes)} x {group.instance_type} ({nodes[0]}, …)")
 
     def ray_is_ready(self) -> None:
@@ -387,8 +387,8 @@ class Rehearsal(RehearsalSteps[EksEnvironment]):
             cluster = self.cluster()
             for wanted in self.environment.ray.clusters:
                 workers = sum(group.replicas for group in wanted.workers)
-                looks = partial(cluster.ray_status, wanted.name)
-                wait_for(f"RayCluster {wanted.name}", looks, is_whole(workers))
+                observe = partial(cluster.ray_status, wanted.name)
+                wait_for(f"RayCluster {wanted.name}", observe, is_whole(workers))
                 pods = cluster.ray_pods(wanted.name)
                 nodes = {node for group, names in pods.items() if group != "headgroup" for node in names}
                 if len(nodes) != workers:
@@ -442,7 +442,7 @@ class Rehearsal(RehearsalSteps[EksEnvironment]):
         name = naming.eks_cluster(self.environment)
         return ClusterView(self.environment, self.account.admin_kubeconfig(name))
 
-    def say_how_to_look(self) -> None:
+    def print_how_to_watch(self) -> None:
         """Print how to inspect a kept rehearsal."""
         kubeconfig = self.account.admin_kubeconfig(naming.eks_cluster(self.environment))
         # Whoever looks may want to try every command.

@@ -19,7 +19,7 @@ from rehearsal.slurm.scripts import NodeFolder
 
 PATIENCE: Final = 300.0
 """Seconds until a cluster that does nothing is given up."""
-_LOOK_SECONDS: Final = 0.2
+_POLL_SECONDS: Final = 0.2
 _MUNGE_SOCKET: Final = "/run/munge/munge.socket.2"
 _LOG_LINES: Final = 12
 
@@ -288,7 +288,7 @@ class SlurmCluster:
                     f"Slurm: {what}: not within {PATIENCE:.0f} s. Fix: read the logs below {self._logs}:\n"
                     f"{self._last_words()}"
                 )
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
         return result
 
     def _last_words(self) -> str:

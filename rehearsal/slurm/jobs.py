@@ -51,9 +51,9 @@ class Jobs:
     def submit(self, *words: str, **variables: str) -> int:
         """Submit train_ddp.sbatch with more words before it, and these variables; return the job's number."""
         variables["PYTHON_ENVIRONMENT"] = str(self._environment)
-        said = [f"{name}={value}" for name, value in variables.items()]
+        options = [f"{name}={value}" for name, value in variables.items()]
         where = ("--parsable", f"--chdir={self.directory}", "--output=job.out", *words)
-        return int(self._cluster.run("env", *said, "sbatch", *where, str(self.directory / "train_ddp.sbatch")))
+        return int(self._cluster.run("env", *options, "sbatch", *where, str(self.directory / "train_ddp.sbatch")))
 
     @property
     def output(self) -> str:

@@ -79,9 +79,9 @@ def _survives(cluster: SlurmCluster, group: ConfiguredGroup) -> str:
     (cluster.directory / "go").touch()
     cluster.start(lost)
     cluster.wait_for(job, "COMPLETED")
-    said = (cluster.directory / "job.out").read_text()
-    if f"attempt 1 on {names}" not in said:
+    log = (cluster.directory / "job.out").read_text()
+    if f"attempt 1 on {names}" not in log:
         raise ProcessError(
-            f"the job did not end in its second attempt on {names}: {said!r}. Fix: read the logs in {cluster.directory}"
+            f"the job did not end in its second attempt on {names}: {log!r}. Fix: read the logs in {cluster.directory}"
         )
     return f"job {job} on {group.count} nodes: {lost} was lost, the job was requeued and ended on its replacement"

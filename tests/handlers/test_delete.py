@@ -10,7 +10,7 @@ from embedded_account.hyperpod.bench import HyperPodBench
 from embedded_account.hyperpod.model import DelayedView
 from embedded_account.hyperpod.views import cluster_view
 from handlers.hyperpod_cluster import index
-from handlers.hyperpod_cluster.ownership import Owner
+from handlers.hyperpod_cluster.ownership import OwningResource
 from handlers.hyperpod_cluster.service import CONSISTENCY_SECONDS
 from tests.handlers.support.cloudformation import OTHER_STACK, STACK_ID, CloudFormation
 from tests.handlers.support.framework import MARKER, POLL_SECONDS, Properties
@@ -325,7 +325,7 @@ def test_deletion_never_turns_to_another_cluster_of_the_same_name(
             cloudformation.framework.pauses.clear()
             bench.client("sagemaker").create_cluster(**properties)
             [cluster] = world.clusters.values()
-            cluster.tag_values |= Owner(STACK_ID, "Cluster").tags
+            cluster.tag_values |= OwningResource(STACK_ID, "Cluster").tags
 
     cloudformation.framework.pauses.append(replace)
     assert cloudformation.delete("ml-cluster").succeeded

@@ -15,24 +15,24 @@ from handlers.hyperpod_cluster.consequences import (
     NODE_OF_SLURM,
     TABLE,
     UNSUPPORTED,
-    Kind,
+    ChangeKind,
 )
 from tests.handlers import test_create, test_slurm, test_update
 
-ANY = (Kind.ADDED, Kind.REMOVED, Kind.CHANGED)
-SET = (Kind.ADDED, Kind.CHANGED)
-REMOVED = (Kind.REMOVED,)
+ANY = (ChangeKind.ADDED, ChangeKind.REMOVED, ChangeKind.CHANGED)
+SET = (ChangeKind.ADDED, ChangeKind.CHANGED)
+REMOVED = (ChangeKind.REMOVED,)
 _OTHER = test_update.test_other_field_of_a_group_is_changed_in_place
 _RECOVERY = test_update.test_node_recovery_is_changed_in_place_and_back_by_leaving_it_out
 _ROLE = test_update.test_cluster_role_is_set_in_place_and_cannot_be_taken_away
 _SWITCHED = test_update.test_scaler_and_tiered_storage_are_disabled_by_leaving_them_out
 _MODE = test_update.test_provisioning_mode_cannot_be_taken_away
-TESTS: dict[tuple[str, tuple[Kind, ...]], Callable[..., None]] = {
-    (GROUPS, (Kind.ADDED,)): test_update.test_new_group_is_added_in_place,
+TESTS: dict[tuple[str, tuple[ChangeKind, ...]], Callable[..., None]] = {
+    (GROUPS, (ChangeKind.ADDED,)): test_update.test_new_group_is_added_in_place,
     (GROUPS, REMOVED): test_update.test_missing_group_is_deleted_with_its_nodes,
-    (GROUPS, (Kind.RENAMED,)): test_update.test_renamed_group_is_one_update_that_adds_and_deletes,
-    (f"{GROUPS}.InstanceCount", (Kind.RAISED,)): test_update.test_count_is_changed_by_one_update,
-    (f"{GROUPS}.InstanceCount", (Kind.LOWERED,)): test_update.test_count_that_the_template_lowers_is_lowered,
+    (GROUPS, (ChangeKind.RENAMED,)): test_update.test_renamed_group_is_one_update_that_adds_and_deletes,
+    (f"{GROUPS}.InstanceCount", (ChangeKind.RAISED,)): test_update.test_count_is_changed_by_one_update,
+    (f"{GROUPS}.InstanceCount", (ChangeKind.LOWERED,)): test_update.test_count_that_the_template_lowers_is_lowered,
     (f"{GROUPS}.MinInstanceCount", ANY): _OTHER,
     (f"{GROUPS}.KubernetesConfig", ANY): _OTHER,
     (f"{GROUPS}.LifeCycleConfig", ANY): _OTHER,
@@ -49,7 +49,7 @@ TESTS: dict[tuple[str, tuple[Kind, ...]], Callable[..., None]] = {
     (ANY_FIELD, ANY): _OTHER,
     ("NodeRecovery", SET): _RECOVERY,
     ("NodeRecovery", REMOVED): _RECOVERY,
-    ("NodeProvisioningMode", (Kind.ADDED,)): _MODE,
+    ("NodeProvisioningMode", (ChangeKind.ADDED,)): _MODE,
     ("NodeProvisioningMode", REMOVED): _MODE,
     ("ClusterRole", SET): _ROLE,
     ("ClusterRole", REMOVED): _ROLE,

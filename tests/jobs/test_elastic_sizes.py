@@ -13,7 +13,7 @@ import pytest
 import ray.train
 
 import ray_resume
-from ray_resume.elastic.group import Group, end_if_asked, train_in
+from ray_resume.elastic.group import ElasticGroup, end_if_asked, train_in
 from ray_resume.elastic.resizing import Resizing
 from ray_resume.elastic.sizes import Elastic, Room, Sizes, fitting, sizes
 from tests.jobs.support.paths import MODULES
@@ -161,8 +161,8 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> dict[bytes, bytes]:
 
 
 @pytest.fixture
-def group(memory: dict[bytes, bytes]) -> Group:
-    return Group("job: attempt 1", "id", size=2, full=4)
+def group(memory: dict[bytes, bytes]) -> ElasticGroup:
+    return ElasticGroup("job: attempt 1", "id", size=2, full=4)
 
 
 @pytest.fixture
@@ -175,7 +175,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
 
 
 @pytest.mark.usefixtures("clock")
-def test_group_that_waits_for_too_long_ends(group: Group, capsys: pytest.CaptureFixture[str]) -> None:
+def test_group_that_waits_for_too_long_ends(group: ElasticGroup, capsys: pytest.CaptureFixture[str]) -> None:
     looks = iter([(True, 1), (False, 0), (True, 1), (True, 1), (True, 1), (True, 1)])
     seen = [Room(waits=waits, free=free, wanted=False) for waits, free in looks]
     resizing = Resizing(group, Sizes((2, 1), 30), iter(seen).__next__)
@@ -188,7 +188,7 @@ def test_group_that_waits_for_too_long_ends(group: Group, capsys: pytest.Capture
 
 @pytest.mark.usefixtures("clock")
 def test_workers_are_asked_to_end_as_long_as_there_is_room_for_more(
-    group: Group, capsys: pytest.CaptureFixture[str]
+    group: ElasticGroup, capsys: pytest.CaptureFixture[str]
 ) -> None:
     looks = iter([1, 2, 2, 0, 1, 1, 1])
     resizing = Resizing(group, Sizes((4, 3, 2), 600), lambda: Room(waits=False, free=next(looks), wanted=False))
@@ -206,21 +206,21 @@ def test_workers_are_asked_to_end_as_long_as_there_is_room_for_more(
 
 
 @pytest.mark.usefixtures("clock")
-def test_error_of_a_look_ends_nothing(group: Group) -> None:
+def test_error_of_a_look_ends_nothing(group: ElasticGroup) -> None:
     def fail() -> Room:
         raise ConnectionError("the head does not answer")
 
     assert not Resizing(group, Sizes((2, 1), 30), fail).stop_all()
 
 
-def test_stopper_in_rays_record_never_stops(group: Group) -> None:
+def test_stopper_in_rays_record_never_stops(group: ElasticGroup) -> None:
     resizing = Resizing(group, Sizes((2, 1), 30), lambda: TRAINS)
     resizing.smaller = 1
     assert resizing.stop_all()
     assert not pickle.loads(pickle.dumps(resizing)).stop_all()  # noqa: S301
 
 
-def test_workers_end_after_a_checkpoint_once_asked(group: Group) -> None:
+def test_workers_end_after_a_checkpoint_once_asked(group: ElasticGroup) -> None:
     done: list[int] = []
 
     def train() -> None:
@@ -239,7 +239,7 @@ def test_workers_end_after_a_checkpoint_once_asked(group: Group) -> None:
     assert group.ended() == 4
 
 
-def test_group_that_ends_by_itself_did_not_end_for_another(group: Group) -> None:
+def test_group_that_ends_by_itself_did_not_end_for_another(group: ElasticGroup) -> None:
     group.end(3)
     train_in(group, lambda: end_if_asked(pytest.fail))
     assert group.ended() is None
@@ -249,7 +249,9 @@ def test_outside_of_a_group_nothing_ends() -> None:
     end_if_asked(pytest.fail)
 
 
-def test_head_that_does_not_answer_lets_the_workers_train_on(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_head_that_does_not_answer_lets_the_workers_train_on(
+    group: ElasticGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object, **__: object) -> None:
         raise ConnectionError("the head does not answer")
 

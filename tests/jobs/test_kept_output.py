@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ray_resume.output import kept
-from ray_resume.output.kept import Job, Writer, jobs, lines, pieces
+from ray_resume.output.kept import OutputJob, OutputWriter, jobs, lines, pieces
 from ray_resume.storage import RunStorage, open_storage
 from tests.jobs.support.paths import MODULES
 from tests.support.kept_lines import LINES, PIECES
@@ -62,7 +62,7 @@ def start(tmp_path: Path, end: str, **variables: str) -> tuple[Path, "subprocess
     return output, job
 
 
-def wait_for_all_of(storage: RunStorage) -> Job:
+def wait_for_all_of(storage: RunStorage) -> OutputJob:
     wait_until(lambda: any(job.size is not None for job in jobs(storage)), "the end of the output")
     [job] = jobs(storage)
     return job
@@ -123,7 +123,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_parts_are_as_large_as_they_may_be_and_the_first_and_the_newest_stay(
     small: None, storage: RunStorage, tmp_path: Path
 ) -> None:
-    writer, output = Writer(storage, "train-1", ""), Growing(tmp_path / "output")
+    writer, output = OutputWriter(storage, "train-1", ""), Growing(tmp_path / "output")
     whole = bytes(range(ord("a"), ord("z") + 1)) * 2
     for begin in range(0, len(whole), 3):
         output.grow(whole[begin : begin + 3])
@@ -140,7 +140,7 @@ def test_parts_are_as_large_as_they_may_be_and_the_first_and_the_newest_stay(
 def test_newest_jobs_stay(small: None, storage: RunStorage, tmp_path: Path) -> None:
     for number in range(4):
         output = Growing(tmp_path / f"output-{number}")
-        Writer(storage, f"train-{number}", "").take(output)
+        OutputWriter(storage, f"train-{number}", "").take(output)
     assert [job.job for job in jobs(storage)] == ["train-2", "train-3"]
 
 
@@ -156,7 +156,7 @@ def test_write_that_fails_is_repeated(
         put(name, content)
 
     monkeypatch.setattr(storage, "put", sometimes)
-    writer, output = Writer(storage, "train-1", ""), Growing(tmp_path / "output")
+    writer, output = OutputWriter(storage, "train-1", ""), Growing(tmp_path / "output")
     output.grow(b"0123456789abc")
 
     def done() -> bool:
@@ -189,6 +189,6 @@ def test_lines_are_those_that_ops_reads(storage: RunStorage, tmp_path: Path) -> 
 
 def test_time_of_a_job_orders_the_jobs(storage: RunStorage, tmp_path: Path) -> None:
     for name in ("b-1", "a-1"):
-        Writer(storage, name, "").take(Growing(tmp_path / name))
+        OutputWriter(storage, name, "").take(Growing(tmp_path / name))
         time.sleep(0.001)
     assert [job.job for job in jobs(storage)] == ["b-1", "a-1"]

@@ -26,7 +26,7 @@ from torch.multiprocessing import ProcessExitedException
 from ray_resume import Checkpoints, InvalidInputError, Run
 from ray_resume.checkpoint_store import CheckpointStore, Saved, Writer
 from ray_resume.node_memory import fetching, hyperpod, saves, scratch
-from ray_resume.node_memory.records import Held, Part
+from ray_resume.node_memory.records import MemoryCheckpoint, MemoryPart
 from ray_resume.node_memory.tier import TierError
 from ray_resume.storage import open_storage, sha256
 from ray_resume.worker import completing
@@ -320,7 +320,7 @@ def test_client_prints_nothing_of_its_own(daemon: Daemon, capfd: pytest.CaptureF
     assert capfd.readouterr() == ("", "")
 
 
-def put(daemon: Daemon, tmp_path: Path, workers: int) -> Held:
+def put(daemon: Daemon, tmp_path: Path, workers: int) -> MemoryCheckpoint:
     """Put a file of each worker into memory; return the checkpoint."""
     tier = hyperpod.HyperPodTier(daemon.url)
     tier.create("job", workers)
@@ -330,8 +330,8 @@ def put(daemon: Daemon, tmp_path: Path, workers: int) -> Held:
         with tarfile.open(packed, "w") as archive:
             archive.addfile(tarfile.TarInfo(f"state-{rank}"))
         tier.put("job", rank, 4, packed)
-        parts.append(Part(packed.stat().st_size, sha256(io.BytesIO(packed.read_bytes()))))
-    return Held(Saved(4, Writer(1, 1)), "job", tuple(parts))
+        parts.append(MemoryPart(packed.stat().st_size, sha256(io.BytesIO(packed.read_bytes()))))
+    return MemoryCheckpoint(Saved(4, Writer(1, 1)), "job", tuple(parts))
 
 
 def test_fewer_workers_get_the_parts_of_all(daemon: Daemon, tmp_path: Path) -> None:
@@ -386,7 +386,7 @@ def test_all_workers_do_without_the_memory_if_one_node_cannot_have_it(
     daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held, tier = put(daemon, tmp_path, 2), hyperpod.HyperPodTier(daemon.url)
-    spoilt = replace(held, parts=(held.parts[0], Part(1, "")))
+    spoilt = replace(held, parts=(held.parts[0], MemoryPart(1, "")))
 
     def fetch(rank: int) -> str:
         with pytest.raises(TierError) as error:

@@ -17,7 +17,7 @@ from ray_resume import __main__ as command
 from ray_resume.checkpoint_store import CheckpointStore, Writer
 from ray_resume.extending import DONE
 from ray_resume.requests import profiles
-from ray_resume.requests.profiles import Answer, ProfileRequests, Recorder, Request
+from ray_resume.requests.profiles import ProfileAnswer, ProfileRequest, ProfileRequests, Recorder
 from ray_resume.requests.save_requests import Requested, SaveRequests
 from ray_resume.storage import RunStorage, open_storage
 from tests.jobs.support.together import together
@@ -44,11 +44,11 @@ def recorder(storage: RunStorage, said: list[str]) -> Iterator[Recorder]:
     made.reached(10**9)
 
 
-def request(id: str, worker: int = 1, seconds: float = 0.0) -> Request:
-    return Request(id, worker, seconds, time.time() + REHEARSAL_PATIENCE)
+def request(id: str, worker: int = 1, seconds: float = 0.0) -> ProfileRequest:
+    return ProfileRequest(id, worker, seconds, time.time() + REHEARSAL_PATIENCE)
 
 
-def answered(storage: RunStorage, id: str) -> Answer:
+def answered(storage: RunStorage, id: str) -> ProfileAnswer:
     requests = ProfileRequests(storage)
     wait_until(lambda: requests.answer(id) is not None, "the answer")
     answer = requests.answer(id)
@@ -56,7 +56,7 @@ def answered(storage: RunStorage, id: str) -> Answer:
     return answer
 
 
-def events(storage: RunStorage, answer: Answer) -> list[dict[str, Any]]:
+def events(storage: RunStorage, answer: ProfileAnswer) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(gzip.decompress(storage.read(answer.trace) or b""))["traceEvents"]
     return found
 

@@ -43,7 +43,7 @@ def test_every_worker_takes_part_and_the_head_does_not(nodes: Nodes) -> None:
 def test_a_library_that_a_worker_cannot_use_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ray_resume._MODULES, "Checkpoints", "not_there")
     with pytest.raises(ModuleNotFoundError, match="not_there"):
-        smoke.Rank().look()
+        smoke.Rank().inspect()
 
 
 def test_a_node_has_one_row_with_its_slowest_process_and_every_network() -> None:

@@ -16,7 +16,7 @@ from config import EksEnvironment, Environment
 from config.findings import InvalidEnvironmentError
 from config.model.environment import every_key
 from config.rules import findings
-from ops.environment.check import plan, said
+from ops.environment.check import plan, warning_lines
 from ops.render.manifests import render
 from tests.synth.support.every_key import DOCUMENTS, KINDS, Change, add, content_of, environment_of, has, read, set_all
 from tests.synth.support.synthesis import synthesise
@@ -157,5 +157,5 @@ def _fingerprint(environment: Environment, directory: Path) -> str:
 def _shown(environment: Environment) -> str:
     console = Console(width=200)
     with console.capture() as capture:
-        console.print(plan(environment), *said(findings(environment)))
+        console.print(plan(environment), *warning_lines(findings(environment)))
     return capture.get()

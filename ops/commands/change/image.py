@@ -66,9 +66,9 @@ def build(
     try:
         with connect(environment) as clients:
             plan = image_build.plan(environment, clients)
-            tell(plan.said)
+            tell(plan.summary)
             if plan.job is None:
-                emit(_data(plan.tag, "", ReadinessState.READY.value, plan.said), None, output)
+                emit(_data(plan.tag, "", ReadinessState.READY.value, plan.summary), None, output)
                 return
             image_build.create(clients, plan.job, dry_run=dry_run)
             job = plan.job["metadata"]["name"]

@@ -61,13 +61,16 @@ def wait(
     environment = load_any(env)
     again = f"rerun `ops wait --env {env}` to resume"
     try:
-        with observing(environment, require) as look:
+        with observing(environment, require) as observe:
             if require is Require.NONE:
-                items = look()
+                items = observe()
                 emit(_data(env, items), lambda: table(items, progress(items)), output)
                 return
             items = wait_for_items(
-                look, console if output is Format.TABLE else errors, timeout=timeout.seconds, interval=interval.seconds
+                observe,
+                console if output is Format.TABLE else errors,
+                timeout=timeout.seconds,
+                interval=interval.seconds,
             )
     except UnreachableError as error:
         fail(str(error))

@@ -56,7 +56,7 @@ def destroy(
     environment = load_any(env)
     with _reported(f"CloudFormation finishes what it has begun; rerun `ops destroy --env {env}` to resume"):
         if dry_run:
-            made = steps.look(environment)
+            made = steps.plan_destroy(environment)
             emit(show.document(made), lambda: Text("\n".join(show.lines(made, environment))), output)
             return
         steps.destroy(environment, say, yes=yes, force=force)

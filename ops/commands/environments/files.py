@@ -109,8 +109,8 @@ def check(
         wrong += mistakes
     emit(data, None, output)
     if pairs:
-        said = "; ".join(" and ".join(pair) for pair in sorted(pairs))
-        fail(f"two environments in one account and region use the same name: {said}. Fix: rename one of each pair")
+        overlaps = "; ".join(" and ".join(pair) for pair in sorted(pairs))
+        fail(f"two environments in one account and region use the same name: {overlaps}. Fix: rename one of each pair")
     if wrong:
         raise typer.Exit(2)
 
@@ -143,7 +143,7 @@ def _live_findings(environment: Environment) -> list[Finding]:
 def _shown(environment: Environment, warnings: list[Finding]) -> None:
     console.print(f"[bold]{environment.name}: account {environment.account}, {environment.region}[/]\n", soft_wrap=True)
     show(checked.plan(environment))
-    for line in checked.said(warnings):
+    for line in checked.warning_lines(warnings):
         console.print(line, soft_wrap=True)
     console.print()
 
@@ -337,9 +337,9 @@ def import_cluster(
         left = new.write(document, target, f"Imported from {file.name}.")
     except new.NewError as error:
         fail(str(error))
-    told = [f"{file}: {note}" for note in imported.notes]
-    told += [f"{parameters}: {note}" for note in (read.notes if read else ())]
-    for note in told:
+    messages = [f"{file}: {note}" for note in imported.notes]
+    messages += [f"{parameters}: {note}" for note in (read.notes if read else ())]
+    for note in messages:
         errors.print(f"[yellow]warning:[/] {escape(note)}", soft_wrap=True, highlight=False)
     _written(target, left)
 

@@ -86,7 +86,7 @@ def isolation_check(
     wrong = checking.verdict(outcomes)
     emit(
         {"environment": env, "isolated": not wrong, "connections": _data(origins, came)},
-        lambda: _table(origins, lambda each: f"{'✔' if came[each].expected else '✘'} {came[each].said}"),
+        lambda: _table(origins, lambda each: f"{'✔' if came[each].expected else '✘'} {came[each].text}"),
         output,
     )
     if wrong:

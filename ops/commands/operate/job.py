@@ -313,13 +313,13 @@ def top(env: EnvName, cluster: Cluster = None, watch: Watch = False, output: Out
     if watch:
         require_terminal(output, "`-o json` in a loop")
     with _talking(environment) as runs:
-        look = partial(job_top.rows, runs.all, cluster)
+        read = partial(job_top.rows, runs.all, cluster)
         if watch:
             try:
-                keep_watching(lambda since: job_top.screen(look(), since), console)
+                keep_watching(lambda since: job_top.screen(read(), since), console)
             except KeyboardInterrupt:
                 raise typer.Exit(130) from None
-        found = look()
+        found = read()
         emit(found, lambda: job_top.table(found), output)
 
 
@@ -396,8 +396,8 @@ def checkpoint(
     environment = load(env)
     with _talking(environment, f"`ops job logs {name} --env {env}` shows when it has saved", direct) as runs:
         head = _head(runs, environment, cluster if direct else runs.on_ray(name).cluster)
-        said = answer(ask(job_of(head, name), seconds=timeout.seconds))
-    say(said)
+        line = answer(ask(job_of(head, name), seconds=timeout.seconds))
+    say(line)
 
 
 @job_app.command()

@@ -125,7 +125,7 @@ def events(
         with Feed(environment, CallerAccount(environment), since.seconds) as feed:
             if follow:
                 feed.follow(say, _warn)
-            found = feed.look()
+            found = feed.read()
     except UnreachableError as error:
         fail(str(error))
     except KeyboardInterrupt:

@@ -334,7 +334,7 @@ def _change_of_eks(environment: EksEnvironment, asked: _Asked) -> None:
     action = change.NodeAction(asked.name)
     try:
         with _connected(environment) as clients:
-            before = change.look(environment, clients, action, asked.node)
+            before = change.describe_node(environment, clients, action, asked.node)
             for line in change.describe(action, before, change.checks_of(environment, before.node)):
                 say(f"  {line}")
             jobs = jobs_to_save(clients, set(before.ready), say, force=asked.force, checkpoint=asked.checkpoint)

@@ -86,7 +86,7 @@ def smoke(
     emit({"environment": env, "passed": passed, "clusters": [_data(each) for each in verdicts]}, None, output)
     if output is Format.TABLE:
         show(_table(verdicts))
-        for line in _said_of_gpus(verdicts):
+        for line in _lines_on_gpus(verdicts):
             console.print(line, soft_wrap=True)
     if not passed:
         problems = "; ".join(f"{each.cluster}: {problem}" for each in verdicts for problem in each.problems)
@@ -136,7 +136,7 @@ def _data(verdict: "SmokeResult") -> dict[str, Any]:
     }
 
 
-def _said_of_gpus(verdicts: "list[SmokeResult]") -> Iterator[str]:
+def _lines_on_gpus(verdicts: "list[SmokeResult]") -> Iterator[str]:
     for verdict in verdicts:
         if not (found := verdict.gpus):
             continue

@@ -71,7 +71,7 @@ def status(
     from ops.errors import UnreachableError  # noqa: PLC0415
     from ops.watch.live import watch as keep_watching  # noqa: PLC0415
     from ops.watch.screen import screen  # noqa: PLC0415
-    from ops.watch.status import look  # noqa: PLC0415
+    from ops.watch.status import read_status  # noqa: PLC0415
 
     environment = load_any(env)
     if watch:
@@ -79,8 +79,8 @@ def status(
     try:
         account = CallerAccount(environment)
         if watch:
-            keep_watching(lambda since: screen(look(environment, account), since), console)
-        found = look(environment, account)
+            keep_watching(lambda since: screen(read_status(environment, account), since), console)
+        found = read_status(environment, account)
     except UnreachableError as error:
         fail(str(error))
     except KeyboardInterrupt:

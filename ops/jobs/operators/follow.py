@@ -12,7 +12,7 @@ from rich.markup import escape
 from ops.errors import in_plain_words
 from ops.jobs.run import ExistingRun
 
-_LOOK: Final = 1.0
+_POLL_SECONDS: Final = 1.0
 
 
 class RunQueries(Protocol):
@@ -26,21 +26,21 @@ class RunQueries(Protocol):
 def follow_first_worker(runs: RunQueries, name: str, console: Console) -> int:
     """Show the output of a PyTorchJob until it ends; return its exit code. Raises RunError and UnreachableError."""
     shown: dict[tuple[str, int], int] = {}
-    told = ""
+    reported = ""
     while True:
         with in_plain_words("access.submitters"):
             run, pod = runs.get(name), runs.first_worker(name)
         reason = str(run.state.get("reason", ""))
-        if reason and reason != told:
+        if reason and reason != reported:
             _aside(console, f"{run.phase}: {reason}")
-            told = reason
+            reported = reason
         if pod is not None and (start := _start(pod)):
             if shown and start not in shown:
                 _aside(console, f"{pod.metadata.name} starts again")
             shown[start] = _show(runs, pod.metadata.name, console, skip=shown.get(start, 0))
         if run.finished:
             return int(run.state["exit_code"])
-        time.sleep(_LOOK)
+        time.sleep(_POLL_SECONDS)
 
 
 def lines_of(pieces: Iterable[bytes]) -> Iterator[str]:

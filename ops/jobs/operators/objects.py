@@ -8,7 +8,7 @@ from kubernetes.client import ApiException
 
 from k8s_charts.shared.names import RUN_LABEL
 from ops.clients import REQUEST_TIMEOUT
-from ops.readiness.workloads import hindrance
+from ops.readiness.workloads import blocking_reason
 
 Object = dict[str, Any]
 
@@ -73,5 +73,5 @@ class Objects:
         """Return how many of these pods wait, and why the first one does; empty if none does."""
         pods = self._pods(selector)
         pending = [pod for pod in pods if pod.status.phase == "Pending"]
-        reasons = [reason for pod in pending if (reason := hindrance(pod))]
+        reasons = [reason for pod in pending if (reason := blocking_reason(pod))]
         return f"{len(pending)} of {len(pods)} pods wait: {reasons[0]}" if reasons else ""

@@ -9,7 +9,7 @@ from handlers.hyperpod_cluster.consequences import (
     GROUPS,
     KEY_OF_A_VOLUME,
     NODE_OF_SLURM,
-    Kind,
+    ChangeKind,
     consequence,
     keys_of_volumes,
 )
@@ -130,7 +130,7 @@ def _users(groups: Groups, name: str) -> str:
 
 
 def _added(groups: Groups, name: str) -> Change:
-    group, row = groups.after[name], consequence(GROUPS, Kind.ADDED)
+    group, row = groups.after[name], consequence(GROUPS, ChangeKind.ADDED)
     reason = f"{sentence(row.reason) if row else ''} {_price(group, number(group.get('InstanceCount')))}"
     foreign = runs_foreign_scripts(groups.pair, group)
     return _thing(groups, name).change(
@@ -210,7 +210,7 @@ def _count(groups: Groups, thing: ClusterPart, before: Group, after: Group) -> C
         reason = "The count is known only at the deployment: HyperPod may delete nodes."
         return thing.change(what, Effect.NODES_REMOVED, reason, dangers=frozenset({Danger.UNKNOWN}))
     if new > old:
-        row = consequence(f"{GROUPS}.InstanceCount", Kind.RAISED)
+        row = consequence(f"{GROUPS}.InstanceCount", ChangeKind.RAISED)
         reason = f"{sentence(row.reason) if row else ''} {_price(after, new - old)} Nodes that run are not touched."
         return thing.change(what, Effect.IN_PLACE, reason)
     name = str(after["InstanceGroupName"])
@@ -282,8 +282,8 @@ def _scripts(groups: Groups, thing: ClusterPart, old: Mapping[str, Any], new: Ma
     entry = str(new.get("OnCreate"))
     if after.texts is None or entry not in after.texts:
         return thing.unknown(f"{found.what}: the upload has no {entry}")
-    told = dangerous_lines("\n".join(each.text for each in before_uploads), after.text)
-    lines = [line for line in dangerous_lines(before.text if before else "", after.text) if line not in told]
+    dangerous = dangerous_lines("\n".join(each.text for each in before_uploads), after.text)
+    lines = [line for line in dangerous_lines(before.text if before else "", after.text) if line not in dangerous]
     if before and not same(old.get("OnCreate"), new.get("OnCreate")):
         earlier = (before.texts or {}).get(str(old.get("OnCreate")), "")
         lines += [line for line in dangerous_lines(earlier, after.texts[entry]) if line not in lines]

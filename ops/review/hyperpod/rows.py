@@ -3,21 +3,21 @@
 from typing import Any, Final
 
 from handlers.hyperpod_cluster import consequences
-from handlers.hyperpod_cluster.consequences import ANY_FIELD, GROUPS, Kind, consequence
+from handlers.hyperpod_cluster.consequences import ANY_FIELD, GROUPS, ChangeKind, consequence
 from ops.review.consequences import Thing
 from ops.review.hyperpod.values import sentence, shown
 from ops.review.model import Change, Danger, Effect
 from ops.review.steps import author
 
 _EFFECTS: Final = {
-    consequences.Effect.IN_PLACE: Effect.IN_PLACE,
-    consequences.Effect.NEW_NODES: Effect.IN_PLACE,
-    consequences.Effect.CREATED: Effect.CREATED,
-    consequences.Effect.REMOVED: Effect.NODES_REMOVED,
-    consequences.Effect.REPLACED: Effect.NODES_REPLACED,
-    consequences.Effect.REFUSED: Effect.REFUSED,
-    consequences.Effect.NOTHING: Effect.NOTHING,
-    consequences.Effect.UNKNOWN: Effect.UNKNOWN,
+    consequences.UpdateEffect.IN_PLACE: Effect.IN_PLACE,
+    consequences.UpdateEffect.NEW_NODES: Effect.IN_PLACE,
+    consequences.UpdateEffect.CREATED: Effect.CREATED,
+    consequences.UpdateEffect.REMOVED: Effect.NODES_REMOVED,
+    consequences.UpdateEffect.REPLACED: Effect.NODES_REPLACED,
+    consequences.UpdateEffect.REFUSED: Effect.REFUSED,
+    consequences.UpdateEffect.NOTHING: Effect.NOTHING,
+    consequences.UpdateEffect.UNKNOWN: Effect.UNKNOWN,
 }
 
 
@@ -31,7 +31,7 @@ class ClusterPart(Thing):
 
     def by_table(self, path: str, before: Any, after: Any) -> Change:
         """Return the change of the property at `path`, with the effect of its row; None stands for an absent value."""
-        kind = Kind.ADDED if before is None else Kind.REMOVED if after is None else Kind.CHANGED
+        kind = ChangeKind.ADDED if before is None else ChangeKind.REMOVED if after is None else ChangeKind.CHANGED
         row = consequence(path, kind)
         if row is None and path.startswith(f"{GROUPS}."):
             row = consequence(ANY_FIELD, kind)
@@ -39,8 +39,8 @@ class ClusterPart(Thing):
         if row is None:
             return self.unknown(what)
         reason = sentence(row.reason)
-        if row.effect is consequences.Effect.NEW_NODES:
+        if row.effect is consequences.UpdateEffect.NEW_NODES:
             reason = f"For nodes created afterwards: {row.reason}."
-        dangers = frozenset({Danger.UNKNOWN} if row.effect is consequences.Effect.UNKNOWN else set())
+        dangers = frozenset({Danger.UNKNOWN} if row.effect is consequences.UpdateEffect.UNKNOWN else set())
         action = author(row.action) if row.action else ""
         return self.change(what, _EFFECTS[row.effect], reason, action, dangers=dangers)

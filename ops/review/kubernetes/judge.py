@@ -34,7 +34,7 @@ def changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]
     """
     both = sides(pair)
     context = RuleContext(pair.environment, both.before.all, both.after.all, both.accounts)
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     jobs = both.replaced_jobs()
     gone = {old.key for old in jobs.values() if course(old, None, both).fate is ObjectEffect.DELETED}
     for key in sorted(both.after.twice - both.before.twice):
@@ -45,16 +45,16 @@ def changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]
         if before and before.key in gone and after is None:
             continue
         if after and after.key in jobs and jobs[after.key].key in gone:
-            told.add(after.source.address)
+            reported.add(after.source.address)
             yield from _replaced_job(jobs[after.key], after, both, context)
             continue
         for change in _of_object(before, after, both, context):
-            told |= {each.source.address for each in (before, after) if each}
+            reported |= {each.source.address for each in (before, after) if each}
             yield change
     for resource in differing:
         address = resource.address
         found = list(_of_resource(resource, both))
-        if not found and address not in told:
+        if not found and address not in reported:
             why = "Its objects are equal: only CDK's names or the order of the deployment differ."
             found = [ReviewFinding("no object differs", Effect.NOTHING, why)]
         source = both.after.sources.get(address) or both.before.sources.get(address)

@@ -78,8 +78,8 @@ def _above(verdict: Verdict, words: Words, full_report: str) -> list[str]:
     parts = ["## What this changes", f"**{texts.markdown(summary.headline(verdict))}**"]
     parts += [f"Full report: {full_report}"] if full_report else []
     parts += [f"> [!WARNING]\n> {texts.markdown(note)}" for note in verdict.notes] if words < Words.COUNTED else []
-    if said := [f"- **{subject}:** {texts.markdown(answer)}" for subject, answer in outcome.answers(verdict)]:
-        parts.append("\n".join(said))
+    if answers := [f"- **{subject}:** {texts.markdown(answer)}" for subject, answer in outcome.answers(verdict)]:
+        parts.append("\n".join(answers))
     parts.append("\n".join(_table(verdict, words)))
     parts += map(texts.markdown, summary.below(verdict))
     parts += _gate(verdict, words)

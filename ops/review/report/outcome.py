@@ -19,20 +19,20 @@ _LONGEST: Final = 60
 def headline(verdict: Verdict, approvals: int) -> str:
     """Return the verdict in few sentences; `approvals` is the number of changes that need one."""
     changes = list(_all(verdict))
-    said = []
+    sentences = []
     if not any(change.effect is not Effect.NOTHING or change.gated for _, change in changes):
-        said.append("Nothing that runs changes.")
+        sentences.append("Nothing that runs changes.")
     if failing := dict.fromkeys(name for name, change in changes if _fails(change)):
-        said.append(f"The deployment of {', '.join(failing)} fails as it stands.")
+        sentences.append(f"The deployment of {', '.join(failing)} fails as it stands.")
     if any(change.effect is Effect.DATA_LOST for _, change in changes):
-        said.append("Data is lost.")
+        sentences.append("Data is lost.")
     if any(_ends_jobs(change) for _, change in changes):
-        said.append("Jobs may end.")
+        sentences.append("Jobs may end.")
     if not approvals:
-        said.append("No change needs an approval.")
+        sentences.append("No change needs an approval.")
     else:
-        said.append(f"{approvals} change{' needs' if approvals == 1 else 's need'} an approval.")
-    return " ".join(said)
+        sentences.append(f"{approvals} change{' needs' if approvals == 1 else 's need'} an approval.")
+    return " ".join(sentences)
 
 
 def answers(verdict: Verdict) -> Iterator[tuple[str, str]]:
@@ -75,10 +75,14 @@ def _cause(change: Change) -> str:
 
 
 def _rolled_back(environment: EnvironmentVerdict, stack: str) -> str:
-    said = f"CloudFormation then rolls stack {stack} back"
+    sentences = f"CloudFormation then rolls stack {stack} back"
     waiting = environment.dependents.get(stack, ())
     differing = [part for part in waiting if any(change.stack == part for change in environment.changes)]
-    return f"{said}, and the changes of stack {', '.join(differing)} are not deployed." if differing else f"{said}."
+    return (
+        f"{sentences}, and the changes of stack {', '.join(differing)} are not deployed."
+        if differing
+        else f"{sentences}."
+    )
 
 
 def _jobs(changes: Found) -> Iterator[str]:
@@ -103,9 +107,10 @@ def _data(changes: Found) -> Iterator[str]:
 
 
 def _to_do(changes: Found) -> str:
-    said = {(name, step) for name, change in changes for step in change.action.split("\n") if step}
+    sentences = {(name, step) for name, change in changes for step in change.action.split("\n") if step}
     number = Counter(
-        next((who for who in (steps.AUTHOR, steps.BEFORE, steps.AFTER) if step.startswith(who)), "") for _, step in said
+        next((who for who in (steps.AUTHOR, steps.BEFORE, steps.AFTER) if step.startswith(who)), "")
+        for _, step in sentences
     )
     words = {
         steps.AUTHOR: "of the author",

@@ -29,12 +29,12 @@ def _document(verdict: Verdict) -> Iterator[str]:
     yield f"<title>What this changes</title>\n<style>{CSS}</style>\n</head>\n<body>\n<main>"
     yield f"<h1>What this changes</h1>\n<p><strong>{texts.markup(summary.headline(verdict))}</strong></p>"
     yield from (f'<p class="note">{texts.markup(note)}</p>' for note in verdict.notes)
-    if said := [
+    if paragraphs := [
         f"<li><strong>{each}:</strong> {texts.markup(answer)}</li>" for each, answer in outcome.answers(verdict)
     ]:
-        yield f"<ul>{''.join(said)}</ul>"
+        yield f"<ul>{''.join(paragraphs)}</ul>"
     yield from _table(verdict)
-    yield from (f"<p>{texts.markup(said)}</p>" for said in summary.below(verdict))
+    yield from (f"<p>{texts.markup(paragraphs)}</p>" for paragraphs in summary.below(verdict))
     yield from _gate(verdict)
     for environment in verdict.environments:
         yield from _details(environment)

@@ -185,7 +185,7 @@ def _listed(environment: EnvironmentVerdict) -> tuple[Change, ...]:
     for change in environment.changes:
         if _is_listed(change):
             joined.setdefault(replace(change, what=""), {})[change.what] = None
-    return tuple(replace(change, what="; ".join(filter(None, said))) for change, said in joined.items())
+    return tuple(replace(change, what="; ".join(filter(None, sentences))) for change, sentences in joined.items())
 
 
 def _any_environment(change: Change, name: str) -> Change:
@@ -236,15 +236,15 @@ def _together(changes: list[Change], effect: Effect, words: Words, *, stops: boo
 
 def _actions(changes: Iterable[Change]) -> tuple[str, ...]:
     """Return who does what, when: an approval first."""
-    said: dict[str, None] = {}
+    sentences: dict[str, None] = {}
     for change in changes:
         if _stops(change):
             dangers = ", ".join(f"`{danger}`" for danger in sorted(change.gated))
-            said[f"{steps.REVIEWER}approve {dangers}, or reject the change."] = None
-        said |= dict.fromkeys(filter(None, change.action.split("\n")))
+            sentences[f"{steps.REVIEWER}approve {dangers}, or reject the change."] = None
+        sentences |= dict.fromkeys(filter(None, change.action.split("\n")))
         if change.gated and change.confirmed_by:
-            said[f"`{_code(change.confirmed_by)}` confirms it: no approval is needed."] = None
-    return tuple(said)
+            sentences[f"`{_code(change.confirmed_by)}` confirms it: no approval is needed."] = None
+    return tuple(sentences)
 
 
 def _number(count: int) -> str:

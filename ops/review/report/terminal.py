@@ -24,7 +24,7 @@ def _parts(verdict: Verdict) -> Iterator[RenderableType]:
     yield from (Text(f"{subject}: {texts.line(answer)}") for subject, answer in outcome.answers(verdict))
     yield ""
     yield _table(verdict)
-    yield from (Text(texts.line(said), style="dim") for said in summary.below(verdict))
+    yield from (Text(texts.line(line), style="dim") for line in summary.below(verdict))
     for file, lines in summary.approvals(verdict):
         yield from _gate(f"A reviewer who accepts what needs an approval adds to {file}, under approvals:", lines)
     yield from _gate("Confirmed already:", _lines(summary.confirmed(verdict), summary.is_confirmed))

@@ -27,8 +27,8 @@ def reason_of(error: BaseException) -> str:
         return str(error)
     code = code_of(error)
     response = getattr(error, "response", None)
-    told = response.get("Error", {}).get("Message") if isinstance(response, dict) else None
-    message = getattr(error, "message", None) or told or str(error)
+    message = response.get("Error", {}).get("Message") if isinstance(response, dict) else None
+    message = getattr(error, "message", None) or message or str(error)
     if code:
         return f"{message} (Service error: {code})"
     return f"Internal failure of the embedded account: {type(error).__name__}: {error}"

@@ -19,7 +19,7 @@ class _MethodNames:
         return isinstance(name, str) and inspect.isfunction(getattr(self._of, name, None))
 
 
-def look_methods_up() -> None:
+def resolve_methods() -> None:
     """Let moto look up the method of an API call by its name.
 
     It lists and sorts all methods of a service for each call, which takes a quarter of a call of EC2.

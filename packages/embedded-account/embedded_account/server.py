@@ -78,7 +78,7 @@ class AccountServer:
 
         from embedded_account import moto_internals  # noqa: PLC0415 - it imports moto
 
-        moto_internals.look_methods_up()
+        moto_internals.resolve_methods()
         services = vpc_calls.guarded(self.account, DomainDispatcherApplication(create_backend_app))
         signed = only_issued_keys(self.account, only_permitted(self.account, services))
         application = only_own_hosts(self.account, self._routes.in_front_of(signed))

@@ -154,9 +154,9 @@ class CheckpointStore:
         changed = [key for key in sorted(before.keys() | mine.keys()) if before.get(key) != mine.get(key)]
         other = [key for key in changed if not (key in may_grow and extending.grows(before.get(key), mine.get(key)))]
         if other:
-            told = ", ".join(f"{key} {before.get(key)!r} then, {mine.get(key)!r} now" for key in other)
+            diff = ", ".join(f"{key} {before.get(key)!r} then, {mine.get(key)!r} now" for key in other)
             raise RunInUseError(
-                f"the run began with other settings ({told}). Fix: use those settings again, or choose another run name"
+                f"the run began with other settings ({diff}). Fix: use those settings again, or choose another run name"
             )
         if changed:
             extending.reopen(self.storage)

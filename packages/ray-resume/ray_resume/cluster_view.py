@@ -61,8 +61,8 @@ def describe(groups: list[dict[str, Any]], nodes: Sequence[Mapping[str, float]])
         any(all(node.get(name, 0) >= amount for name, amount in bundle.items()) for bundle in missing) for node in nodes
     )
     wanted = Counter(", ".join(f"{name}: {amount:g}" for name, amount in sorted(each.items())) for each in missing)
-    told = " and ".join(f"{number} x {{{bundle}}}" for bundle, number in wanted.items())
-    return f"{told} (nodes large enough for one: {fitting})"
+    bundles = " and ".join(f"{number} x {{{bundle}}}" for bundle, number in wanted.items())
+    return f"{bundles} (nodes large enough for one: {fitting})"
 
 
 class StepReports:

@@ -25,11 +25,11 @@ def by_rank_0(
     Raised at every worker are OSError, StaleAttemptError and `errors`.
     """
     answer: list[Any] = [None, None]
-    told: tuple[type[Exception], ...] = (OSError, StaleAttemptError, *errors)
+    caught: tuple[type[Exception], ...] = (OSError, StaleAttemptError, *errors)
     if not dist.is_initialized() or dist.get_rank() == 0:
         try:
             answer = [call(), None]
-        except told as error:
+        except caught as error:
             answer = [None, error]
     if dist.is_initialized():
         dist.broadcast_object_list(answer, group=group)

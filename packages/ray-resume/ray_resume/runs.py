@@ -52,14 +52,14 @@ def first_use(storage: str, use: str) -> Iterator[None]:
     except (StorageError, RunInUseError) as error:
         raise InvalidInputError(str(error)) from error
     except OSError as error:
-        told = f"storage path {storage!r} cannot be {use}: {reason(error)}"
+        message = f"storage path {storage!r} cannot be {use}: {reason(error)}"
         if lasts(error):
             raise InvalidInputError(
-                f"{told}. Fix: mend the path, its rights or its space; or set RUN_STORAGE"
+                f"{message}. Fix: mend the path, its rights or its space; or set RUN_STORAGE"
             ) from error
         # Without the sign, the supervisor would take the failure of an attempt without progress for one of the code.
         raise RunFailedError(
-            f"{told}. This may be temporary and counts as lost ({SIGN}): another attempt resumes"
+            f"{message}. This may be temporary and counts as lost ({SIGN}): another attempt resumes"
         ) from error
 
 

@@ -390,8 +390,8 @@ def _causes() -> Iterator[None]:
         yield
     except CheckpointException as error:
         rank, (cause, _) = min(error.failures.items())
-        told = os.strerror(cause.errno) if isinstance(cause, OSError) and cause.errno else cause
-        raise OSError(f"worker {rank}: {told}") from error
+        message = os.strerror(cause.errno) if isinstance(cause, OSError) and cause.errno else cause
+        raise OSError(f"worker {rank}: {message}") from error
 
 
 def _require_common(states: Mapping[str, Any]) -> None:

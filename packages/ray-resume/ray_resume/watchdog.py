@@ -24,7 +24,7 @@ PATIENCE: Final = 3600.0
 SIGN: Final = "ActorUnavailableError"
 """One of the names by which the job supervisor (controllers/job_decision.py) recognises an infrastructure failure."""
 
-_LOOKS: Final = 20
+_POLLS: Final = 20
 _LONGEST_PAUSE: Final = 30.0
 _LONGEST_PAUSE_FOR_RESOURCES: Final = 5.0
 _LAST_WORDS_SECONDS: Final = 5.0
@@ -39,7 +39,7 @@ class Watchdog:
     def __init__(
         self,
         attempt: str,
-        look: Callable[[], Mapping[str, int]],
+        observe: Callable[[], Mapping[str, int]],
         patience: float,
         *,
         steps: Callable[[], Mapping[str, int]] = dict,
@@ -55,17 +55,17 @@ class Watchdog:
             missing: returns the resources that the workers wait for; empty if they have them.
         """
         self._attempt = attempt
-        self._looks = {"folder": look, "steps": steps}
+        self._observed = {"folder": observe, "steps": steps}
         self._missing = missing
         self._patience = patience
-        self._pause = min(patience / _LOOKS, _LONGEST_PAUSE)
+        self._pause = min(patience / _POLLS, _LONGEST_PAUSE)
         self._news = time.monotonic()
         self._unread: dict[str, Exception] = {}
         self._over = threading.Event()
 
     def __enter__(self) -> None:
         # Each in a thread of its own, because a look at a hanging file system does not return.
-        tasks: list[Callable[[], None]] = [partial(self._watch, name) for name in self._looks]
+        tasks: list[Callable[[], None]] = [partial(self._watch, name) for name in self._observed]
         for task in (*tasks, self._watch_resources, self._wait):
             threading.Thread(target=task, name="watchdog", daemon=True).start()
 
@@ -76,7 +76,7 @@ class Watchdog:
         known: set[tuple[str, int]] = set()
         while not self._over.is_set():
             try:
-                found = set(self._looks[name]().items())
+                found = set(self._observed[name]().items())
                 self._unread.pop(name, None)
             except Exception as error:  # noqa: BLE001 (whatever it is, the next look may succeed)
                 self._unread[name] = error
@@ -91,7 +91,7 @@ class Watchdog:
 
         Every start takes a moment: only what is missing at two looks in a row is printed.
         """
-        told = before = ""
+        reported = before = ""
         since = 0.0
         while not self._over.is_set():
             missing = ""
@@ -100,11 +100,11 @@ class Watchdog:
             now = time.monotonic()
             if missing:
                 self._news = now
-            if missing == before and missing != told:
-                since = since if told else now
+            if missing == before and missing != reported:
+                since = since if reported else now
                 state = f"waits for resources: {missing}" if missing else f"has its resources after {now - since:.0f} s"
                 print(f"{self._attempt} {state}", flush=True)
-                told = missing
+                reported = missing
             before = missing
             self._over.wait(min(self._pause, _LONGEST_PAUSE_FOR_RESOURCES))
 

@@ -101,8 +101,8 @@ class Checkpoints:
         done = 0
         if self._origin is None:
             warm = warm_start.load(self._store, weights)
-            told = f" with the weights of {warm}" if warm else ""
-            self._say(f"starts at step 0{told}" + (": there is no checkpoint" if self._run.attempt > 1 else ""))
+            message = f" with the weights of {warm}" if warm else ""
+            self._say(f"starts at step 0{message}" + (": there is no checkpoint" if self._run.attempt > 1 else ""))
             yield None, done
         else:
             started, done = time.monotonic(), self._origin.step

@@ -15,8 +15,8 @@ def play(context: DrillContext) -> None:
     context.without("hyperpod")
     group = context.environment.hyperpod.instance_groups[-1]
     available = group.count - 1
-    told = f"AWS has {available} {group.instance_type}; {group.name} needs {group.count}"
-    context.faults(told, capacity={group.instance_type: available})
+    message = f"AWS has {available} {group.instance_type}; {group.name} needs {group.count}"
+    context.faults(message, capacity={group.instance_type: available})
     context.deploy()
     if (status := context.stack_status("hyperpod")) != "CREATE_COMPLETE":
         raise RehearsalError(f"a shortage must not fail the deployment; the hyperpod stack is {status}")

@@ -67,9 +67,9 @@ def left_behind(before: list[dict[str, Any]], after: list[dict[str, Any]], stack
     """
     known = {(item["type"], item["id"]) for item in before} | {("AWS::CloudFormation::Stack", stack)}
     new = [item for item in after if (item["type"], item["id"]) not in known]
-    told = [(item["owner"], f"{item['type'].removeprefix('AWS::')} {item['id']} ({item['note']})") for item in new]
-    own = [what for owner, what in told if not owner.startswith("background:") and owner != "bootstrap"]
-    return own, [what for owner, what in told if owner.startswith("background:")]
+    described = [(item["owner"], f"{item['type'].removeprefix('AWS::')} {item['id']} ({item['note']})") for item in new]
+    own = [what for owner, what in described if not owner.startswith("background:") and owner != "bootstrap"]
+    return own, [what for owner, what in described if owner.startswith("background:")]
 
 
 def _is_telling(event: dict[str, Any]) -> bool:

@@ -19,14 +19,14 @@ def play(context: DrillContext) -> None:
     context.deploy()
     context.ops("wait", "--timeout", "15m", "--interval", "1s")
     cluster = context.rehearsal.cluster()
-    look = partial(_heads, cluster, ray.name)
-    before = look()
+    read_heads = partial(_heads, cluster, ray.name)
+    before = read_heads()
 
     with context.audited():
         _lose_and_replace(context, cluster, before[0])
         with context.step("the RayCluster is complete again") as step:
             wait_for("the RayCluster", partial(cluster.ray_status, ray.name), is_whole(workers))
-            heads = wait_for("a head elsewhere", look, lambda found: len(found) == 1 and found != before)
+            heads = wait_for("a head elsewhere", read_heads, lambda found: len(found) == 1 and found != before)
             step.see(f"its head is on {heads[0]}, was on {before[0]}")
         context.ops("wait", "--timeout", "15m", "--interval", "1s")
 

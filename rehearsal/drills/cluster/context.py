@@ -85,8 +85,8 @@ class ClusterDrillContext:
     def show(self) -> None:
         """Print the drill's timeline as far as it is known, from the first action on."""
         began = min((mark.at for mark in self._marks), default=self._began)
-        told = lines(list(self.world.since(began)), self._subjects, self.cluster.auditor.deleters())
-        self.console.print(timeline([*self._marks, *told], began))
+        entries = lines(list(self.world.since(began)), self._subjects, self.cluster.auditor.deleters())
+        self.console.print(timeline([*self._marks, *entries], began))
 
     def finish(self) -> None:
         """Wait for the stock RayClusters that are still watched, and show all times side by side."""

@@ -20,7 +20,7 @@ The node-monitor-grace-period is 50 s since Kubernetes 1.32 (kubernetes#126287).
 
 # The same change of several pods within one second is one line.
 _TOGETHER_SECONDS: Final = 1.0
-_TOLD: Final = (RUNNING, TERMINATING, GONE, "Failed", "Succeeded")
+_SHOWN_PHASES: Final = (RUNNING, TERMINATING, GONE, "Failed", "Succeeded")
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class TimelineLine:
 def lines(happenings: Sequence[Happening], subjects: Sequence[Subject], deleters: Deleters) -> Iterator[TimelineLine]:
     """Yield in words what happened to the pods and nodes of the subjects."""
     for subject in subjects:
-        pods = [each for each in happenings if subject.owns(each) and each.after in _TOLD]
+        pods = [each for each in happenings if subject.owns(each) and each.after in _SHOWN_PHASES]
         for alike in _together(pods):
             yield TimelineLine(
                 alike[-1].at, subject.title, f"{_named(alike)} {_of_pods(alike[0], len(alike), deleters)}"
@@ -45,13 +45,13 @@ def lines(happenings: Sequence[Happening], subjects: Sequence[Subject], deleters
             yield TimelineLine(alike[-1].at, subject.title, f"{_named(alike)}: {alike[0].after}")
 
 
-def timeline(told: Sequence[TimelineLine], began: float) -> Table:
+def timeline(entries: Sequence[TimelineLine], began: float) -> Table:
     """Return a table of the lines, in seconds since `began`."""
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=True)
     drawn.add_column("s", justify="right", no_wrap=True)
     for title in (HERE, STOCK):
         drawn.add_column(title, overflow="fold", ratio=1)
-    for line in sorted(told, key=lambda line: line.at):
+    for line in sorted(entries, key=lambda line: line.at):
         texts = [escape(line.text) if line.column == title else "" for title in (HERE, STOCK)]
         if not line.column:
             texts = [f"[bold]{escape(line.text)}[/]", "[dim]the same[/]"]

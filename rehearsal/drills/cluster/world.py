@@ -120,8 +120,8 @@ def _node_state(node: Object) -> str:
     health = (node["metadata"].get("labels") or {}).get(NODE_HEALTH_LABEL, NODE_SCHEDULABLE)
     conditions = node.get("status", {}).get("conditions") or []
     ready = next((item["status"] for item in conditions if item["type"] == "Ready"), "new")
-    said = {"True": "Ready", "False": "not Ready", "Unknown": "Ready is Unknown"}.get(ready, ready)
-    return said if health == NODE_SCHEDULABLE else f"{said}, {health}"
+    shown = {"True": "Ready", "False": "not Ready", "Unknown": "Ready is Unknown"}.get(ready, ready)
+    return shown if health == NODE_SCHEDULABLE else f"{shown}, {health}"
 
 
 def _is_healthy(node: Object) -> bool:

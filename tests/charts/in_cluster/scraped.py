@@ -11,10 +11,10 @@ from typing import Any
 
 from config.labels import INSTANCE_GROUP_LABEL, SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 from config.rules.ray import INSTANCE_TYPE_LABEL
-from controllers.in_cluster.efa_exporter import Exporter as EfaExporter
-from controllers.in_cluster.exporter import Exporter
+from controllers.in_cluster.efa_exporter import EfaExporter
+from controllers.in_cluster.exporter import RunExporter
 from controllers.job_decision import Limits
-from controllers.job_run import Run, State
+from controllers.job_run import RunState, SupervisedRun
 from controllers.kubernetes_api import ApiServer
 from controllers.lease import STATE, TRAINS
 from controllers.reaper import Reaper
@@ -81,14 +81,14 @@ def cluster(folder: Path) -> Iterator[dict[str, int]]:
         fake = stack.enter_context(fake_kubernetes.serve(keys, folder / "account"))
         _fill(fake)
         exporter, reaped, supervised = (
-            Exporter(fake.cluster, namespace="ray", builds="image-build", prices=PRICES),
+            RunExporter(fake.cluster, namespace="ray", builds="image-build", prices=PRICES),
             Metrics(),
             Metrics(),
         )
         reaper = Reaper(fake.cluster, reaped, namespace="ray", unready_seconds=30, dry_run=False)
         _supervisor(fake.cluster, supervised)
         exporter.start()
-        reaper.look()
+        reaper.poll()
         stack.callback(exporter.stop)
         pages = {
             "exporter": exporter,
@@ -128,7 +128,7 @@ def _fill(fake: FakeKubernetes) -> None:
     fake.live |= {LEASES, NODES, BUILDS}
     now = datetime.now(UTC).isoformat()
     figures = {"step": 120.0, "steps_per_second": 2.5, "goodput": 93.1}
-    state = asdict(State(attempt=1, progress=100, progress_at=now, figures=figures))
+    state = asdict(RunState(attempt=1, progress=100, progress_at=now, figures=figures))
     metadata = {"name": "train-1", "labels": {TRAINS: "rayml"}, "annotations": {STATE: json.dumps(state)}}
     fake.put(LEASES, {"metadata": metadata, "spec": {"renewTime": now}})
     job = {"name": "train-1", "uid": "1", "creationTimestamp": now, "resourceVersion": "1"}
@@ -148,7 +148,7 @@ def _fill(fake: FakeKubernetes) -> None:
 
 
 def _supervisor(server: ApiServer, metrics: Metrics) -> None:
-    run = Run("train-1", "ray", "rayml", "python train.py", "/fsx", None, 1)
+    run = SupervisedRun("train-1", "ray", "rayml", "python train.py", "/fsx", None, 1)
     Supervisor(server, metrics, run, Limits(attempts=1, stalled=1, seconds=1.0), holder="pod")
 
 

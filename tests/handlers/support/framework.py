@@ -20,7 +20,7 @@ from botocore.exceptions import BotoCoreError, ReadTimeoutError
 from config.facts.hyperpod_permissions import HANDLER_CALLS
 from embedded_account.hyperpod.bench import HyperPodBench
 from handlers.hyperpod_cluster import index
-from handlers.hyperpod_cluster.service import CONNECT_SECONDS, READ_SECONDS, HyperPod
+from handlers.hyperpod_cluster.service import CONNECT_SECONDS, READ_SECONDS, HyperPodClient
 from tests.handlers.support.clients import Client, DirectClient, Stacks
 
 MARKER = "AWSCDK::CustomResourceProviderFramework::CREATE_FAILED"
@@ -218,8 +218,8 @@ class Framework:
         for pause in list(self.pauses):
             pause()
 
-    def _hyperpod(self, _: object) -> HyperPod:
-        return HyperPod(
+    def _hyperpod(self, _: object) -> HyperPodClient:
+        return HyperPodClient(
             Client(self._clients[self.running], self.watch),
             cloudformation=lambda: Client(self._stacks, self.watch),
             time_left=lambda: self._seconds_left,

@@ -12,7 +12,7 @@ from embedded_account.hyperpod.bench import HyperPodBench
 from embedded_account.hyperpod.model import ClusterStatus, NodeStatus, SimulatedCluster
 from handlers.hyperpod_cluster import index
 from handlers.hyperpod_cluster.cluster import PATIENCE_SECONDS
-from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG, Owner
+from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG, OwningResource
 from tests.handlers.support.causes import justified, others
 from tests.handlers.support.clients import HANDLERS_TAGS
 from tests.handlers.support.cloudformation import strings
@@ -155,7 +155,7 @@ class Judge:
         takes_longer = event["RequestType"] == "Create" and not cluster.continuous and age > PATIENCE_SECONDS
         in_service = cluster.status is ClusterStatus.IN_SERVICE
         assert in_service or (takes_longer and cluster.status is ClusterStatus.CREATING), "the cluster is not InService"
-        owner = Owner(event["StackId"], event["LogicalResourceId"])
+        owner = OwningResource(event["StackId"], event["LogicalResourceId"])
         tags = {tag["Key"]: tag["Value"] for tag in desired.get("Tags", [])} | owner.tags
         gone = {tag["Key"] for tag in old.get("Tags", [])} - tags.keys()
         assert tags.items() <= cluster.tag_values.items(), "tags are missing"

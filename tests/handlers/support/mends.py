@@ -89,7 +89,7 @@ MENDS: Final = (
     ),
     Mend(
         "the guard waits until a new cluster is listed",
-        (Edit("teardown.py", 'if status == "ROLLBACK_IN_PROGRESS" and age < LOOK_AGAIN_SECONDS:', "if False:"),),
+        (Edit("teardown.py", 'if status == "ROLLBACK_IN_PROGRESS" and age < RECHECK_SECONDS:', "if False:"),),
     ),
     Mend(
         "a Delete waits until a new cluster is visible",

@@ -13,7 +13,7 @@ from embedded_account.hyperpod.bench import HyperPodBench
 from embedded_account.hyperpod.rules import SUBNETS_NOT_RETRIEVED
 from handlers.hyperpod_cluster import index
 from handlers.hyperpod_cluster.precedence import created_by
-from handlers.hyperpod_cluster.request import Request
+from handlers.hyperpod_cluster.request import CustomResourceRequest
 from tests.handlers.support import steps
 from tests.handlers.support.engine import Deployments
 from tests.handlers.support.framework import Event, Killed
@@ -80,7 +80,7 @@ class Mishaps:
     def deliver(self, request: Event, _: str = "") -> None:
         """Deliver a request again, or late."""
         clusters = self._bench.hyperpod.world.clusters.values()
-        made = any(created_by(Request.from_event(request), cluster.tag_values) for cluster in clusters)
+        made = any(created_by(CustomResourceRequest.from_event(request), cluster.tag_values) for cluster in clusters)
         self._deeds.adopted |= request["RequestType"] == "Create" and not made
         self._stacks.framework.handle(request)
 

@@ -17,7 +17,7 @@ from ray.train import CheckpointConfig
 
 from ray_resume import Checkpoints, Run, torch_state
 from ray_resume.checkpoint_store import MANIFEST, CheckpointStore
-from ray_resume.node_memory.records import Held, Records
+from ray_resume.node_memory.records import MemoryCheckpoint, Records
 from ray_resume.saving import Rest
 from ray_resume.worker import completing
 from tests.jobs.support.trainings import Training
@@ -155,7 +155,7 @@ def _after_the_commit() -> Iterator[None]:
 def _before_the_record() -> Iterator[None]:
     add = Records.add
 
-    def die_or_add(records: Records, held: Held) -> None:
+    def die_or_add(records: Records, held: MemoryCheckpoint) -> None:
         if held.saved.step == MEMORY_AT:
             die()
         add(records, held)
@@ -168,7 +168,7 @@ def _before_the_record() -> Iterator[None]:
 def _after_the_record() -> Iterator[None]:
     add = Records.add
 
-    def add_and_die(records: Records, held: Held) -> None:
+    def add_and_die(records: Records, held: MemoryCheckpoint) -> None:
         add(records, held)
         if held.saved.step == MEMORY_AT:
             die()

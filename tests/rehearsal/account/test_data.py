@@ -102,7 +102,7 @@ def data(
 ) -> Data:
     """Deploy the storage stack in simulated minutes that take milliseconds."""
     monkeypatch.setattr(account.clock, "scale", 5000.0)
-    monkeypatch.setattr("ops.data.tasks._LOOK", 0.05)
+    monkeypatch.setattr("ops.data.tasks._POLL_SECONDS", 0.05)
     ec2 = clients("ec2")
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/24")["Subnet"]["SubnetId"]

@@ -87,13 +87,13 @@ def left_behind(kubectl: Kubectl, folder: Path) -> None:
 
 
 def said(kinds: list[CustomResourceDefinition]) -> list[str]:
-    return [kind.said(VERSION) for kind in kinds]
+    return [kind.summary(VERSION) for kind in kinds]
 
 
 def test_a_cluster_without_them_gets_them_from_a_deployment(
     api: kubernetes.client.ApiClient, wanted: list[Object], kubectl: Kubectl
 ) -> None:
-    kinds = kuberay_crds.look(api, wanted)
+    kinds = kuberay_crds.read_definitions(api, wanted)
     assert said(kinds) == [f"{name}: not installed; a deployment of the platform stack installs it" for name in NAMES]
     assert not any(kind.is_in_the_way for kind in kinds)
     assert kubectl("get", "crd", "-o", "name") == "", "to look changes nothing"
@@ -108,7 +108,7 @@ def test_fields_that_come_and_go_are_counted_and_those_that_go_named(
     # What lies below a field that comes is no field of its own.
     hosts = {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}}}
     group |= {"suspend": {"type": "boolean"}, "hosts": hosts}
-    clusters, jobs, _ = said(kuberay_crds.look(api, wanted))
+    clusters, jobs, _ = said(kuberay_crds.read_definitions(api, wanted))
     assert f"KubeRay {VERSION} adds 2 fields and removes 1 (v1.spec.workerGroupSpecs[].numOfHosts)" in clusters
     assert f"the same as in KubeRay {VERSION}" in jobs
 
@@ -117,32 +117,32 @@ def test_a_version_that_objects_are_stored_as_cannot_go(
     left_behind: None, api: kubernetes.client.ApiClient, wanted: list[Object]
 ) -> None:
     wanted[CLUSTERS]["spec"]["versions"][0]["name"] = "v2"
-    clusters = kuberay_crds.look(api, wanted)[CLUSTERS]
+    clusters = kuberay_crds.read_definitions(api, wanted)[CLUSTERS]
     assert clusters.is_in_the_way
-    assert "the API server refuses" in clusters.said(VERSION)
-    assert "storedVersions" in clusters.said(VERSION)
+    assert "the API server refuses" in clusters.summary(VERSION)
+    assert "storedVersions" in clusters.summary(VERSION)
 
 
 def test_a_kind_that_only_another_version_has_is_left_alone(
     left_behind: None, api: kubernetes.client.ApiClient, wanted: list[Object]
 ) -> None:
     del wanted[JOBS]
-    jobs = kuberay_crds.look(api, wanted)[-1]
-    assert jobs.said(VERSION) == f"rayjobs.ray.io: KubeRay {VERSION} has no such CRD; it stays unchanged"
+    jobs = kuberay_crds.read_definitions(api, wanted)[-1]
+    assert jobs.summary(VERSION) == f"rayjobs.ray.io: KubeRay {VERSION} has no such CRD; it stays unchanged"
     assert not jobs.is_in_the_way
 
 
 def test_what_a_plain_installation_left_is_refused_until_it_is_adopted(
     left_behind: None, api: kubernetes.client.ApiClient, wanted: list[Object], helm: Deployment, kubectl: Kubectl
 ) -> None:
-    kinds = kuberay_crds.look(api, wanted)
+    kinds = kuberay_crds.read_definitions(api, wanted)
     assert {kind.owner for kind in kinds if kind.is_in_the_way} == {CrdOwner.NOBODY}
     assert all(f"the same as in KubeRay {VERSION}; without an owner" in line for line in said(kinds))
     with pytest.raises(AssertionError, match="invalid ownership metadata"):
         helm.install(replace(OURS, name="refused"))
 
     assert list(kuberay_crds.adopt(api, kinds)) == [f"{name}: adopted" for name in NAMES]
-    adopted = kuberay_crds.look(api, wanted)
+    adopted = kuberay_crds.read_definitions(api, wanted)
     assert not any(kind.is_in_the_way for kind in adopted)
     helm.install(OURS)
     helm.uninstall(OURS)
@@ -154,7 +154,7 @@ def test_another_releases_kinds_are_named_with_it_and_never_adopted(
 ) -> None:
     other = HelmRelease(CHART, "another", "default", {}, only_crds=True)
     helm.install(other)
-    kinds = kuberay_crds.look(api, wanted)
+    kinds = kuberay_crds.read_definitions(api, wanted)
     assert {kind.owner for kind in kinds if kind.is_in_the_way} == {CrdOwner.OTHERS}
     assert "owned by another Helm release (default/another)" in said(kinds)[CLUSTERS]
     helm.uninstall(other)

@@ -100,7 +100,7 @@ class Ray:
         return item
 
     def plan(self, batches: MaxUnavailable | None = None) -> Rollout:
-        [made] = rollouts.look(self._environment, self.api, "rayml", batches)
+        [made] = rollouts.plan_rollout(self._environment, self.api, "rayml", batches)
         return made
 
     def roll_out(self, batches: MaxUnavailable | None = None, say: Say | None = None) -> Said:

@@ -16,10 +16,10 @@ import pytest
 
 from controllers import kubernetes_api
 from controllers import reaper as reaper_module
-from controllers.in_cluster.exporter import Exporter
+from controllers.in_cluster.exporter import RunExporter
 from controllers.job_decision import Limits
-from controllers.job_run import Run
-from controllers.kubernetes_api import Mirror
+from controllers.job_run import SupervisedRun
+from controllers.kubernetes_api import WatchCache
 from controllers.lease import STATE
 from controllers.reaper import Reaper
 from controllers.supervision import Supervisor, TerminatedError
@@ -147,7 +147,7 @@ def test_reaper_frees_a_stuck_pod_beside_a_bad_object_and_deletes_no_other(
     kubernetes.put(kind, made)
     started(reaper)
     for _ in range(2):
-        reaper.look()
+        reaper.poll()
     deleted = {path.rpartition("/")[2] for method, path, _ in kubernetes.requests if method == "DELETE"}
     assert "stuck" in deleted
     assert deleted <= {"stuck", "bad"}, made
@@ -164,14 +164,14 @@ def test_run_whose_lease_cannot_be_read_counts_as_needing_a_save_until_its_time_
     broken["metadata"]["annotations"][STATE] = '{"answered": ["u-rayml-worker"'
     kubernetes.put(LEASES, broken)
     started(reaper)
-    reaper.look()
+    reaper.poll()
     assert kubernetes.asked("DELETE", PODS) == []
     assert "train cannot be read" in capsys.readouterr().out
     kubernetes.put(PODS, a_pod(saves_since=301))
     reaper.stop()
     again = Reaper(kubernetes.cluster, Metrics(), namespace="ray", unready_seconds=TOLERATED, dry_run=False)
     started(again)
-    again.look()
+    again.poll()
     again.stop()
     assert len(kubernetes.asked("DELETE", PODS)) == 1
 
@@ -183,7 +183,7 @@ def test_pods_of_a_node_that_cannot_be_read_are_left_alone(reaper: Reaper, kuber
         NODES, a_node() | {"status": {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": 1}]}}
     )
     started(reaper)
-    reaper.look()
+    reaper.poll()
     assert kubernetes.asked("DELETE", PODS) == []
 
 
@@ -206,7 +206,7 @@ def test_exporter_shows_the_others_beside_a_bad_object(
             made = spoilt(bad, draw)
             kubernetes.put(path, made)
     kubernetes.live |= {LEASES, NODES, BUILDS}
-    exporter = Exporter(kubernetes.cluster, namespace="ray", builds="image-build", prices={"ml.g5.xlarge": 1.4})
+    exporter = RunExporter(kubernetes.cluster, namespace="ray", builds="image-build", prices={"ml.g5.xlarge": 1.4})
     exporter.start()
     try:
         wait_until(lambda: "no answer" not in exporter.deafness(), "the first lists")
@@ -222,7 +222,7 @@ def test_exporter_shows_the_others_beside_a_bad_object(
 
 def test_watch_goes_on_after_answers_that_make_no_sense(kubernetes: FakeKubernetes) -> None:
     errors: list[str] = []
-    mirror = Mirror(
+    mirror = WatchCache(
         kubernetes.cluster, PODS, lambda pod: str(pod["metadata"]["uid"]), lambda error: errors.append(str(error))
     )
     kubernetes.put(PODS, a_pod(name="old"))
@@ -249,7 +249,7 @@ def test_object_that_cannot_be_read_any_more_keeps_its_last_copy_and_is_reported
     kubernetes: FakeKubernetes,
 ) -> None:
     errors: list[str] = []
-    mirror = Mirror(
+    mirror = WatchCache(
         kubernetes.cluster, PODS, lambda pod: str(pod["metadata"]["uid"]), lambda error: errors.append(str(error))
     )
     kubernetes.live = {PODS}
@@ -275,10 +275,10 @@ def test_object_that_cannot_be_read_any_more_keeps_its_last_copy_and_is_reported
 @pytest.fixture
 def ends_at_once(kubernetes: FakeKubernetes, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Return a function that lets the watches of a collection end as soon as they begin."""
-    run = Mirror.run
+    run = WatchCache.run
 
     def end(path: str) -> None:
-        monkeypatch.setattr(Mirror, "run", lambda mirror: None if mirror.name == f"watch {path}" else run(mirror))
+        monkeypatch.setattr(WatchCache, "run", lambda mirror: None if mirror.name == f"watch {path}" else run(mirror))
 
     kubernetes.live |= {PODS, NODES, LEASES, JOBS, BUILDS}
     return end
@@ -301,7 +301,7 @@ def test_exporter_is_not_live_once_a_watch_has_ended(
     kubernetes: FakeKubernetes, ends_at_once: Callable[[str], None], path: str
 ) -> None:
     ends_at_once(path)
-    exporter = Exporter(kubernetes.cluster, namespace="ray", builds="image-build")
+    exporter = RunExporter(kubernetes.cluster, namespace="ray", builds="image-build")
     exporter.start()
     wait_until(lambda: exporter.deafness() == f"ended: watch {path}", "its word")
     exporter.stop()
@@ -312,7 +312,7 @@ def test_supervisor_is_not_live_once_a_watch_has_ended(
     run: Supervised, ends_at_once: Callable[[str], None], path: str, watch: str
 ) -> None:
     ends_at_once(path)
-    made = Run("train", "ray", "rayml", "python train.py", "/fsx/runs", package=None, first_attempt=1)
+    made = SupervisedRun("train", "ray", "rayml", "python train.py", "/fsx/runs", package=None, first_attempt=1)
     limits = Limits(attempts=1, stalled=1, seconds=0)
     supervisor = Supervisor(run.kubernetes.cluster, Metrics(), made, limits, "train-a")
     with ThreadPoolExecutor(1) as pool:

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from controllers.in_cluster import efa_exporter
-from controllers.in_cluster.efa_exporter import COUNTERS, PREFIX, Exporter
+from controllers.in_cluster.efa_exporter import COUNTERS, PREFIX, EfaExporter
 from controllers.telemetry import serve
 from tests.support.efa_sysfs import NEWER, OLDER, add_device
 
 
 def exported(sys: Path) -> dict[str, float]:
-    lines = [line for line in Exporter(sys).render().splitlines() if not line.startswith("#")]
+    lines = [line for line in EfaExporter(sys).render().splitlines() if not line.startswith("#")]
     return {key: float(value) for key, _, value in (line.rpartition(" ") for line in lines)}
 
 
@@ -78,7 +78,7 @@ def test_a_scrape_does_not_wait_for_a_device_that_never_answers(
     monkeypatch.setattr(efa_exporter, "_PATIENCE_SECONDS", 0.01)
     counter = add_device(tmp_path, "rdmap79s0", {}) / "rx_drops"
     os.mkfifo(counter)
-    exporter = Exporter(tmp_path)
+    exporter = EfaExporter(tmp_path)
     stuck = threading.Thread(target=exporter.render)
     stuck.start()
     # Opening for writing waits for the reader: the first scrape is inside.
@@ -90,7 +90,7 @@ def test_a_scrape_does_not_wait_for_a_device_that_never_answers(
 
 def test_metrics_are_served_with_help_and_type(tmp_path: Path) -> None:
     add_device(tmp_path, "rdmap79s0", NEWER)
-    server = serve("127.0.0.1:0", Exporter(tmp_path), {"/healthz": lambda: ""})
+    server = serve("127.0.0.1:0", EfaExporter(tmp_path), {"/healthz": lambda: ""})
     address = f"http://127.0.0.1:{server.server_address[1]}/metrics"
     with urllib.request.urlopen(address, timeout=60) as answer:
         text = answer.read().decode()

@@ -8,8 +8,8 @@ from dataclasses import asdict
 
 import pytest
 
-from controllers.in_cluster.exporter import GAUGES, Exporter
-from controllers.job_run import State
+from controllers.in_cluster.exporter import GAUGES, RunExporter
+from controllers.job_run import RunState
 from controllers.lease import STATE, TRAINS
 from controllers.telemetry import serve
 from tests.support.fake_kubernetes import BUILDS, LEASES, NODES, FakeKubernetes, Object
@@ -21,7 +21,7 @@ SAVED = "2026-11-01T10:00:00+00:00"
 def a_lease(name: str, *, trains: bool = True, **state: object) -> Object:
     """Return the Lease of a run as a supervisor writes it."""
     labels = {TRAINS: "rayml"} if trains else {}
-    saved = {**asdict(State(attempt=1)), **state}
+    saved = {**asdict(RunState(attempt=1)), **state}
     metadata = {"name": name, "labels": labels, "annotations": {STATE: json.dumps(saved)}}
     return {"metadata": metadata, "spec": {"renewTime": "2026-11-01T10:05:00.000000Z"}}
 
@@ -33,24 +33,26 @@ def a_node(name: str, *, ready: str = "True", **labels: str) -> Object:
 
 
 @pytest.fixture
-def exporter(kubernetes: FakeKubernetes) -> Iterator[Exporter]:
+def exporter(kubernetes: FakeKubernetes) -> Iterator[RunExporter]:
     """Return an exporter that starts with what the test puts into the fake API server."""
     kubernetes.live |= {LEASES, NODES, BUILDS}
-    made = Exporter(
+    made = RunExporter(
         kubernetes.cluster, namespace="ray", builds="image-build", prices={"ml.g5.xlarge": 1.408, "m5.large": 0.096}
     )
     yield made
     made.stop()
 
 
-def exported(exporter: Exporter) -> dict[str, float]:
+def exported(exporter: RunExporter) -> dict[str, float]:
     exporter.start()
     wait_until(lambda: not exporter.deafness(), "the first lists")
     lines = [line for line in exporter.render().splitlines() if not line.startswith("#")]
     return {key: float(value) for key, _, value in (line.rpartition(" ") for line in lines)}
 
 
-def test_a_run_that_trains_has_all_gauges_that_its_lease_knows(kubernetes: FakeKubernetes, exporter: Exporter) -> None:
+def test_a_run_that_trains_has_all_gauges_that_its_lease_knows(
+    kubernetes: FakeKubernetes, exporter: RunExporter
+) -> None:
     figures = {"step": 120.0, "steps_per_second": 2.5, "goodput": 93.1, "loss": 0.4}
     kubernetes.put(LEASES, a_lease("train-1", progress=100, progress_at=SAVED, figures=figures, stalled=1))
     found = exported(exporter)
@@ -68,7 +70,7 @@ def test_a_run_that_trains_has_all_gauges_that_its_lease_knows(kubernetes: FakeK
 
 
 def test_a_run_that_waits_does_not_train_and_one_without_figures_invents_none(
-    kubernetes: FakeKubernetes, exporter: Exporter
+    kubernetes: FakeKubernetes, exporter: RunExporter
 ) -> None:
     kubernetes.put(LEASES, a_lease("waits", trains=False))
     found = exported(exporter)
@@ -79,7 +81,9 @@ def test_a_run_that_waits_does_not_train_and_one_without_figures_invents_none(
     }
 
 
-def test_runs_that_are_over_and_leases_of_others_have_no_gauges(kubernetes: FakeKubernetes, exporter: Exporter) -> None:
+def test_runs_that_are_over_and_leases_of_others_have_no_gauges(
+    kubernetes: FakeKubernetes, exporter: RunExporter
+) -> None:
     kubernetes.put(LEASES, a_lease("over", exit_code=0))
     kubernetes.put(LEASES, {"metadata": {"name": "another-controller"}, "spec": {}})
     assert not [key for key in exported(exporter) if key.startswith("ray_run_")]
@@ -89,7 +93,7 @@ def test_runs_that_are_over_and_leases_of_others_have_no_gauges(kubernetes: Fake
     ("health", "schedulable"), [("Schedulable", 1), ("Unschedulable", 0), ("UnschedulablePendingReplacement", 0)]
 )
 def test_a_nodes_health_is_hyperpods_word_for_it(
-    kubernetes: FakeKubernetes, exporter: Exporter, health: str, schedulable: int
+    kubernetes: FakeKubernetes, exporter: RunExporter, health: str, schedulable: int
 ) -> None:
     labels = {"instance_group_name": "gpus", "node_health_status": health, "deep_health_check_status": "Failed"}
     kubernetes.put(NODES, a_node("hyperpod-i-0", **labels))
@@ -102,7 +106,7 @@ def test_a_nodes_health_is_hyperpods_word_for_it(
 
 @pytest.mark.parametrize("status", ["False", "Unknown"])
 def test_a_node_that_is_not_ready_or_silent_is_not_ready_and_system_nodes_are_left_out(
-    kubernetes: FakeKubernetes, exporter: Exporter, status: str
+    kubernetes: FakeKubernetes, exporter: RunExporter, status: str
 ) -> None:
     kubernetes.put(NODES, a_node("hyperpod-i-0", ready=status, instance_group_name="gpus"))
     kubernetes.put(NODES, a_node("system"))
@@ -111,7 +115,7 @@ def test_a_node_that_is_not_ready_or_silent_is_not_ready_and_system_nodes_are_le
 
 
 def test_every_hyperpod_and_system_node_with_a_price_is_paid_for_also_a_lost_one(
-    kubernetes: FakeKubernetes, exporter: Exporter
+    kubernetes: FakeKubernetes, exporter: RunExporter
 ) -> None:
     lost = a_node("lost", ready="Unknown", instance_group_name="gpus", node_health_status="Unschedulable")
     nodes = {
@@ -142,7 +146,7 @@ def test_every_hyperpod_and_system_node_with_a_price_is_paid_for_also_a_lost_one
     ],
 )
 def test_only_the_newest_build_of_the_image_counts(
-    kubernetes: FakeKubernetes, exporter: Exporter, newest: Object, failed: int
+    kubernetes: FakeKubernetes, exporter: RunExporter, newest: Object, failed: int
 ) -> None:
     over = {"conditions": [{"type": "Failed", "status": "True"}]}
     for name, hour, status in (("first", 9, over), ("again", 10, newest)):
@@ -155,13 +159,13 @@ def test_only_the_newest_build_of_the_image_counts(
 def test_without_a_namespace_of_builds_none_is_asked_for(kubernetes: FakeKubernetes) -> None:
     kubernetes.live |= {LEASES, NODES, BUILDS}
     kubernetes.put(BUILDS, {"metadata": {"name": "other"}})
-    exporter = Exporter(kubernetes.cluster, namespace="ray")
+    exporter = RunExporter(kubernetes.cluster, namespace="ray")
     assert "ray_image_build_failed" not in str(exported(exporter))
     exporter.stop()
     assert not kubernetes.asked("GET", BUILDS)
 
 
-def test_gauges_follow_the_objects(kubernetes: FakeKubernetes, exporter: Exporter) -> None:
+def test_gauges_follow_the_objects(kubernetes: FakeKubernetes, exporter: RunExporter) -> None:
     kubernetes.put(LEASES, a_lease("train-1", progress=1))
     assert exported(exporter)['ray_run_progress{run="train-1"}'] == 1
     kubernetes.put(LEASES, a_lease("train-1", progress=2))
@@ -170,7 +174,7 @@ def test_gauges_follow_the_objects(kubernetes: FakeKubernetes, exporter: Exporte
     wait_until(lambda: "ray_run_progress" not in exporter.render(), "the deleted Lease")
 
 
-def test_every_family_has_its_help_and_comes_once(kubernetes: FakeKubernetes, exporter: Exporter) -> None:
+def test_every_family_has_its_help_and_comes_once(kubernetes: FakeKubernetes, exporter: RunExporter) -> None:
     for name in ("a", "b"):
         kubernetes.put(LEASES, a_lease(name, progress=1))
         kubernetes.put(NODES, a_node(name, instance_group_name="gpus", node_health_status="Schedulable"))
@@ -181,7 +185,7 @@ def test_every_family_has_its_help_and_comes_once(kubernetes: FakeKubernetes, ex
 
 
 def test_an_api_server_that_refuses_is_counted_and_the_page_still_answers(
-    kubernetes: FakeKubernetes, exporter: Exporter
+    kubernetes: FakeKubernetes, exporter: RunExporter
 ) -> None:
     kubernetes.refuse[f"GET {LEASES}"] = (403, "no")
     exporter.start()

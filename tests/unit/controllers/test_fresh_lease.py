@@ -13,7 +13,7 @@ import pytest
 
 from controllers import lease, supervision
 from controllers.job_decision import Limits
-from controllers.job_run import Run
+from controllers.job_run import SupervisedRun
 from controllers.run_objects import LEASE_SECONDS
 from controllers.supervision import Supervisor
 from controllers.telemetry import Metrics
@@ -95,7 +95,7 @@ def test_nothing_is_stopped_or_submitted_under_a_lease_that_may_expire_meanwhile
     monkeypatch.setattr(kubernetes, "answer", slow.of_kubernetes)
     metadata = {"run": "train", "attempt": "1", "supervisor": "job-1"}
     ray.jobs["train-1"] = FakeJob({"entrypoint": "x", "metadata": metadata})
-    run = Run("train", "ray", "rayml", "python train.py", "/fsx/runs", package=None, first_attempt=2)
+    run = SupervisedRun("train", "ray", "rayml", "python train.py", "/fsx/runs", package=None, first_attempt=2)
     limits = Limits(attempts=20, stalled=3, seconds=3600)
     supervisor = Supervisor(kubernetes.cluster, Metrics(), run, limits, "train-a")
     timer = threading.Timer(PATIENCE, supervisor.ending.set)

@@ -15,10 +15,10 @@ from controllers.job_decision import (
     WAITS,
     WITHDRAWN,
     WORKERS,
+    AttemptDecision,
     Cause,
     Ending,
     Limits,
-    Verdict,
     decide,
 )
 
@@ -33,7 +33,7 @@ NCCL = ("torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp
 LOST_WORKER = ("pod rayml-worker of node gpu-1",)
 
 
-def verdict(ending: Ending, *, attempts: int = 1, stalled: int = 0, seconds: float = HOURS) -> Verdict:
+def verdict(ending: Ending, *, attempts: int = 1, stalled: int = 0, seconds: float = HOURS) -> AttemptDecision:
     return decide(ending, attempts=attempts, stalled=stalled, seconds=seconds, limits=LIMITS)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from controllers import kubernetes_api
-from controllers.kubernetes_api import LONG_WATCH, NO_ANSWER, Api, ApiError, ApiServer, Mirror
+from controllers.kubernetes_api import LONG_WATCH, NO_ANSWER, ApiServer, KubernetesApi, KubernetesApiError, WatchCache
 from tests.support.fake_kubernetes import NODES, PODS, Ended, FakeKubernetes, Object
 from tests.support.waiting import PATIENCE, wait_until
 from tests.unit.support.nodes_and_pods import a_node, a_pod
@@ -19,15 +19,17 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def errors() -> list[ApiError]:
+def errors() -> list[KubernetesApiError]:
     """Return the list of errors that `mirror` reported."""
     return []
 
 
 @pytest.fixture
-def mirror(kubernetes: FakeKubernetes, errors: list[ApiError]) -> Iterator[Mirror[str]]:
+def mirror(kubernetes: FakeKubernetes, errors: list[KubernetesApiError]) -> Iterator[WatchCache[str]]:
     """Return a mirror of the pods (name → uid) that the test must start."""
-    made = Mirror(kubernetes.cluster, PODS, lambda pod: str(pod["metadata"]["uid"]), errors.append, labelSelector="l")
+    made = WatchCache(
+        kubernetes.cluster, PODS, lambda pod: str(pod["metadata"]["uid"]), errors.append, labelSelector="l"
+    )
     yield made
     made.stop()
 
@@ -37,7 +39,7 @@ def event(kind: str, pod: Object, version: str) -> Object:
     return {"type": kind, "object": pod}
 
 
-def test_list_comes_in_pages(kubernetes: FakeKubernetes, mirror: Mirror[str]) -> None:
+def test_list_comes_in_pages(kubernetes: FakeKubernetes, mirror: WatchCache[str]) -> None:
     for number in range(5):
         kubernetes.put(PODS, a_pod(name=f"pod-{number}"))
     mirror.start()
@@ -50,7 +52,7 @@ def test_list_comes_in_pages(kubernetes: FakeKubernetes, mirror: Mirror[str]) ->
 
 
 def test_events_follow_the_list_and_a_closed_watch_resumes(
-    kubernetes: FakeKubernetes, mirror: Mirror[str], errors: list[ApiError]
+    kubernetes: FakeKubernetes, mirror: WatchCache[str], errors: list[KubernetesApiError]
 ) -> None:
     kubernetes.put(PODS, a_pod(name="old"))
     mirror.start()
@@ -71,7 +73,7 @@ def test_events_follow_the_list_and_a_closed_watch_resumes(
 
 
 def test_version_that_is_too_old_is_listed_again(
-    kubernetes: FakeKubernetes, mirror: Mirror[str], errors: list[ApiError]
+    kubernetes: FakeKubernetes, mirror: WatchCache[str], errors: list[KubernetesApiError]
 ) -> None:
     mirror.start()
     wait_until(lambda: mirror.silence() < 10, "the first list")
@@ -82,7 +84,7 @@ def test_version_that_is_too_old_is_listed_again(
 
 
 def test_refused_watch_is_retried_without_a_list(
-    kubernetes: FakeKubernetes, mirror: Mirror[str], errors: list[ApiError]
+    kubernetes: FakeKubernetes, mirror: WatchCache[str], errors: list[KubernetesApiError]
 ) -> None:
     kubernetes.refuse[f"WATCH {PODS}"] = (429, "too many requests")
     mirror.start()
@@ -95,19 +97,19 @@ def test_refused_watch_is_retried_without_a_list(
 
 
 def test_watch_that_goes_silent_is_given_up(
-    kubernetes: FakeKubernetes, errors: list[ApiError], monkeypatch: pytest.MonkeyPatch
+    kubernetes: FakeKubernetes, errors: list[KubernetesApiError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long the watch is: a server that is alive sends bookmarks."""
     monkeypatch.setattr(kubernetes_api, "_SILENT_SECONDS", 0)
     monkeypatch.setattr(kubernetes_api, "_TIMEOUT", 0.3)
-    mirror = Mirror(kubernetes.cluster, PODS, lambda pod: pod, errors.append, seconds=LONG_WATCH)
+    mirror = WatchCache(kubernetes.cluster, PODS, lambda pod: pod, errors.append, seconds=LONG_WATCH)
     mirror.start()
     wait_until(lambda: bool(errors), "an end of the watch")
     assert (errors[0].status, "timed out" in str(errors[0])) == (NO_ANSWER, True)
 
 
 def test_mirror_that_is_stopped_leaves_its_watch_at_once(
-    kubernetes: FakeKubernetes, mirror: Mirror[str], errors: list[ApiError]
+    kubernetes: FakeKubernetes, mirror: WatchCache[str], errors: list[KubernetesApiError]
 ) -> None:
     mirror.start()
     wait_until(lambda: any("watch" in path for _, path, _ in kubernetes.requests), "the watch")
@@ -118,7 +120,7 @@ def test_mirror_that_is_stopped_leaves_its_watch_at_once(
 
 def test_every_request_carries_the_token_of_that_moment(kubernetes: FakeKubernetes) -> None:
     kubernetes.put(NODES, a_node(name="n"))
-    api = Api(kubernetes.cluster)
+    api = KubernetesApi(kubernetes.cluster)
     api.get(f"{NODES}/n")
     (kubernetes.cluster.account / "token").write_text("second\n")
     api.get(f"{NODES}/n")
@@ -128,20 +130,20 @@ def test_every_request_carries_the_token_of_that_moment(kubernetes: FakeKubernet
 
 def test_server_with_another_authority_gets_no_request(kubernetes: FakeKubernetes) -> None:
     (kubernetes.cluster.account / "ca.crt").unlink()
-    with pytest.raises(ApiError) as caught:
-        Api(kubernetes.cluster).get(NODES)
+    with pytest.raises(KubernetesApiError) as caught:
+        KubernetesApi(kubernetes.cluster).get(NODES)
     assert caught.value.status == NO_ANSWER
     assert kubernetes.requests == []
 
 
 def test_absent_server_is_reported_as_no_answer(kubernetes: FakeKubernetes) -> None:
     nowhere = ApiServer("localhost", 1, kubernetes.cluster.account)
-    with pytest.raises(ApiError, match="refused") as caught:
-        Api(nowhere).get(NODES)
+    with pytest.raises(KubernetesApiError, match="refused") as caught:
+        KubernetesApi(nowhere).get(NODES)
     assert caught.value.status == NO_ANSWER
 
 
 def test_refusal_carries_the_servers_words(kubernetes: FakeKubernetes) -> None:
     kubernetes.refuse[f"GET {NODES}"] = (403, "nodes is forbidden")
-    with pytest.raises(ApiError, match="403: nodes is forbidden"):
-        Api(kubernetes.cluster).get(NODES)
+    with pytest.raises(KubernetesApiError, match="403: nodes is forbidden"):
+        KubernetesApi(kubernetes.cluster).get(NODES)

@@ -23,7 +23,7 @@ ID = "train-x2k9p"
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the submitter look twenty times as often as in a cluster."""
-    monkeypatch.setattr(rayjob_submitter, "_LOOK", 0.1)
+    monkeypatch.setattr(rayjob_submitter, "_POLL_SECONDS", 0.1)
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[Object]:
 def test_stuck_pod_is_force_deleted_as_it_was_seen_and_nothing_else(
     start: Start, stuck: FakeKubernetes, metrics: Metrics, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    start().look()
+    start().poll()
     [options] = stuck.asked("DELETE", PODS)
     assert options["gracePeriodSeconds"] == 0
     assert options["preconditions"] == {"uid": "u-rayml-worker", "resourceVersion": "1"}
@@ -91,7 +91,7 @@ def test_stuck_pod_is_force_deleted_as_it_was_seen_and_nothing_else(
 
 
 def test_deletion_is_recorded_on_the_pod_and_on_its_ray_cluster(start: Start, stuck: FakeKubernetes) -> None:
-    start().look()
+    start().poll()
     on_pod, on_cluster = stuck.asked("POST", EVENTS)
     assert on_pod["involvedObject"] == {
         "apiVersion": "v1",
@@ -108,7 +108,7 @@ def test_deletion_is_recorded_on_the_pod_and_on_its_ray_cluster(start: Start, st
 def test_pod_on_a_labelled_node_is_deleted_with_its_own_grace_period(start: Start, kubernetes: FakeKubernetes) -> None:
     kubernetes.put(PODS, a_pod())
     kubernetes.put(NODES, a_node(health=REPLACE))
-    start().look()
+    start().poll()
     [options] = kubernetes.asked("DELETE", PODS)
     assert "gracePeriodSeconds" not in options
     assert {event["reason"] for event in kubernetes.asked("POST", EVENTS)} == {"MovedOffUnhealthyNode"}
@@ -143,7 +143,7 @@ def test_pod_on_a_live_node_is_deleted_once_the_run_that_trains_there_has_saved(
     start: Start, training: FakeKubernetes, now: SimpleNamespace
 ) -> None:
     reaper = start()
-    reaper.look()
+    reaper.poll()
     [asked] = training.asked("PUT", f"{POD}/status")
     [condition] = asked["status"]["conditions"]
     assert (condition["type"], condition["status"]) == ("ray-on-hyperpod/Move", "True")
@@ -153,12 +153,12 @@ def test_pod_on_a_live_node_is_deleted_once_the_run_that_trains_there_has_saved(
     say(training, "u-of-another-pod")
     for _ in range(3):
         now.monotonic = lambda: time.monotonic() + 3
-        reaper.look()
+        reaper.poll()
     assert training.asked("DELETE", PODS) == []
     assert len(training.asked("PUT", PODS)) == 1, "asked once"
     say(training, "u-rayml-worker")
     now.monotonic = lambda: time.monotonic() + 6
-    reaper.look()
+    reaper.poll()
     [deletion] = training.asked("DELETE", POD)
     assert deletion["preconditions"]["resourceVersion"] == "2", "the version with the request"
     assert "gracePeriodSeconds" not in deletion
@@ -166,13 +166,13 @@ def test_pod_on_a_live_node_is_deleted_once_the_run_that_trains_there_has_saved(
 
 def test_runs_are_listed_seldom_while_they_save(start: Start, training: FakeKubernetes, now: SimpleNamespace) -> None:
     reaper = start()
-    reaper.look()
+    reaper.poll()
     seen(reaper, training)
     before = len(training.requests)
     for _ in range(10):
-        reaper.look()
+        reaper.poll()
     now.monotonic = lambda: time.monotonic() + 3
-    reaper.look()
+    reaper.poll()
     asked = [path for method, path, _ in training.requests[before:] if "watch" not in path]
     assert asked == [f"{LEASES}?labelSelector=ray-on-hyperpod%2Ftrains%3Drayml"]
 
@@ -182,7 +182,7 @@ def test_run_that_does_not_train_there_or_has_an_older_supervisor_is_not_waited_
     start: Start, training: FakeKubernetes, label: dict[str, str]
 ) -> None:
     training.put(LEASES, {"metadata": {"name": "train", "labels": label}})
-    start().look()
+    start().poll()
     assert training.asked("PUT", PODS) == []
     assert len(training.asked("DELETE", POD)) == 1
 
@@ -191,7 +191,7 @@ def test_pod_moves_after_a_time_although_the_run_has_not_saved(
     start: Start, training: FakeKubernetes, capsys: pytest.CaptureFixture[str]
 ) -> None:
     training.put(PODS, a_pod(saves_since=301))
-    start().look()
+    start().poll()
     assert len(training.asked("DELETE", POD)) == 1
     [said] = [line for line in lines(capsys) if line["message"] == "delete"]
     assert said["reason"].endswith("not saved within 300 s: train")
@@ -201,11 +201,11 @@ def test_node_that_recovers_takes_the_request_back(start: Start, training: FakeK
     training.put(PODS, a_pod(saves_since=10))
     training.put(NODES, a_node())
     reaper = start()
-    reaper.look()
+    reaper.poll()
     [withdrawn] = training.asked("PUT", f"{POD}/status")
     assert [each["status"] for each in withdrawn["status"]["conditions"]] == ["False"]
     seen(reaper, training)
-    reaper.look()
+    reaper.poll()
     assert len(training.asked("PUT", PODS)) == 1
     assert training.asked("DELETE", PODS) == []
 
@@ -215,11 +215,11 @@ def test_runs_that_the_api_server_does_not_list_now_delay_the_move(
 ) -> None:
     training.refuse[f"GET {LEASES}"] = (500, "not now")
     reaper = start()
-    reaper.look()
+    reaper.poll()
     assert training.asked("DELETE", PODS) == training.asked("PUT", PODS) == []
     assert value(metrics, 'ray_reaper_errors_total{operation="list runs"}') == 1
     training.refuse.clear()
-    reaper.look()
+    reaper.poll()
     assert len(training.asked("PUT", f"{POD}/status")) == 1
 
 
@@ -227,7 +227,7 @@ def test_two_replicas_delete_once_and_record_once(start: Start, stuck: FakeKuber
     both = [start(metrics=Metrics()), start(metrics=Metrics())]
     for _ in range(2):
         with ThreadPoolExecutor(2) as pool:
-            list(pool.map(Reaper.look, both))
+            list(pool.map(Reaper.poll, both))
     assert "rayml-worker" not in stuck.collections[PODS]
     assert len(stuck.asked("POST", EVENTS)) == 2, "one event on the pod, one on the RayCluster"
 
@@ -235,7 +235,7 @@ def test_two_replicas_delete_once_and_record_once(start: Start, stuck: FakeKuber
 def test_what_was_seen_is_read_again_before_it_is_acted_on(start: Start, stuck: FakeKubernetes) -> None:
     reaper = start()
     stuck.put(NODES, a_node())
-    reaper.look()
+    reaper.poll()
     assert stuck.asked("GET", f"{NODES}/{NODE}") == [{}]
     assert stuck.asked("DELETE", PODS) == []
 
@@ -245,7 +245,7 @@ def test_another_pod_of_the_same_name_is_left_alone(start: Start, stuck: FakeKub
     another = a_pod()
     another["metadata"]["uid"] = "another"
     stuck.put(PODS, another)
-    reaper.look()
+    reaper.poll()
     assert stuck.asked("DELETE", PODS) == []
 
 
@@ -255,10 +255,10 @@ def test_pod_that_is_gone_or_changed_meanwhile_is_no_error(
 ) -> None:
     stuck.refuse[f"DELETE {POD}"] = (status, "meanwhile")
     reaper = start()
-    reaper.look()
+    reaper.poll()
     assert "errors_total" not in "".join(line for line in metrics.render().splitlines() if line.endswith(" 1"))
     stuck.refuse.clear()
-    reaper.look()
+    reaper.poll()
     assert len(stuck.asked("DELETE", PODS)) == 2, "the next check tries again"
 
 
@@ -268,17 +268,17 @@ def test_refused_deletion_is_counted_and_not_repeated_at_once(
     stuck.refuse[f"DELETE {POD}"] = (403, "forbidden")
     reaper = start()
     for _ in range(3):
-        reaper.look()
+        reaper.poll()
     assert len(stuck.asked("DELETE", PODS)) == 1
     assert value(metrics, 'ray_reaper_errors_total{operation="delete"}') == 1
     now.monotonic = lambda: time.monotonic() + 6
-    reaper.look()
+    reaper.poll()
     assert len(stuck.asked("DELETE", PODS)) == 2
 
 
 def test_deletion_succeeds_without_its_events(start: Start, stuck: FakeKubernetes, metrics: Metrics) -> None:
     stuck.refuse[f"POST {EVENTS}"] = (403, "forbidden")
-    start().look()
+    start().poll()
     assert value(metrics, 'ray_reaper_deletions_total{action="force-delete"}') == 1
     assert value(metrics, 'ray_reaper_errors_total{operation="event"}') == 2
 
@@ -290,7 +290,7 @@ def test_pod_of_a_job_is_marked_as_failed_because_of_its_node_first(start: Start
     ready = {"type": "Ready", "status": "False"}
     supervisor["status"] = {"phase": "Running", "conditions": [ready, {"type": "DisruptionTarget", "status": "False"}]}
     stuck.put(PODS, supervisor)
-    start().look()
+    start().poll()
     [said] = stuck.asked("PUT", f"{PODS}/train/status")
     assert said["metadata"]["resourceVersion"] == "1"
     assert said["status"]["phase"] == "Failed"
@@ -333,7 +333,7 @@ def test_only_a_pod_that_is_forced_out_and_that_a_job_counts_is_marked_as_failed
     kubernetes.put(PODS, pod)
     if node:
         kubernetes.put(NODES, node)
-    start().look()
+    start().poll()
     marked = [body["status"]["phase"] for body in kubernetes.asked("PUT", f"{PODS}/one/status")]
     assert marked == (["Failed"] if counted and forces else [])
     deletions = kubernetes.asked("DELETE", f"{PODS}/one")
@@ -345,7 +345,7 @@ def test_dry_run_changes_nothing_and_reports_once(
 ) -> None:
     reaper = start(dry_run=True)
     for _ in range(3):
-        reaper.look()
+        reaper.poll()
     assert {(method, path) for method, path, _ in stuck.requests if method != "GET"} == {("POST", REVIEWS)}
     [said] = [line for line in lines(capsys) if line["message"].startswith("dry run")]
     assert (said["message"], said["pod"]) == ("dry run: would force-delete", "rayml-worker")
@@ -358,24 +358,24 @@ def test_missing_permission_is_named_and_nothing_is_done(
     what = f"{permission.verb} {permission.resource}"
     stuck.forbidden = {what}
     reaper = start()
-    reaper.look()
-    assert reaper.hindrance() == f"the service account may not {what}"
+    reaper.poll()
+    assert reaper.blocking_reason() == f"the service account may not {what}"
     assert stuck.asked("DELETE", PODS) == []
 
 
 def test_permission_that_comes_later_is_noticed(start: Start, stuck: FakeKubernetes, now: SimpleNamespace) -> None:
     stuck.forbidden = {"delete pods"}
     reaper = start()
-    reaper.look()
+    reaper.poll()
     stuck.forbidden = set()
     now.monotonic = lambda: time.monotonic() + 6
-    reaper.look()
-    assert reaper.hindrance() == ""
+    reaper.poll()
+    assert reaper.blocking_reason() == ""
     assert len(stuck.asked("DELETE", PODS)) == 1
 
 
 def test_only_what_is_needed_is_asked_for(start: Start, kubernetes: FakeKubernetes) -> None:
-    start().look()
+    start().poll()
     reviews = [body["spec"]["resourceAttributes"] for body in kubernetes.asked("POST", REVIEWS)]
     assert {review.get("namespace") for review in reviews if review["resource"] == "nodes"} == {None}
     assert {review.get("namespace") for review in reviews if review["resource"] != "nodes"} == {"ray"}
@@ -419,9 +419,9 @@ def test_reaper_whose_check_hangs_is_not_live_and_one_without_watch_answers_is_n
     start: Start, now: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reaper = start()
-    reaper.look()
-    assert (reaper.stall(), reaper.hindrance()) == ("", "")
+    reaper.poll()
+    assert (reaper.stall(), reaper.blocking_reason()) == ("", "")
     now.monotonic = lambda: time.monotonic() + 61
     assert "last look was 6" in reaper.stall()
     monkeypatch.setattr(module, "_DEAF", -1.0)
-    assert reaper.hindrance().startswith("no answer: watch ")
+    assert reaper.blocking_reason().startswith("no answer: watch ")

@@ -18,8 +18,8 @@ import pytest
 
 from controllers import job_decision, lease, ray_jobs_api, run_objects, supervision
 from controllers.job_decision import Limits
-from controllers.job_run import Run
-from controllers.kubernetes_api import Mirror
+from controllers.job_run import SupervisedRun
+from controllers.kubernetes_api import WatchCache
 from controllers.supervision import Supervisor
 from controllers.telemetry import Metrics
 from tests.support.fake_kubernetes import LEASES, PODS, FakeKubernetes, Object
@@ -179,12 +179,12 @@ def world(kubernetes: FakeKubernetes, ray: FakeRay, tmp_path: Path) -> Iterator[
 def leave() -> None:
     """End the watches of a supervisor that was killed: they are threads of this process."""
     for thread in threading.enumerate():
-        if isinstance(thread, Mirror):
+        if isinstance(thread, WatchCache):
             thread.stop()
 
 
 def supervise(world: World, scenario: Scenario, holder: str) -> int:
-    run = Run("train", "ray", "rayml", "python train.py", "/fsx/runs", package=None, first_attempt=1)
+    run = SupervisedRun("train", "ray", "rayml", "python train.py", "/fsx/runs", package=None, first_attempt=1)
     supervisor = Supervisor(world.run.kubernetes.cluster, Metrics(), run, scenario.limits, holder)
     timer = threading.Timer(PATIENCE, supervisor.ending.set)
     timer.start()

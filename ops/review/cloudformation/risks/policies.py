@@ -41,7 +41,7 @@ _OF_A_RESOURCE: Final = {
 _EVERYTHING: Final = {"Statement": {"Effect": "Allow", "Principal": "*", "Action": "*", "Resource": "*"}}
 _POWERFUL: Final = re.compile(r"Administrator|FullAccess|PowerUser|IAM|Organizations")
 # The role of CDK's function behind `auto_delete_objects`, and what it may do with a bucket.
-_EMPTIER: Final = "CustomS3AutoDeleteObjectsCustomResourceProviderRole"
+_AUTO_DELETE_ROLE: Final = "CustomS3AutoDeleteObjectsCustomResourceProviderRole"
 _EMPTYING: Final = ("s3:putbucketpolicy", "s3:getbucket*", "s3:list*", "s3:deleteobject*")
 _TLS: Final = "aws:SecureTransport"
 # Everyone, but only from one organization, account, network or resource.
@@ -184,7 +184,7 @@ def _wider(difference: GrantChange, sides: TemplateComparison) -> Iterator[Risk]
 
 def _empties(grant: PolicyGrant) -> bool:
     match = REFERENCE.fullmatch(grant.principal.removeprefix("AWS:"))
-    return match is not None and match[2].startswith(_EMPTIER) and grant.action in _EMPTYING
+    return match is not None and match[2].startswith(_AUTO_DELETE_ROLE) and grant.action in _EMPTYING
 
 
 def _broad(each: OwnedGrant) -> bool:

@@ -38,7 +38,7 @@ from embedded_account.machine import isolation
 
 ACCOUNT_ID: Final = "111122223333"
 REGION: Final = "us-west-2"
-moto_internals.look_methods_up()
+moto_internals.resolve_methods()
 _MOTO_SETTINGS: Final = {
     "MOTO_ACCOUNT_ID": ACCOUNT_ID,
     "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",  # loading moto's thousand images would take most of the set-up time

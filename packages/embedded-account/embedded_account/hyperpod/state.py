@@ -221,7 +221,7 @@ class HyperPodService:
         Source: SageMaker API reference, MinInstanceCount.
         """
 
-        def look() -> None:
+        def read_state() -> None:
             if cluster.current_count(group.name) >= group.minimum:
                 return
             text = f"MinInstanceCount {group.minimum} was not reached in time; the target is reset to {before}."
@@ -231,7 +231,7 @@ class HyperPodService:
             self.world.event(cluster, text, level="Error", group=group.name, metadata={"InstanceGroupScaling": scaling})
             self.nodes.fill(cluster, group)
 
-        self.world.plan(cluster, ("minimum", group.name), self.world.minutes.minimum, look)
+        self.world.plan(cluster, ("minimum", group.name), self.world.minutes.minimum, read_state)
 
     def _settle(self, cluster: SimulatedCluster) -> None:
         """Update the groups, the last operation and the cluster's status after a change of its nodes."""

@@ -18,7 +18,7 @@ from ray_resume.collective import by_rank_0
 
 _NAMESPACE: Final = b"ray_resume.elastic"
 
-_current: Group | None = None
+_current: ElasticGroup | None = None
 """The group to which this process belongs; a worker trains in one at a time."""
 
 
@@ -27,7 +27,7 @@ class GroupEndedError(BaseException):
 
 
 @dataclass(frozen=True)
-class Group:
+class ElasticGroup:
     """A group of `size` workers of a run that may have `full`; `id` is no other group's."""
 
     name: str
@@ -75,7 +75,7 @@ class Group:
         return f"{self.id}/ended".encode()
 
 
-def train_in(group: Group, train: Callable[[], None]) -> None:
+def train_in(group: ElasticGroup, train: Callable[[], None]) -> None:
     """Train in one worker of a group, until the training or the group ends."""
     global _current  # noqa: PLW0603 - the train function reaches `Checkpoints` without the group
     if ray.train.get_context().get_world_rank() == 0:

@@ -20,7 +20,7 @@ from ray.train.torch import TorchTrainer
 from ray.tune import Stopper
 
 from ray_resume.cluster_view import free_resources, waiting_groups
-from ray_resume.elastic.group import Group, train_in
+from ray_resume.elastic.group import ElasticGroup, train_in
 from ray_resume.elastic.sizes import Room, Sizes, fitting
 from ray_resume.runs import Run
 from ray_resume.storage import open_storage
@@ -29,7 +29,7 @@ FOLDER: Final = "ray_train"
 """Ray Train's record of the newest group of workers, below the run's folder."""
 
 _LONGEST_PAUSE: Final = 5.0
-_LOOKS: Final = 20
+_POLLS: Final = 20
 
 
 def fit_in_groups(
@@ -53,7 +53,7 @@ def fit_in_groups(
     name, size = f"{run.name}: attempt {run.attempt}", sizes.full
     while True:
         storage.remove(FOLDER)
-        group = Group(name, uuid.uuid4().hex, size, sizes.full)
+        group = ElasticGroup(name, uuid.uuid4().hex, size, sizes.full)
         resizing = Resizing(group, sizes, partial(_room, scaling))
         config = copy.copy(run_config)
         config.name, config.storage_path, config.stop = FOLDER, f"{run.storage.rstrip('/')}/{run.name}", resizing
@@ -85,15 +85,15 @@ class Resizing(_Never):
     Ray Tune asks it many times a second, in the driver, whether to stop.
     """
 
-    def __init__(self, group: Group, sizes: Sizes, look: Callable[[], Room]) -> None:
+    def __init__(self, group: ElasticGroup, sizes: Sizes, observe: Callable[[], Room]) -> None:
         """Watch over a group; `look` returns what the cluster offers to it."""
         self.smaller: int | None = None
         """With how many workers to continue instead; None as long as the group need not end."""
         self._group = group
         self._sizes = sizes
-        self._look = look
-        self._pause = min(sizes.wait / _LOOKS, _LONGEST_PAUSE)
-        self._look_at = 0.0
+        self._observe = observe
+        self._pause = min(sizes.wait / _POLLS, _LONGEST_PAUSE)
+        self._poll_at = 0.0
         self._waits_since: float | None = None
         self._asked: int | None = None
         self._has_begun = False
@@ -101,11 +101,11 @@ class Resizing(_Never):
     def stop_all(self) -> bool:
         """Return whether the group must end now."""
         now = time.monotonic()
-        if self.smaller is None and now >= self._look_at:
-            self._look_at = now + self._pause
+        if self.smaller is None and now >= self._poll_at:
+            self._poll_at = now + self._pause
             # Whatever the error is, the next look may succeed.
             with contextlib.suppress(Exception):
-                self._decide(self._look(), now)
+                self._decide(self._observe(), now)
         return self.smaller is not None
 
     def _decide(self, room: Room, now: float) -> None:
@@ -117,8 +117,8 @@ class Resizing(_Never):
         waited = now - (self._waits_since or now)
         self.smaller = self._sizes.smaller(self._group.size, room, waited)
         if self.smaller:
-            told = f"continues with {self.smaller} of {self._group.full} workers"
-            self._say(f"{told}: {self._group.size} had no resources for {waited:.0f} s")
+            message = f"continues with {self.smaller} of {self._group.full} workers"
+            self._say(f"{message}: {self._group.size} had no resources for {waited:.0f} s")
             return
         larger = self._sizes.larger(self._group.size, room)
         if larger != self._asked:

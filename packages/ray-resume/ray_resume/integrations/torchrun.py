@@ -29,7 +29,7 @@ from ray_resume.worker import completing
 
 __all__ = ["fit", "main"]
 
-_TOLD: Final = (InvalidInputError, RunFailedError)
+_EXPECTED: Final = (InvalidInputError, RunFailedError)
 
 
 def main(
@@ -76,11 +76,11 @@ def fit(
     """
     _meet()
     run = by_rank_0(lambda: run)
-    if by_rank_0(lambda: run.is_done(run.begin(settings, may_grow)), errors=_TOLD):
+    if by_rank_0(lambda: run.is_done(run.begin(settings, may_grow)), errors=_EXPECTED):
         return
     with completing():
         train({**settings, "run": run})
-    by_rank_0(lambda: _finish(run), errors=_TOLD)
+    by_rank_0(lambda: _finish(run), errors=_EXPECTED)
 
 
 def _meet() -> None:

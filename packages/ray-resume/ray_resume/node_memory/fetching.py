@@ -14,7 +14,7 @@ from typing import Final
 
 from ray_resume.collective import gathered
 from ray_resume.node_memory import scratch
-from ray_resume.node_memory.records import Held
+from ray_resume.node_memory.records import MemoryCheckpoint
 from ray_resume.node_memory.tier import MemoryTier, TierError, bounded
 
 FETCH_SECONDS: Final = 900.0
@@ -25,7 +25,7 @@ FETCH_SECONDS: Final = 900.0
 class Fetched:
     """A checkpoint in a directory of this node; `made` by this worker, or by another one of the node."""
 
-    held: Held
+    held: MemoryCheckpoint
     directory: Path
     made: bool
 
@@ -36,7 +36,7 @@ class Fetched:
             scratch.remove(self.directory)
 
 
-def fetch(tier: MemoryTier, held: Held, rank: int) -> Fetched:
+def fetch(tier: MemoryTier, held: MemoryCheckpoint, rank: int) -> Fetched:
     """Return the checkpoint; all workers call it together.
 
     Raises:
@@ -55,15 +55,15 @@ def fetch(tier: MemoryTier, held: Held, rank: int) -> Fetched:
     if failure is None and not (shared and shared.is_dir()):
         # Two nodes with one name, or a node's worker in a container of its own.
         failure = "another worker of this node has it elsewhere"
-    told = next((f"worker {rank}: {text}" for rank, text in enumerate(gathered(failure)) if text), None)
-    if shared and not told:
+    failed = next((f"worker {rank}: {text}" for rank, text in enumerate(gathered(failure)) if text), None)
+    if shared and not failed:
         return Fetched(held, shared, made=fetcher == rank)
     if directory:
         scratch.remove(directory)
-    raise TierError(told or "no worker has it")
+    raise TierError(failed or "no worker has it")
 
 
-def _fetch(tier: MemoryTier, held: Held) -> Path:
+def _fetch(tier: MemoryTier, held: MemoryCheckpoint) -> Path:
     directory = scratch.make()
     given_up = threading.Event()
 
@@ -89,7 +89,7 @@ def _fetch(tier: MemoryTier, held: Held) -> Path:
     return directory
 
 
-def _unpack(tier: MemoryTier, held: Held, rank: int, directory: Path) -> None:
+def _unpack(tier: MemoryTier, held: MemoryCheckpoint, rank: int, directory: Path) -> None:
     part = held.parts[rank]
     content = tier.get(held.namespace, rank, held.saved.step)
     if content is None:

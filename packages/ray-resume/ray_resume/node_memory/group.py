@@ -11,7 +11,7 @@ from typing import Final
 from ray_resume.checkpoint_store import CheckpointStore, Saved, Writer
 from ray_resume.collective import agree, by_rank_0
 from ray_resume.node_memory.fetching import Fetched, fetch
-from ray_resume.node_memory.records import Held, Records
+from ray_resume.node_memory.records import MemoryCheckpoint, Records
 from ray_resume.node_memory.saves import MemorySave
 from ray_resume.node_memory.tier import MemoryTier, TierError, bounded
 from ray_resume.runs import Run
@@ -105,15 +105,15 @@ class NodeMemory:
             return None
         return tier
 
-    def _resumable(self) -> list[Held]:
-        def read() -> list[Held]:
+    def _resumable(self) -> list[MemoryCheckpoint]:
+        def read() -> list[MemoryCheckpoint]:
             try:
                 return self._records.resumable()
             except (KeyError, OSError, TypeError, ValueError) as error:
                 self._say(f"the records of the nodes' memory are unreadable: {error!r}")
                 return []
 
-        found: list[Held] = by_rank_0(read)
+        found: list[MemoryCheckpoint] = by_rank_0(read)
         return found
 
     def _forget_earlier(self) -> None:

@@ -21,7 +21,7 @@ _NEWEST: Final = 2
 
 
 @dataclass(frozen=True)
-class Part:
+class MemoryPart:
     """What one worker put into memory."""
 
     size: int
@@ -29,12 +29,12 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Held:
+class MemoryCheckpoint:
     """A complete checkpoint in memory, with the parts of all its ranks in order."""
 
     saved: Saved
     namespace: str
-    parts: tuple[Part, ...]
+    parts: tuple[MemoryPart, ...]
     data_order: int | None = None
 
     @property
@@ -50,14 +50,14 @@ class Records:
         self._store = store
         self._storage = store.storage
 
-    def add(self, held: Held) -> None:
+    def add(self, held: MemoryCheckpoint) -> None:
         """Record a checkpoint that is complete in memory."""
         kept = [one for one in self._of(held.saved.writer) if one.namespace == held.namespace]
         newest = [held, *kept][:_NEWEST]
         record = {"namespace": held.namespace, "written": now(), "checkpoints": [_described(one) for one in newest]}
         self._storage.put(f"{FOLDER}/{held.saved.writer}.json", as_json(record))
 
-    def resumable(self) -> list[Held]:
+    def resumable(self) -> list[MemoryCheckpoint]:
         """Return the checkpoints in memory that are newer than the newest whole one in the storage, newest first.
 
         Only those count that led to the run's current state (`CheckpointStore.history`).
@@ -84,14 +84,14 @@ class Records:
         """Forget what a group has in memory."""
         self._storage.delete(f"{FOLDER}/{writer}.json")
 
-    def _of(self, writer: Writer) -> Iterator[Held]:
+    def _of(self, writer: Writer) -> Iterator[MemoryCheckpoint]:
         content = self._storage.read(f"{FOLDER}/{writer}.json")
         record = json.loads(content) if content else {"checkpoints": []}
         for one in record["checkpoints"]:
-            parts = tuple(Part(**part) for part in one["parts"])
-            yield Held(Saved(one["step"], writer), record["namespace"], parts, one["data_order"])
+            parts = tuple(MemoryPart(**part) for part in one["parts"])
+            yield MemoryCheckpoint(Saved(one["step"], writer), record["namespace"], parts, one["data_order"])
 
 
-def _described(held: Held) -> Mapping[str, Any]:
+def _described(held: MemoryCheckpoint) -> Mapping[str, Any]:
     parts = [asdict(part) for part in held.parts]
     return {"step": held.saved.step, "data_order": held.data_order, "parts": parts}

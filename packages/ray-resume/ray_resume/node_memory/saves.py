@@ -13,7 +13,7 @@ import torch.distributed as dist
 from ray_resume.checkpoint_store import Saved
 from ray_resume.collective import by_rank_0, gathered, world_size
 from ray_resume.node_memory import scratch
-from ray_resume.node_memory.records import Held, Part, Records
+from ray_resume.node_memory.records import MemoryCheckpoint, MemoryPart, Records
 from ray_resume.node_memory.tier import MemoryTier, bounded
 from ray_resume.saving import Rest, Write
 from ray_resume.storage import sha256
@@ -42,7 +42,7 @@ class MemorySave:
         self._rank = rank
         self._scratch = _NOWHERE
         self._failure_here: str | None = None
-        self._parts: list[Part | None] = []
+        self._parts: list[MemoryPart | None] = []
 
     def begin(self, write: Write) -> Rest | None:
         """Let `write` write this worker's part to the node's disk, or copy it; return what is left to do."""
@@ -84,17 +84,17 @@ class MemorySave:
     def _put(self, group: dist.ProcessGroup | None) -> None:
         packed = self._scratch / "part.tar"
 
-        def put() -> Part:
+        def put() -> MemoryPart:
             _pack(self._scratch / "part", packed)
             self._tier.put(self._namespace, self._rank, self.saved.step, packed)
             with packed.open("rb") as content:
-                return Part(packed.stat().st_size, sha256(content))
+                return MemoryPart(packed.stat().st_size, sha256(content))
 
         self._parts = self._agree(group, self._try(lambda: bounded(put, PUT_SECONDS)))
 
     def _record(self, group: dist.ProcessGroup | None) -> None:
         parts = tuple(part for part in self._parts if part)
-        held = Held(self.saved, self._namespace, parts, self._order)
+        held = MemoryCheckpoint(self.saved, self._namespace, parts, self._order)
         description = f"{self.saved.name} {held.size} bytes".encode()
         self._by_rank_0(lambda: self._tier.seal(self._namespace, len(parts), self.saved.step, description), group)
         if not self.failure:
@@ -117,7 +117,7 @@ class MemorySave:
             self._clean()
             raise
 
-    def _agree(self, group: dist.ProcessGroup | None = None, part: Part | None = None) -> list[Part | None]:
+    def _agree(self, group: dist.ProcessGroup | None = None, part: MemoryPart | None = None) -> list[MemoryPart | None]:
         """Share failures and parts with all workers; return the parts by rank."""
         answers = gathered((self._failure_here, part), group)
         self.failure = next((f"worker {rank}: {text}" for rank, (text, _) in enumerate(answers) if text), None)

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from ray_resume.output.kept import Writer
+from ray_resume.output.kept import OutputWriter
 
 _OUTPUT: Final = Path("/proc/self/fd/1")
 # Ray's variable with a job's configuration (ray: dashboard/modules/job/job_supervisor.py).
@@ -87,23 +87,23 @@ def main() -> None:
 def _keep(options: argparse.Namespace, output: io.FileIO) -> None:
     from ray_resume.storage import StorageError, open_storage  # noqa: PLC0415 (Arrow has threads: not before the fork)
 
-    writer: Writer | None = None
+    writer: OutputWriter | None = None
     ended_at: float | None = None
-    told = False
+    reported = False
     while True:
         if _is_over(options.over, 0.0 if writer is None else _EVERY) and ended_at is None:
             ended_at = time.monotonic()
         try:
-            writer = writer or Writer(open_storage(options.storage, options.run), options.job, options.series)
+            writer = writer or OutputWriter(open_storage(options.storage, options.run), options.job, options.series)
             found = writer.take(output)
             if ended_at is not None and not found:
                 writer.finish()
                 return
         except (OSError, StorageError) as error:
-            if not told:
+            if not reported:
                 # Among the job's own lines, and with them kept once the storage works.
                 print(f"run {options.run}: warning: output is not kept: {error}", flush=True)
-                told = True
+                reported = True
             if ended_at is not None and time.monotonic() >= ended_at + _GIVES_UP:
                 return
             time.sleep(_QUIET)

@@ -32,7 +32,7 @@ _END: Final = "end of the kept output"
 
 
 @dataclass(frozen=True)
-class Job:
+class OutputJob:
     """A job of Ray with its submission id; `series` is its RUN_SERIES. `size` is None if its end was not seen."""
 
     folder: str
@@ -41,13 +41,13 @@ class Job:
     size: int | None = None
 
 
-class Writer:
+class OutputWriter:
     """Writes the output of one job. Its methods raise OSError; called again, they resume where they failed."""
 
     def __init__(self, storage: RunStorage, job: str, series: str) -> None:
         self._storage = storage
         began = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S.%fZ")
-        self._job = Job(f"{_FOLDER}/{began}", job, series)
+        self._job = OutputJob(f"{_FOLDER}/{began}", job, series)
         self._part = b""
         self._begin = 0
         self._unwritten = False
@@ -68,7 +68,7 @@ class Writer:
     def finish(self) -> None:
         """Record that the output is complete."""
         self._put()
-        self._tell(Job(self._job.folder, self._job.job, self._job.series, self._begin + len(self._part)))
+        self._tell(OutputJob(self._job.folder, self._job.job, self._job.series, self._begin + len(self._part)))
 
     def _announce(self) -> None:
         folders = self._storage.names(_FOLDER)
@@ -86,17 +86,17 @@ class Writer:
             if (oldest := self._begin - (PARTS - 1) * PART) > 0:
                 self._storage.delete(_part(self._job, oldest))
 
-    def _tell(self, job: Job) -> None:
+    def _tell(self, job: OutputJob) -> None:
         self._storage.put(f"{job.folder}/about.json", (json.dumps(asdict(job)) + "\n").encode())
 
 
-def jobs(storage: RunStorage) -> list[Job]:
+def jobs(storage: RunStorage) -> list[OutputJob]:
     """Return the jobs whose output is kept, oldest first."""
     found = (storage.read(f"{_FOLDER}/{name}/about.json") for name in storage.names(_FOLDER))
-    return [Job(**json.loads(about)) for about in found if about]
+    return [OutputJob(**json.loads(about)) for about in found if about]
 
 
-def pieces(storage: RunStorage, job: Job) -> Iterator[tuple[int, bytes]]:
+def pieces(storage: RunStorage, job: OutputJob) -> Iterator[tuple[int, bytes]]:
     """Yield the parts of a job's output that are kept, each with its position."""
     for name in storage.names(job.folder):
         if name.isdecimal() and (content := storage.read(f"{job.folder}/{name}")) is not None:
@@ -119,5 +119,5 @@ def lines(storage: RunStorage, wanted: str | None) -> Iterator[str]:
     yield _END
 
 
-def _part(job: Job, position: int) -> str:
+def _part(job: OutputJob, position: int) -> str:
     return f"{job.folder}/{position:012}"

@@ -34,12 +34,12 @@ def saving_on_sigterm(run: str, requests: SaveRequests) -> Iterator[None]:
     if not ray.is_initialized():
         # Later, it would replace the handler.
         ray.init()
-    told = threading.Event()
+    signalled = threading.Event()
 
     def end(*_: object) -> None:
-        if told.is_set():
+        if signalled.is_set():
             os._exit(_ENDED)
-        told.set()
+        signalled.set()
         # In a thread, because the handler interrupts code that may hold a lock.
         threading.Thread(target=_save_and_end, args=(run, requests), daemon=True).start()
 

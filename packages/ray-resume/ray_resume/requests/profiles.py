@@ -37,7 +37,7 @@ _POLL: Final = 0.5
 
 
 @dataclass(frozen=True)
-class Request:
+class ProfileRequest:
     """A request for `seconds` of the worker of rank `worker`; it counts `until` a time in seconds since the epoch."""
 
     id: str
@@ -47,7 +47,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ProfileAnswer:
     """What became of a request: the `trace`, a file of the run's folder, of the steps after `begin` up to `end`.
 
     Without a trace, the `reason` says why.
@@ -66,39 +66,39 @@ class ProfileRequests:
     def __init__(self, storage: RunStorage) -> None:
         self._storage = storage
 
-    def profile(self, worker: int, *, seconds: float, timeout: float) -> Answer | None:
+    def profile(self, worker: int, *, seconds: float, timeout: float) -> ProfileAnswer | None:
         """Ask a worker for a profile; return the answer, or None if there is none within `timeout` seconds."""
         for id in self._storage.names(_FOLDER)[: -_KEPT + 1]:
             self._storage.remove(f"{_FOLDER}/{id}")
         # By time, so that the oldest are removed.
-        request = Request(f"{time.time():.3f}-{uuid.uuid4().hex[:8]}", worker, seconds, time.time() + timeout)
+        request = ProfileRequest(f"{time.time():.3f}-{uuid.uuid4().hex[:8]}", worker, seconds, time.time() + timeout)
         self._storage.put(f"{_FOLDER}/{request.id}/request.json", as_json(asdict(request)))
         deadline = time.monotonic() + timeout
         while (answer := self.answer(request.id)) is None and time.monotonic() < deadline:
             time.sleep(_POLL)
         return answer
 
-    def answer(self, id: str) -> Answer | None:
+    def answer(self, id: str) -> ProfileAnswer | None:
         """Return the answer to a request; None if there is none yet."""
         content = self._storage.read(f"{_FOLDER}/{id}/answer.json")
-        return Answer(**json.loads(content)) if content else None
+        return ProfileAnswer(**json.loads(content)) if content else None
 
-    def open(self) -> list[Request]:
+    def open(self) -> list[ProfileRequest]:
         """Return the requests that count and have no answer."""
         asked = (self._storage.read(f"{_FOLDER}/{id}/request.json") for id in self._storage.names(_FOLDER))
-        found = [Request(**json.loads(content)) for content in asked if content]
+        found = [ProfileRequest(**json.loads(content)) for content in asked if content]
         return [each for each in found if each.until > time.time() and self.answer(each.id) is None]
 
-    def keep(self, request: Request, trace: Path, answer: Answer) -> None:
+    def keep(self, request: ProfileRequest, trace: Path, answer: ProfileAnswer) -> None:
         """Keep a trace under the name that the answer gives, then the answer."""
         self._storage.put(answer.trace, trace.read_bytes())
         self._answer(request, answer)
 
-    def refuse(self, request: Request, reason: str) -> None:
+    def refuse(self, request: ProfileRequest, reason: str) -> None:
         """Keep an answer without a trace."""
-        self._answer(request, Answer(reason=reason))
+        self._answer(request, ProfileAnswer(reason=reason))
 
-    def _answer(self, request: Request, answer: Answer) -> None:
+    def _answer(self, request: ProfileRequest, answer: ProfileAnswer) -> None:
         self._storage.put(f"{_FOLDER}/{request.id}/answer.json", as_json(asdict(answer)))
 
 
@@ -113,7 +113,7 @@ class Recorder:
         self._known: set[str] = set()
         self._recording: _Recording | None = None
 
-    def begin(self, request: Request, step: int) -> None:
+    def begin(self, request: ProfileRequest, step: int) -> None:
         """Record from now on, after `step` steps, if this worker is asked; called at all workers."""
         if request.id in self._known:
             return
@@ -140,7 +140,7 @@ class Recorder:
         self._say(f"worker {self._rank} profiled steps {answer.begin} to {answer.end}: {answer.trace}")
         threading.Thread(target=self._keep, args=(recording, answer), name="profile", daemon=True).start()
 
-    def _keep(self, recording: _Recording, answer: Answer) -> None:
+    def _keep(self, recording: _Recording, answer: ProfileAnswer) -> None:
         try:
             with tempfile.TemporaryDirectory() as scratch:
                 # PyTorch compresses by the name.
@@ -150,7 +150,7 @@ class Recorder:
         except Exception as error:  # noqa: BLE001
             self._refuse(recording.request, f"the trace was not kept: {error!r}")
 
-    def _refuse(self, request: Request, reason: str) -> None:
+    def _refuse(self, request: ProfileRequest, reason: str) -> None:
         self._known.add(request.id)
         with contextlib.suppress(OSError):
             self.requests.refuse(request, reason)
@@ -159,7 +159,7 @@ class Recorder:
 class _Recording:
     """A running profiler. Begins and ends in the thread that trains: PyTorch records the operations of this thread."""
 
-    def __init__(self, request: Request, step: int) -> None:
+    def __init__(self, request: ProfileRequest, step: int) -> None:
         import torch.profiler  # noqa: PLC0415 (only workers that are asked need it)
 
         self.request = request
@@ -173,12 +173,12 @@ class _Recording:
         enough = time.monotonic() - self._began >= self.request.seconds or step - self._begin >= MOST_STEPS
         return enough and step > self._begin
 
-    def stop(self, step: int) -> Answer:
+    def stop(self, step: int) -> ProfileAnswer:
         """Stop recording; return the answer."""
         seconds = time.monotonic() - self._began
         self._profiler.stop()
         name = f"worker-{self.request.worker}-steps-{self._begin}-{step}.json.gz"
-        return Answer(f"{_FOLDER}/{self.request.id}/{name}", self._begin, step, seconds)
+        return ProfileAnswer(f"{_FOLDER}/{self.request.id}/{name}", self._begin, step, seconds)
 
     def export(self, path: Path) -> None:
         """Write the trace."""

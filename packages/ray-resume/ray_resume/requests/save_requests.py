@@ -25,14 +25,14 @@ from ray_resume.collective import by_rank_0
 from ray_resume.extending import DONE
 from ray_resume.requests import profiles
 
-LOOK_SECONDS: Final = 2.0
+POLL_SECONDS: Final = 2.0
 """About how often rank 0 looks for requests, and the workers ask it."""
 
 _FOLDER: Final = "requests"
 _POLL: Final = 0.5
 _LONGEST_HOLD: Final = 600.0
 
-_Looks = list[tuple[Callable[[], list[Any]], list[Any]]]
+_Queries = list[tuple[Callable[[], list[Any]], list[Any]]]
 """What finds open requests, each with the list that has the newest answer."""
 
 
@@ -113,13 +113,13 @@ class Requested:
         self._asked: tuple[int, float] | None = None
         self._promised: set[str] = set()
         self._found: list[Request] = []
-        self._wanted: list[profiles.Request] = []
+        self._wanted: list[profiles.ProfileRequest] = []
         if rank == 0:
             # The thread must not hold `self`, so that it ends with it.
             over = threading.Event()
             weakref.finalize(self, over.set)
-            looks: _Looks = [(requests.open, self._found), (recorder.requests.open, self._wanted)]
-            threading.Thread(target=_look, args=(looks, over), name="requests", daemon=True).start()
+            queries: _Queries = [(requests.open, self._found), (recorder.requests.open, self._wanted)]
+            threading.Thread(target=_poll, args=(queries, over), name="requests", daemon=True).start()
 
     def at(self, step: int, *, saves: bool) -> bool:
         """Return whether workers save after `step` because of a request; `saves`: they do in any case."""
@@ -146,7 +146,7 @@ class Requested:
         while by_rank_0(lambda: self._waits(step, over)):
             pass
 
-    def _decide(self, step: int) -> tuple[bool, float, int, list[profiles.Request]]:
+    def _decide(self, step: int) -> tuple[bool, float, int, list[profiles.ProfileRequest]]:
         requests = self._promise(step)
         hold = max((each.hold for each in requests), default=0.0)
         return bool(requests), hold, step + self._steps_until_next(step), list(self._wanted)
@@ -168,19 +168,19 @@ class Requested:
         return promised
 
     def _steps_until_next(self, step: int) -> int:
-        """Return how many steps take about LOOK_SECONDS; at most twice as many as between the last two calls."""
+        """Return how many steps take about POLL_SECONDS; at most twice as many as between the last two calls."""
         now = time.monotonic()
         before, self._asked = self._asked, (step, now)
         if before is None:
             return 1
         steps, seconds = step - before[0], max(now - before[1], 1e-9)
-        return max(1, min(2 * steps, int(steps * LOOK_SECONDS / seconds)))
+        return max(1, min(2 * steps, int(steps * POLL_SECONDS / seconds)))
 
 
-def _look(looks: _Looks, over: threading.Event) -> None:
+def _poll(queries: _Queries, over: threading.Event) -> None:
     while not over.is_set():
-        for look, found in looks:
+        for query, found in queries:
             # Whatever the error is, the next look may succeed.
             with contextlib.suppress(Exception):
-                found[:] = look()
-        over.wait(LOOK_SECONDS)
+                found[:] = query()
+        over.wait(POLL_SECONDS)

@@ -24,7 +24,7 @@ WAITING: Final = "waiting"
 
 
 @dataclass(frozen=True)
-class Group:
+class GoodputGroup:
     """A group of workers; times are in seconds since 1970."""
 
     writer: Writer
@@ -68,12 +68,12 @@ def goodput(store: CheckpointStore) -> Goodput:
     return account(groups(store), ends(store.storage))
 
 
-def groups(store: CheckpointStore) -> list[Group]:
+def groups(store: CheckpointStore) -> list[GoodputGroup]:
     """Return all groups of workers that ever began, oldest first."""
     return [_group(store, writer) for writer in store.writers()]
 
 
-def account(groups: Sequence[Group], ends: Iterable[float] = ()) -> Goodput:
+def account(groups: Sequence[GoodputGroup], ends: Iterable[float] = ()) -> Goodput:
     """Divide the time of a run among these groups, oldest first; `ends` are the times at which the run was done.
 
     The time between an end and the next workers is not the run's: it was extended later.
@@ -100,7 +100,7 @@ def account(groups: Sequence[Group], ends: Iterable[float] = ()) -> Goodput:
     return Goodput(paid, useful, lost)
 
 
-def _counted(groups: Sequence[Group]) -> dict[Writer, float]:
+def _counted(groups: Sequence[GoodputGroup]) -> dict[Writer, float]:
     """Return the share of each group's steps that led to the run's current state; other groups' steps did not."""
     known = {group.writer: group for group in groups}
     counted = {}
@@ -114,14 +114,14 @@ def _counted(groups: Sequence[Group]) -> dict[Writer, float]:
     return counted
 
 
-def _group(store: CheckpointStore, writer: Writer) -> Group:
+def _group(store: CheckpointStore, writer: Writer) -> GoodputGroup:
     began = _read(store, f"attempts/{writer}.json")
     record = _read(store, f"telemetry/{writer}.json")
     origin = Saved.parse(began.get("resumed_from") or "")
     since = _seconds(began["began"]) if "began" in began else 0.0
     if not record:
-        return Group(writer, since, origin)
-    return Group(writer, since, origin, record["ready"], record["step"], record["saving"], record["training"])
+        return GoodputGroup(writer, since, origin)
+    return GoodputGroup(writer, since, origin, record["ready"], record["step"], record["saving"], record["training"])
 
 
 def _read(store: CheckpointStore, name: str) -> dict[str, Any]:

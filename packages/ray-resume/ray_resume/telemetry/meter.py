@@ -73,7 +73,7 @@ class Meter:
         self._rank = rank
         self._world = world
         self._say = say
-        self._groups: list[goodput.Group] = []
+        self._groups: list[goodput.GoodputGroup] = []
         self._ends: list[float] = []
         self._gauges = _Gauges(run) if exports else None
         self.ready(0)

@@ -123,13 +123,13 @@ class Logger(Callback):  # type: ignore[misc]  # Ray publishes no types here
 
     def _try(self, call: Callable[[], None]) -> bool:
         """Call until there is no error; at the end of the attempt, for one more minute. Return whether it succeeded."""
-        told, last = "", 0.0
+        reported, last = "", 0.0
         while True:
             try:
                 call()
             except Exception as error:  # noqa: BLE001 (what logs a training must not end it)
-                if told != (told := repr(error)):
-                    self._say(f"not logged yet: {told[:300]}")
+                if reported != (reported := repr(error)):
+                    self._say(f"not logged yet: {reported[:300]}")
             else:
                 return True
             if self._ending.is_set():

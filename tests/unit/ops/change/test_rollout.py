@@ -105,7 +105,7 @@ def test_without_a_name_every_ray_cluster_of_the_environment_is_checked(changed:
 
 def test_pods_from_before_the_labels_are_outdated(apis: Apis, clients: Clients) -> None:
     apis.kubernetes |= {RAY_CLUSTER: ray_cluster(), PODS: {"items": pods(None, None)}}
-    [made] = rollouts.look(config.load("dev"), clients.kubernetes, "rayml")
+    [made] = rollouts.plan_rollout(config.load("dev"), clients.kubernetes, "rayml")
     assert len(made.outdated.old) == 5
 
 

@@ -296,7 +296,7 @@ def test_fewer_than_min_count_are_refused(running: Apis, clients: Clients) -> No
     groups = [each.model_copy(update={"min_count": 3}) for each in dev.hyperpod.instance_groups]
     hyperpod = dev.hyperpod.model_copy(update={"instance_groups": tuple(groups)})
     with pytest.raises(RefusedError, match="min_count 3"):
-        scaling.look(dev.model_copy(update={"hyperpod": hyperpod}), clients, WORKERS, 2)
+        scaling.plan_scale(dev.model_copy(update={"hyperpod": hyperpod}), clients, WORKERS, 2)
 
 
 def test_a_software_update_starts_for_the_named_groups(running: Apis) -> None:

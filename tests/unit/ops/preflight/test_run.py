@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.measure import Measurement
 
 import config
-from ops.preflight.check import Check, CheckFinding, CheckStatus, Look, failed, passed, warned
+from ops.preflight.check import Check, CheckFinding, CheckFunction, CheckStatus, failed, passed, warned
 from ops.preflight.checks import CHECKS, checks_of
 from ops.preflight.here import Here
 from ops.preflight.run import AT_ONCE, run, worst
@@ -25,7 +25,7 @@ def results(*checks: Check) -> list[Any]:
     return run(Here(config.load("small"), nobody), checks, Console(file=StringIO()))
 
 
-def raising(error: Exception) -> Look:
+def raising(error: Exception) -> CheckFunction:
     def look(_here: Here[Any]) -> Iterator[CheckFinding]:
         yield passed("one is fine", "one")
         raise error
@@ -108,7 +108,7 @@ def test_the_worst_verdict_decides_and_only_what_has_a_fix_is_listed() -> None:
 
 def test_each_check_names_what_it_asks_and_the_source_of_its_demand() -> None:
     for check in CHECKS:
-        text = check.look.__doc__ or ""
+        text = check.inspect.__doc__ or ""
         assert "Source:" in text, check.title
         assert "AWS: " in text or "Kubernetes: " in text, check.title
 

@@ -105,7 +105,9 @@ def test_a_head_whose_log_cannot_be_read_is_no_obstacle(cluster: Apis, answer: A
 
 
 def test_only_the_sentence_of_a_rehearsal_counts() -> None:
-    assert simulated.said_of(ApiException(status=0, reason=f"Handshake status 400 -+-+- {{}} -+-+- {SAID}\n")) == SAID
-    assert simulated.said_of(f"container ray-head of {SAID}") == f"container ray-head of {SAID}"
-    assert simulated.said_of(ApiException(status=404, reason="Not Found")) == ""
-    assert simulated.said_of("") == ""
+    assert (
+        simulated.explanation(ApiException(status=0, reason=f"Handshake status 400 -+-+- {{}} -+-+- {SAID}\n")) == SAID
+    )
+    assert simulated.explanation(f"container ray-head of {SAID}") == f"container ray-head of {SAID}"
+    assert simulated.explanation(ApiException(status=404, reason="Not Found")) == ""
+    assert simulated.explanation("") == ""

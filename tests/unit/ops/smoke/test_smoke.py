@@ -97,7 +97,7 @@ def test_efa_matters_only_to_gpus() -> None:
 
 
 def test_short_silence_of_the_api_server_does_not_end_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ops.smoke.run._LOOK", 0)
+    monkeypatch.setattr("ops.smoke.run._POLL_SECONDS", 0)
     runs = create_autospec(Runs, instance=True)
     ended = ExistingRun("smoke-1", "rayml", "", None, True, {"phase": "succeeded"})
     runs.get.side_effect = [ApiException(503), ApiException(503), ended]

@@ -13,7 +13,7 @@ from ops.clients import CallerAccount
 from ops.commands.whole import app
 from ops.watch.live import watch
 from ops.watch.screen import NODES_SHOWN, screen
-from ops.watch.status import Status, look
+from ops.watch.status import Status, read_status
 from tests.unit.support.documented_data import assert_same_shape, documented
 from tests.unit.support.fake_apis import Apis, aws_error
 from tests.unit.support.running_environment import (
@@ -53,7 +53,7 @@ def test_a_ready_environment_is_shown_whole_and_exits_with_0(apis: Apis) -> None
 
 def test_the_screen_fits_80_columns(apis: Apis) -> None:
     printed = io.StringIO()
-    Console(file=printed, width=80).print(screen(look(config.load("dev"), CallerAccount(config.load("dev")))))
+    Console(file=printed, width=80).print(screen(read_status(config.load("dev"), CallerAccount(config.load("dev")))))
     assert max(map(len, printed.getvalue().splitlines())) <= 80
 
 
@@ -180,7 +180,7 @@ def test_watch_without_a_terminal_is_refused(apis: Apis) -> None:
 
 def test_watch_redraws_until_it_is_interrupted(apis: Apis) -> None:
     environment = config.load("dev")
-    first = look(environment, CallerAccount(environment))
+    first = read_status(environment, CallerAccount(environment))
     looks: Iterator[Status] = iter([first, first])
 
     def interrupted(since: str) -> Group:

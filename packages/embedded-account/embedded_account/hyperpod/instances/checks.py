@@ -36,8 +36,8 @@ class InstanceChecks:
         if not why:
             why, lines = self._run(cluster, group, node, script, (bucket, prefix))
         stream = f"LifecycleConfig/{group.name}/{node.instance_id}"
-        told = f"[rehearsal] {why}" if why else f"[rehearsal] s3://{bucket}/{key}: simulated, not run; succeeded"
-        self._write_log(cluster, stream, lines or [told])
+        message = f"[rehearsal] {why}" if why else f"[rehearsal] s3://{bucket}/{key}: simulated, not run; succeeded"
+        self._write_log(cluster, stream, lines or [message])
         if not why:
             return ""
         return (

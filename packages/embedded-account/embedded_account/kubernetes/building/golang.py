@@ -24,7 +24,7 @@ BUILD_FLAGS: Final = (
 _LINKER_FLAGS: Final = "-s -w"
 # By default the compiler spends an eighth of its time on garbage collection, to save 200 MB per process.
 _GARBAGE_COLLECTION: Final = "400"
-_LOOK_SECONDS: Final = 0.5
+_POLL_SECONDS: Final = 0.5
 
 
 _NETWORK: Final = "Fix: check the network and GOPROXY"
@@ -166,7 +166,7 @@ class _Command:
     def ends_soon(self) -> bool:
         """Wait at most half a second; return whether the command has ended."""
         try:
-            self.process.wait(_LOOK_SECONDS)
+            self.process.wait(_POLL_SECONDS)
         except subprocess.TimeoutExpired:
             return False
         return True

@@ -74,5 +74,5 @@ class Skips:
     def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         if report.skipped:
             # A skip is told as a tuple of path, line and reason.
-            told = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-            self._reasons[report.nodeid] = told.removeprefix("Skipped: ")
+            message = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+            self._reasons[report.nodeid] = message.removeprefix("Skipped: ")
