@@ -173,7 +173,7 @@ def groups_without_nodes(environment: EksEnvironment) -> Iterator[Violation]:
     Source: SageMaker API reference, ClusterInstanceGroupSpecification: InstanceCount.
     Example: hyperpod.instance_groups.1.count: 0
     """
-    parked = _is_said(environment)
+    parked = _is_reported(environment)
     of_heads = {head.instance_group for _, head in heads(environment)}
     used = {pod.instance_group for _, pod in ray_pods(environment)}
     for key, group in groups(environment):
@@ -192,7 +192,7 @@ def heads_without_nodes(environment: EksEnvironment) -> Iterator[Violation]:
     Source: Ray docs, Ray cluster key concepts (head node).
     Example: hyperpod.instance_groups.0.count: 0
     """
-    if _is_said(environment):
+    if _is_reported(environment):
         return
     of_heads = {head.instance_group for _, head in heads(environment)}
     for key, group in groups(environment):
@@ -205,7 +205,7 @@ def heads_without_nodes(environment: EksEnvironment) -> Iterator[Violation]:
             )
 
 
-def _is_said(environment: EksEnvironment) -> bool:
+def _is_reported(environment: EksEnvironment) -> bool:
     return groups_without_nodes.id in environment.accepted_warnings
 
 

@@ -207,9 +207,11 @@ def test_killed_supervisor_is_succeeded_without_a_second_submission(
     wait_until((runs / "began-1").exists, "the first attempt")
     run.kill()
     start(run, tmp_path, name="train-fghij")
-    wait_until(lambda: run.said("waiting for the lease"), "a second supervisor: the one that was killed held the lease")
+    wait_until(
+        lambda: run.logged("waiting for the lease"), "a second supervisor: the one that was killed held the lease"
+    )
     run.free_lease()
-    wait_until(lambda: run.said("found"), "the job, found by the second supervisor")
+    wait_until(lambda: run.logged("found"), "the job, found by the second supervisor")
     assert head.jobs() == ["train-1"]
     let_end(runs, code=0)
     assert run.exit_code() == 0

@@ -137,7 +137,7 @@ class Supervised:
         state: Object = json.loads(lease["metadata"].get("annotations", {}).get(STATE, "{}"))
         return state
 
-    def said(self, message: str) -> list[Object]:
+    def logged(self, message: str) -> list[Object]:
         """Return the supervisor's log lines that contain a message."""
         lines = (json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{"))
         return [line for line in lines if line["message"] == message]

@@ -9,8 +9,8 @@ from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE
 from ops.review.assembly import Pair, ResourceChange
 from ops.review.consequences import ReviewFinding, Thing, endangers, unknown
 from ops.review.kubernetes.deltas import deltas, summary
-from ops.review.kubernetes.fates import ObjectEffect, ReasonedEffect, course
 from ops.review.kubernetes.fields import strange_fields
+from ops.review.kubernetes.object_effects import ObjectEffect, ReasonedEffect, effect_on
 from ops.review.kubernetes.objects import KubernetesObject
 from ops.review.kubernetes.releases import judge_release, judge_settings
 from ops.review.kubernetes.rules.context import RuleContext
@@ -36,7 +36,7 @@ def changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]
     context = RuleContext(pair.environment, both.before.all, both.after.all, both.accounts)
     reported: set[tuple[str, str]] = set()
     jobs = both.replaced_jobs()
-    gone = {old.key for old in jobs.values() if course(old, None, both).fate is ObjectEffect.DELETED}
+    gone = {old.key for old in jobs.values() if effect_on(old, None, both).fate is ObjectEffect.DELETED}
     for key in sorted(both.after.twice - both.before.twice):
         each = both.after.all[key]
         twice = unknown("stands at two places", "Which of the two texts is the live one depends on the order.")
@@ -68,7 +68,7 @@ def _of_object(
     one = after or before
     if one is None:
         return
-    way = course(before, after, both)
+    way = effect_on(before, after, both)
     if before and after and before.body == after.body and way.fate is ObjectEffect.STAYS and not way.reason:
         return
     for each in _consequences(before, after, way, both, context):
@@ -82,7 +82,7 @@ def _replaced_job(
     name = _HASHES.sub("", after.name)
     resource = f"Job {after.namespace}/{name}"
     dangers: set[Danger] = set()
-    for each in _consequences(None, after, course(None, after, both), both, context):
+    for each in _consequences(None, after, effect_on(None, after, both), both, context):
         if each.dangers or each.effect is not Effect.CREATED:
             dangers |= each.dangers
             yield _change(_addresses(after, before), resource, each, both)

@@ -161,7 +161,7 @@ class Checkpoints:
         rest = save.begin(write)
         if rest is None:
             save.commit()
-            self._say(_told(save))
+            self._say(_message(save))
             self._ended(save)
         else:
             call = partial(self._finish, save, rest, self._group)
@@ -200,7 +200,7 @@ class Checkpoints:
 
     def _finish(self, save: Save | MemorySave, rest: Rest, group: dist.ProcessGroup | None) -> None:
         save.finish(rest, group)
-        self._say(_told(save))
+        self._say(_message(save))
 
     @cached_property
     def _group(self) -> dist.ProcessGroup | None:
@@ -303,7 +303,7 @@ def completing() -> Iterator[None]:
         Checkpoints._latest._finished()
 
 
-def _told(save: Save | MemorySave) -> str:
+def _message(save: Save | MemorySave) -> str:
     """Return the line about a checkpoint."""
     step = save.saved.step
     place = ""

@@ -349,7 +349,7 @@ def test_supervisor_ends_its_run_beside_a_bad_object(
     run.kubernetes.put(kind, made)
     run.start(passes_over=1)
     succeeds(run, ray)
-    assert run.said("unexpected error") == []
+    assert run.logged("unexpected error") == []
 
 
 @pytest.mark.parametrize(
@@ -365,7 +365,7 @@ def test_supervisor_that_cannot_read_its_own_state_neither_begins_again_nor_ends
     run.start()
     assert run.exit_code() == 75
     assert ray.submissions == []
-    [said] = run.said("cannot continue")
+    [said] = run.logged("cannot continue")
     assert "cannot be read" in said["error"]
     assert STATE in said["error"]
     lease = run.kubernetes.collections[LEASES]["train"]
@@ -387,7 +387,7 @@ def test_unexpected_error_of_a_supervisor_lets_another_one_continue(
     )
     run.start()
     assert run.exit_code() == 75
-    [said] = run.said("unexpected error")
+    [said] = run.logged("unexpected error")
     assert "ZeroDivisionError" in said["error"]
     assert run.state.get("exit_code") is None
     monkeypatch.undo()
@@ -413,7 +413,7 @@ def test_answer_of_ray_that_makes_no_sense_is_waited_out(
     run.start()
     succeeds(run, ray)
     assert bad[0] < 3
-    assert run.said("unexpected error") == []
+    assert run.logged("unexpected error") == []
 
 
 def test_line_of_the_job_with_a_number_that_python_refuses_ends_nothing(run: Supervised, ray: FakeRay) -> None:

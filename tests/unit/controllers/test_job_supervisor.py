@@ -136,7 +136,7 @@ def test_killed_supervisor_is_succeeded_by_one_that_submits_nothing(run: Supervi
     run.kill()
     run.free_lease()
     run.start(name="train-fghij")
-    wait_until(lambda: run.said("found"), "the job that runs")
+    wait_until(lambda: run.logged("found"), "the job that runs")
     job.end("SUCCEEDED", 0)
     assert run.exit_code() == 0
     assert ray.submissions == ["train-1"]
@@ -172,7 +172,7 @@ def test_two_supervisors_submit_once(run: Supervised, ray: FakeRay) -> None:
     run.start(name="train-a")
     run.start(name="train-b")
     job = submitted(ray, "train-1")
-    wait_until(lambda: run.said("waiting for the lease"), "the other's word")
+    wait_until(lambda: run.logged("waiting for the lease"), "the other's word")
     job.end("SUCCEEDED", 0)
     wait_until(lambda: run.state.get("exit_code") == 0, "its end")
     assert run.exit_code() == 0
@@ -205,7 +205,7 @@ def test_supervisor_that_cannot_renew_its_lease_ends_no_attempt_of_its_successor
     monkeypatch.setattr(ray, "answer", answer)
     run.kubernetes.refuse[f"PUT {LEASES}/train"] = (401, "Unauthorized")
     ray.jobs["train-1"].end("FAILED", None, "Unexpected error occurred: the actor died")
-    wait_until(lambda: run.said("found"), "the job that runs")
+    wait_until(lambda: run.logged("found"), "the job that runs")
     assert (ray.submissions, ray.stops) == (["train-1"], [])
 
 
@@ -296,7 +296,7 @@ def test_failure_after_a_lost_worker_is_retried(run: Supervised, ray: FakeRay) -
     job.end("FAILED", 1, "Job entrypoint command failed with exit code 1")
     submitted(ray, "train-2").end("SUCCEEDED", 0)
     assert run.exit_code() == 0
-    assert "rayml-worker" in run.said("ended")[0]["reason"]
+    assert "rayml-worker" in run.logged("ended")[0]["reason"]
 
 
 @pytest.mark.parametrize("first", [1, 5], ids=["new", "resumed"])
@@ -350,7 +350,7 @@ def test_attempt_that_begins_again_at_step_0_is_reported(
     job.output = output
     job.end("SUCCEEDED", 0)
     assert run.exit_code() == 0
-    assert bool(run.said("warning: did not resume")) == warned
+    assert bool(run.logged("warning: did not resume")) == warned
     assert ("did not resume" in run.state["reason"]) == ("resumes" not in output)
 
 
@@ -448,7 +448,7 @@ def test_run_saves_before_the_reaper_moves_a_pod_and_answers_in_its_lease(run: S
     assert run.state["answered"] == []
     asking.end("SUCCEEDED", 0, "Job finished successfully.")
     wait_until(lambda: run.state["answered"] == ["w-1"], "its answer")
-    assert run.said("saved before a move")
+    assert run.logged("saved before a move")
     assert ray.submissions[1:] == [ray.submissions[-1]], "it asks once"
     del run.kubernetes.collections[PODS]["rayml-worker"]
     wait_until(lambda: run.state["answered"] == [], "a short memory")
@@ -490,7 +490,7 @@ def test_job_that_cannot_save_does_not_keep_the_reaper_waiting(run: Supervised, 
         request_to_save(ray)
         del ray.jobs[ray.submissions[-1]]
     wait_until(lambda: run.state["answered"] == ["w-1"], "its answer")
-    [said] = run.said("did not save before a move")
+    [said] = run.logged("did not save before a move")
     assert way != "fails" or said["answer"] == "No module named ray_resume"
     assert run.state["phase"] == "running"
     job.end("SUCCEEDED", 0)
@@ -517,7 +517,7 @@ def test_answer_of_an_attempt_that_was_lost_is_not_its_successors(run: Supervise
     ray.lose()
     submitted(ray, "train-2").output = RESUMES
     request_to_save(ray, "train-2").end("SUCCEEDED", 0)
-    wait_until(lambda: len(run.said("saved before a move")) == 1, "the successor's answer")
+    wait_until(lambda: len(run.logged("saved before a move")) == 1, "the successor's answer")
 
 
 def test_run_that_waits_for_resources_has_nothing_to_save(run: Supervised, ray: FakeRay) -> None:
@@ -560,7 +560,7 @@ def test_attempt_that_waits_for_resources_says_so_and_uses_up_nothing(run: Super
     wait_until(lambda: run.state.get("began"), "its begin")
     job.end("SUCCEEDED", 0)
     assert run.exit_code() == 0
-    assert run.said("ended")[0]["reason"] == "the head was lost, and with it the job; it waited for resources"
+    assert run.logged("ended")[0]["reason"] == "the head was lost, and with it the job; it waited for resources"
 
 
 def test_elastic_run_says_with_how_many_workers_it_runs_and_holds_nobody_up(
@@ -578,7 +578,7 @@ def test_elastic_run_says_with_how_many_workers_it_runs_and_holds_nobody_up(
     assert older.state["phase"] == "running"
     job.output += "train: attempt 1 runs with 4 of 4 workers\n"
     wait_until(lambda: older.state.get("reason") == "runs with 4 of 4 workers", "its workers")
-    assert [said["reason"] for said in older.said("running") if "reason" in said] == [
+    assert [said["reason"] for said in older.logged("running") if "reason" in said] == [
         "runs with 3 of 4 workers",
         "runs with 4 of 4 workers",
     ]
@@ -594,9 +594,9 @@ def test_attempt_that_waits_for_resources_without_a_head_is_said_once(run: Super
     wait_until(lambda: run.state.get("phase") == "waiting for the head", "its phase")
     renewals = len(run.kubernetes.asked("PUT", LEASES))
     wait_until(lambda: len(run.kubernetes.asked("PUT", LEASES)) > renewals + 3, "renewals")
-    assert [len(run.said(phase)) for phase in ("waiting for resources", "waiting for the head")] == [1, 1]
+    assert [len(run.logged(phase)) for phase in ("waiting for resources", "waiting for the head")] == [1, 1]
     ray.away = False
-    wait_until(lambda: len(run.said("waiting for resources")) == 2, "its phase")
+    wait_until(lambda: len(run.logged("waiting for resources")) == 2, "its phase")
 
 
 def test_runs_get_resources_in_the_order_of_their_submission(run: Supervised, older: Supervised, ray: FakeRay) -> None:
@@ -678,7 +678,7 @@ def test_run_whose_supervisor_is_gone_holds_up_nobody_for_longer_than_its_lease(
     older.kill()
     run.start(passes_over=1)
     submitted(ray, "train-1")
-    assert [line["message"] for line in run.said("queued")] == ["queued"]
+    assert [line["message"] for line in run.logged("queued")] == ["queued"]
 
 
 def test_supervisor_whose_end_the_kubelet_reports_is_succeeded_at_once(run: Supervised, ray: FakeRay) -> None:
@@ -690,9 +690,9 @@ def test_supervisor_whose_end_the_kubelet_reports_is_succeeded_at_once(run: Supe
         PODS, {"metadata": {"name": "train-abcde", "uid": "pod-1", "labels": {}}, "spec": {}, "status": status}
     )
     run.start(name="train-fghij")
-    wait_until(lambda: run.said("waiting for the lease"), "a successor: somebody else may have marked the pod")
+    wait_until(lambda: run.logged("waiting for the lease"), "a successor: somebody else may have marked the pod")
     status["containerStatuses"] = [{"state": {"terminated": {"exitCode": 137}}}]
-    wait_until(lambda: run.said("found"), "the job that runs")
+    wait_until(lambda: run.logged("found"), "the job that runs")
 
 
 def test_supervisor_only_renews_its_lease_while_the_job_runs(run: Supervised, ray: FakeRay) -> None:

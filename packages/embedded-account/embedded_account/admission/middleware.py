@@ -28,7 +28,7 @@ _UNSIGNED: Final = "AssumeRoleWithWebIdentity"
 
 
 @dataclass(frozen=True)
-class Caller:
+class SignedCaller:
     """Who signed a request, and the service that it was signed for."""
 
     owner: AccessKeyOwner
@@ -65,7 +65,7 @@ def _refusal(account: Account, request: Request) -> Response | None:
         service = signature.service
         owner = owner_of(account, signature.access_key_id, signature.session_token)
         signature.verify(owner.credentials, account.clock.now())
-        request.environ[CALLER] = Caller(owner, service)
+        request.environ[CALLER] = SignedCaller(owner, service)
     except UnsignedError as error:
         if _proves_itself(request):
             request.environ[CALLER] = None

@@ -7,7 +7,7 @@ from wsgiref.types import WSGIApplication
 from werkzeug.wrappers import Request, Response
 
 from embedded_account import error_responses
-from embedded_account.admission.middleware import CALLER, Caller
+from embedded_account.admission.middleware import CALLER, SignedCaller
 from embedded_account.context import Account
 from embedded_account.permissions.check import AccessDeniedError, authorize
 
@@ -24,7 +24,7 @@ def only_permitted(account: Account, application: WSGIApplication) -> WSGIApplic
 
 
 def _refusal(account: Account, request: Request) -> Response | None:
-    caller: Caller | None = request.environ[CALLER]
+    caller: SignedCaller | None = request.environ[CALLER]
     if caller is None:
         # STS verifies the token of AssumeRoleWithWebIdentity, the only unsigned request that is admitted.
         return None

@@ -62,7 +62,9 @@ class ReasonedEffect:
     reason: str = ""
 
 
-def course(before: KubernetesObject | None, after: KubernetesObject | None, both: ObjectComparison) -> ReasonedEffect:
+def effect_on(
+    before: KubernetesObject | None, after: KubernetesObject | None, both: ObjectComparison
+) -> ReasonedEffect:
     """Return what becomes of the live object."""
     if before is None:
         return ReasonedEffect(ObjectEffect.CREATED)
