@@ -96,7 +96,7 @@ def test_a_message_is_printed_unchanged_including_brackets(environments: Path) -
 
 
 def test_help_names_every_command() -> None:
-    result = run("--help")
+    result = run("--help", "--all")
     assert result.exit_code == 0
     for command in (*COMMANDS, "charts", "review"):
         assert f" {command} " in result.stdout
