@@ -16,7 +16,7 @@ from rehearsal.paths import BINARIES
 
 # In this order none of them ends because of another one.
 _PROGRAMS = ("kube-scheduler", "kube-controller-manager", "kubelet", "kube-apiserver", "etcd")
-_PATIENCE = 60.0
+_PATIENCE_SECONDS = 60.0
 
 
 def report(console: Console, directory: Path) -> None:
@@ -31,7 +31,7 @@ def report(console: Console, directory: Path) -> None:
             pid = int((directory / "run" / f"{program}.pid").read_text())
             began = time.monotonic()
             os.kill(pid, signal.SIGKILL)
-            endings.get(timeout=_PATIENCE)
+            endings.get(timeout=_PATIENCE_SECONDS)
             table.add_row(program, f"{time.monotonic() - began:.2f} s")
     finally:
         plane.stop()

@@ -11,8 +11,8 @@ from ops.stacks import DeployedStack
 
 COMPARABLE: Final = {"CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_FAILED"}
 """The statuses in which CloudFormation detects drift (AWS docs, detect-drift-stack)."""
-_PATIENCE: Final = 900.0
-_INTERVAL: Final = 2.0
+_PATIENCE_SECONDS: Final = 900.0
+_INTERVAL_SECONDS: Final = 2.0
 
 
 def resource_drifts(cloudformation: Any, stacks: Sequence[DeployedStack]) -> Iterator[Drift]:
@@ -23,7 +23,7 @@ def resource_drifts(cloudformation: Any, stacks: Sequence[DeployedStack]) -> Ite
     detections = [
         (stack, cloudformation.detect_stack_drift(StackName=stack.id)["StackDriftDetectionId"]) for stack in stacks
     ]
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _PATIENCE_SECONDS
     for stack, detection in detections:
         _await_end(cloudformation, stack, detection, deadline)
         yield from _results(cloudformation, stack)
@@ -44,7 +44,7 @@ def _await_end(cloudformation: Any, stack: DeployedStack, detection: str, deadli
             raise UnreachableError(
                 f"CloudFormation still detects the drift of stack {stack.name} after 15 minutes. Fix: try again later"
             )
-        time.sleep(_INTERVAL)
+        time.sleep(_INTERVAL_SECONDS)
 
 
 def _results(cloudformation: Any, stack: DeployedStack) -> Iterator[Drift]:

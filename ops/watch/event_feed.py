@@ -10,7 +10,7 @@ from ops.clients import CallerAccount, Clients, connect
 from ops.watch.events import EventList, read_events
 from ops.watch.logs import Say
 
-_INTERVAL: Final = 10.0
+_INTERVAL_SECONDS: Final = 10.0
 # An event may become readable a while after its time.
 _LATE: Final = timedelta(minutes=5)
 
@@ -19,7 +19,7 @@ class Feed:
     """The events of an environment since a number of seconds ago. Kubernetes is connected to when it first answers."""
 
     def __init__(
-        self, environment: EksEnvironment, account: CallerAccount, seconds: float, interval: float = _INTERVAL
+        self, environment: EksEnvironment, account: CallerAccount, seconds: float, interval: float = _INTERVAL_SECONDS
     ) -> None:
         self._environment = environment
         self._account = account

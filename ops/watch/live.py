@@ -9,11 +9,11 @@ from rich.live import Live
 
 from ops.durations import elapsed
 
-INTERVAL: Final = 5.0
+INTERVAL_SECONDS: Final = 5.0
 """Seconds between two looks."""
 
 
-def watch(draw: Callable[[str], RenderableType], console: Console, *, interval: float = INTERVAL) -> NoReturn:
+def watch(draw: Callable[[str], RenderableType], console: Console, *, interval: float = INTERVAL_SECONDS) -> NoReturn:
     """Redraw every `interval` seconds; `draw` gets words on how long that has lasted. Only an exception ends it."""
     started = time.monotonic()
     with Live(console=console, auto_refresh=False, vertical_overflow="visible") as live:

@@ -26,7 +26,7 @@ from rehearsal.run.steps import RehearsalError
 WORKERS: Final = 1000
 TURNS: Final = 3
 MOST: Final = 1.15
-_PATIENCE: Final = 1800
+_PATIENCE_SECONDS: Final = 1800
 DETECTION_SECONDS: Final = EKS_DETECTION_SECONDS[0]
 """As on EKS. With the other drills' eight seconds, a thousand nodes would renew 500 leases a second, some too late."""
 
@@ -81,11 +81,11 @@ class ThousandContext:
         with self.cluster.progress.step(f"{subject.title}: {WORKERS} workers") as step:
             since = time.time()
             self.cluster.kubectl.apply([manifest])
-            seconds = wait(f"{subject.name}, complete", subject.is_whole, timeout=_PATIENCE, every=0.5) - since
+            seconds = wait(f"{subject.name}, complete", subject.is_whole, timeout=_PATIENCE_SECONDS, every=0.5) - since
             self.times[subject.title].append(seconds)
             step.see(f"complete after {seconds:.1f} s")
             self.cluster.kubectl.delete([manifest])
-            wait(f"{subject.name}, gone", lambda: not subject.pods(), timeout=_PATIENCE)
+            wait(f"{subject.name}, gone", lambda: not subject.pods(), timeout=_PATIENCE_SECONDS)
 
 
 def play(context: ThousandContext) -> None:

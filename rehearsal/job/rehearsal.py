@@ -48,7 +48,7 @@ _JOB: Final = "paced_ddp"
 # effect. 240 steps: four minutes for all that happens to the run before a node is lost.
 _POD_CPUS: Final = 3
 _JOB_WORDS: Final = ("--workers", "2", "--cpus", "2", "--samples", "512", "--epochs", "15", "--every", "5")
-_PATIENCE: Final = 600.0
+_PATIENCE_SECONDS: Final = 600.0
 _VERDICT: Final = """[bold green]The job survived an upgrade of the controllers, a move and the loss of a node.[/]
 real: control plane, KubeRay, reaper, job supervisor, `ops job submit` and `ops smoke` as a submitter
 real: Ray and PyTorch in sandboxed pods
@@ -129,7 +129,7 @@ class JobRehearsal:
             self._ray = self._cluster.own_subject()
             began = time.time()
             self._cluster.kubectl.apply([self._cluster.manifest])
-            wait("the complete RayCluster", self._ray.is_whole, timeout=_PATIENCE)
+            wait("the complete RayCluster", self._ray.is_whole, timeout=_PATIENCE_SECONDS)
             step.see(f"{self._ray.state()}; head and workers ready after {time.time() - began:.0f} s")
 
     def submit(self) -> None:
@@ -153,7 +153,9 @@ class JobRehearsal:
     def see_it_saved(self) -> None:
         """Wait for the answer. Raises RehearsalError unless the run has saved."""
         with self._progress.step(f"ops job checkpoint {RUN} --env {_ENVIRONMENT}") as step:
-            wait("the end of ops job checkpoint", lambda: self._asking.returncode is not None, timeout=_PATIENCE)
+            wait(
+                "the end of ops job checkpoint", lambda: self._asking.returncode is not None, timeout=_PATIENCE_SECONDS
+            )
             printed = self._asking.tail(5).strip()
             self._mark(f"`ops job checkpoint` ends with {self._asking.returncode}")
             if self._asking.returncode or not re.search(rf"^run {RUN} saved step [0-9]+ ", printed, re.MULTILINE):
@@ -218,7 +220,7 @@ class JobRehearsal:
     def see_it_end(self) -> None:
         """Wait for the end of `ops job submit`. Raises RehearsalError unless every promise was kept."""
         with self._progress.step("the run resumes and succeeds") as step:
-            wait("the end of the run", lambda: self._submitting.returncode is not None, timeout=_PATIENCE)
+            wait("the end of the run", lambda: self._submitting.returncode is not None, timeout=_PATIENCE_SECONDS)
             self._mark(f"`ops job submit` ends with {self._submitting.returncode}")
             if self._submitting.returncode:
                 raise RehearsalError(f"the run must succeed:\n{self._submitting.tail(30)}")
@@ -247,7 +249,7 @@ class JobRehearsal:
         words = ["smoke", "--env", _ENVIRONMENT, "-o", "json"]
         with self._progress.step(f"ops {' '.join(words)}") as step:
             smoking = self._ops("smoke", words)
-            wait("the end of ops smoke", lambda: smoking.returncode is not None, timeout=_PATIENCE)
+            wait("the end of ops smoke", lambda: smoking.returncode is not None, timeout=_PATIENCE_SECONDS)
             self._mark(f"`ops smoke` ends with {smoking.returncode}")
             workers = {pod["metadata"]["name"] for pod in self._ray.good("worker")}
             if smoking.returncode or not all(f'"pod": "{name}"' in smoking.tail(100) for name in workers):
@@ -259,7 +261,7 @@ class JobRehearsal:
         words = ["job", "submit", *way, script, "--env", _ENVIRONMENT, "--name", name]
         with self._progress.step(f"ops {' '.join(words)}") as step:
             submitting = self._ops(name, words)
-            wait(f"the end of {name}", lambda: submitting.returncode is not None, timeout=_PATIENCE)
+            wait(f"the end of {name}", lambda: submitting.returncode is not None, timeout=_PATIENCE_SECONDS)
             self._mark(f"`ops job submit {' '.join([*way, script])}` ends with {submitting.returncode}")
             if submitting.returncode or f"{name} got 14" not in submitting.tail(30):
                 raise RehearsalError(f"{name} must succeed and show its result:\n{submitting.tail(30)}")
@@ -286,7 +288,7 @@ class JobRehearsal:
                 raise RehearsalError(f"{what}: the run ended before that\n{self._submitting.tail(30)}")
             return reached()
 
-        wait(what, polled, timeout=_PATIENCE)
+        wait(what, polled, timeout=_PATIENCE_SECONDS)
 
     def _mark(self, what: str) -> None:
         self._marks.append((time.time(), what))

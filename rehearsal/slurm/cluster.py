@@ -17,7 +17,7 @@ from rehearsal.slurm.namespaces import Machine, NodeNamespaces
 from rehearsal.slurm.programs import Programs
 from rehearsal.slurm.scripts import NodeFolder
 
-PATIENCE: Final = 300.0
+PATIENCE_SECONDS: Final = 300.0
 """Seconds until a cluster that does nothing is given up."""
 _POLL_SECONDS: Final = 0.2
 _MUNGE_SOCKET: Final = "/run/munge/munge.socket.2"
@@ -281,11 +281,11 @@ class SlurmCluster:
             self._daemons.pop(key).wait()
 
     def _wait(self, found: Callable[[], Found], what: str) -> Found:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while not (result := found()):
             if time.monotonic() > deadline:
                 raise ProcessError(
-                    f"Slurm: {what}: not within {PATIENCE:.0f} s. Fix: read the logs below {self._logs}:\n"
+                    f"Slurm: {what}: not within {PATIENCE_SECONDS:.0f} s. Fix: read the logs below {self._logs}:\n"
                     f"{self._last_words()}"
                 )
             time.sleep(_POLL_SECONDS)

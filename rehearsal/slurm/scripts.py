@@ -16,7 +16,7 @@ ENTRY_POINT: Final = "on_create.sh"
 PARAMETERS: Final = "provisioning_parameters.json"
 _OURS: Final = REPOSITORY / "lifecycle_scripts" / "slurm"
 _CODE: Final = (".sh", ".py")
-_PATIENCE: Final = 600.0
+_PATIENCE_SECONDS: Final = 600.0
 _IMAGE_USERS: Final = "root:x:0:0::/root:/bin/bash\nubuntu:x:1000:1000::/home/ubuntu:/bin/bash\n"
 _UNASKED: Final = ("getent", "hostname", "journalctl", "mountpoint", "sleep", "sync")
 """Stand-ins that change nothing."""
@@ -143,7 +143,7 @@ class NodeFolder:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=_PATIENCE,
+            timeout=_PATIENCE_SECONDS,
             check=False,
         )
         return self.judged(done.returncode, done.stdout)

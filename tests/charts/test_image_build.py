@@ -27,7 +27,7 @@ from k8s_charts.image_build.job import SCRIPTS, ImageBuild, ImageBuildChart
 from k8s_charts.platform_objects import platform_objects
 from k8s_charts.ray_objects import image_build, ray_objects
 from tests.charts.support.facts import PLATFORM_FACTS, RAY_FACTS, Object
-from tests.support.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
 URI = "444455556666.dkr.ecr.us-west-2.amazonaws.com/ray:2.42.1-1"
 
@@ -329,7 +329,7 @@ def test_terminated_build_leaves_the_rest_of_the_grace_period_to_the_report(tmp_
         try:
             wait_until((tmp_path / "builds").exists, "its build")
             process.terminate()
-            assert process.wait(timeout=PATIENCE) == 143
+            assert process.wait(timeout=PATIENCE_SECONDS) == 143
             assert not (tmp_path / "done").exists()
         finally:
             # Kill the child that the script waited for: the kubelet ends all processes of a container.
@@ -345,7 +345,7 @@ def report(directory: Path) -> None:
             wait_until(children.read_text, "its sleep, which comes after its trap")
             assert process.poll() is None
             process.terminate()
-            assert process.wait(timeout=PATIENCE) == 0
+            assert process.wait(timeout=PATIENCE_SECONDS) == 0
         finally:
             # Kill the report's sleeping child: the kubelet ends all processes of a container.
             os.killpg(process.pid, signal.SIGKILL)

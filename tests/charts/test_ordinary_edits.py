@@ -17,7 +17,7 @@ from ruamel.yaml import YAML
 
 from rehearsal.paths import REPOSITORY
 from tests.support.users_files import ENVIRONMENTS, FROZEN, VARIABLE, UsersFileError, reading
-from tests.support.waiting import REHEARSAL_PATIENCE
+from tests.support.waiting import REHEARSAL_PATIENCE_SECONDS
 
 Document = dict[str, Any]
 GENERIC: Final = "tests/charts/test_users_environments.py"
@@ -121,7 +121,7 @@ def run(clone: Path, *arguments: str) -> tuple[int, str]:
     env = {name: value for name, value in os.environ.items() if name != VARIABLE and not name.startswith("PYTEST_")}
     argv = [sys.executable, "-m", *arguments]
     done = subprocess.run(
-        argv, cwd=clone, env=env, capture_output=True, text=True, check=False, timeout=REHEARSAL_PATIENCE
+        argv, cwd=clone, env=env, capture_output=True, text=True, check=False, timeout=REHEARSAL_PATIENCE_SECONDS
     )
     return done.returncode, done.stdout + done.stderr
 

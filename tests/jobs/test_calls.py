@@ -18,7 +18,7 @@ import ray_resume
 from controllers.job_decision import Cause, Ending, Limits, decide
 from ray_resume.watchdog import SIGN
 from tests.jobs.support.paths import RAY_JOBS
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE_SECONDS
 
 BAD_STORAGE = {
     "a file": ("/etc/passwd", "storage path '/etc/passwd' cannot be read: [Errno 20] Not a directory"),
@@ -215,7 +215,7 @@ def test_elastic_job_refuses_a_full_number_of_workers_that_does_not_divide_the_b
 def test_a_job_that_cannot_work_ends_with_2(tmp_path: Path) -> None:
     argv = [sys.executable, str(RAY_JOBS / "pytorch_ddp.py"), "--storage", "/etc/passwd"]
     env = {**os.environ, "RAY_ADDRESS": "127.0.0.1:1"}
-    ended = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    ended = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
     assert ended.returncode == 2
     assert ended.stderr.splitlines()[-1] == (
         "pytorch_ddp.py: error: storage path '/etc/passwd' cannot be read: [Errno 20] Not a directory: "

@@ -8,7 +8,7 @@ import pytest
 
 from tests.jobs.support.ray_nodes import Nodes
 from tests.jobs.support.runs import JOB, Runs
-from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
+from tests.support.waiting import REHEARSAL_PATIENCE_SECONDS, wait_until
 
 SCRIPT = JOB.with_name("complete_training.py")
 GAUGES = {
@@ -44,7 +44,7 @@ def test_run_is_watched_ends_with_its_hook_and_is_extended(nodes: Nodes, runs: R
         found.update(gauges(nodes))
         return found.keys() >= GAUGES or first.job.poll() is not None
 
-    wait_until(seen, "the gauges of the waiting run", REHEARSAL_PATIENCE)
+    wait_until(seen, "the gauges of the waiting run", REHEARSAL_PATIENCE_SECONDS)
     assert found["ray_training_step"] == 5
     assert found["ray_training_loss"] == 5
     assert 0 < found["ray_training_goodput_ratio"] <= 1

@@ -11,7 +11,7 @@ from ray_resume.elastic.resizing import FOLDER
 from tests.jobs.support.paths import RAY_JOBS
 from tests.jobs.support.ray_nodes import Nodes
 from tests.jobs.support.runs import Attempt, Runs, Undisturbed
-from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
+from tests.support.waiting import REHEARSAL_PATIENCE_SECONDS, wait_until
 
 ARGUMENTS = ("--steps=20", "--every=5", "--dropout=0")
 SMALLER = "job: attempt 1 continues with 1 of 2 workers: 2 had no resources for "
@@ -38,7 +38,9 @@ def elastic(expected: Undisturbed, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def wait_for(job: Attempt, text: str, times: int = 1) -> None:
     """Wait until a job has printed a text so many times."""
-    wait_until(lambda: job.output.count(text) >= times or job.job.poll() is not None, repr(text), REHEARSAL_PATIENCE)
+    wait_until(
+        lambda: job.output.count(text) >= times or job.job.poll() is not None, repr(text), REHEARSAL_PATIENCE_SECONDS
+    )
     assert job.output.count(text) >= times, job.output
 
 
@@ -119,7 +121,7 @@ def test_next_attempt_continues_after_the_driver_was_killed_while_the_run_was_sm
     wait_for(first, "checkpoint of step 10 written")
     first.job.kill()
     first.wait()
-    wait_until(lambda: not runs.workers(), "the end of the attempt's workers", REHEARSAL_PATIENCE)
+    wait_until(lambda: not runs.workers(), "the end of the attempt's workers", REHEARSAL_PATIENCE_SECONDS)
     monkeypatch.delenv("RUN_MIN_WORKERS")
     nodes.be(workers=2)
     runs.allow(20)
@@ -152,7 +154,9 @@ def test_run_does_not_grow_into_what_another_job_waits_for(
 ) -> None:
     nodes.be(workers=1)
     # As long as Ray has not noticed that an earlier test's node is lost, its CPU counts as free.
-    wait_until(lambda: sum(node["Alive"] for node in ray.nodes()) == 2, "head and worker alone", REHEARSAL_PATIENCE)
+    wait_until(
+        lambda: sum(node["Alive"] for node in ray.nodes()) == 2, "head and worker alone", REHEARSAL_PATIENCE_SECONDS
+    )
     runs.allow(3)
     job = runs.start(*ARGUMENTS)
     wait_for(job, RUNS_WITH_ONE)

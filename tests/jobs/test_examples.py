@@ -14,14 +14,14 @@ from ray_resume.data_order import FORMULA, DataOrder
 from tests.jobs.support.paths import LIBRARY, RAY_JOBS
 from tests.jobs.support.ray_nodes import Nodes
 from tests.jobs.support.runs import JOB, Runs
-from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
+from tests.support.waiting import REHEARSAL_PATIENCE_SECONDS, wait_until
 
 
 @pytest.mark.sampled(1, of="examples")
 def test_fsdp_finetuning_survives_a_lost_node_and_learns(nodes: Nodes, runs: Runs, draw: random.Random) -> None:
     job = runs.start("--epochs=4", "--every=4", script=RAY_JOBS / "fsdp_finetune.py")
     at = 4 * draw.randint(1, 5)
-    wait_until(lambda: f"checkpoint of step {at} written" in job.output, f"checkpoint {at}", REHEARSAL_PATIENCE)
+    wait_until(lambda: f"checkpoint of step {at} written" in job.output, f"checkpoint {at}", REHEARSAL_PATIENCE_SECONDS)
     nodes.kill(draw.randrange(2))
     nodes.add()
     assert job.wait() == 0, job.output
@@ -41,7 +41,7 @@ def test_batch_inference_classifies_with_what_ddp_trained(nodes: Nodes, runs: Ru
     script = RAY_JOBS / "batch_inference.py"
     first = runs.start(*arguments, attempt=1, script=script)
     seen = lambda: "part 1 of 4 done" in first.output or first.job.poll() is not None  # noqa: E731
-    wait_until(seen, "the first part", REHEARSAL_PATIENCE)
+    wait_until(seen, "the first part", REHEARSAL_PATIENCE_SECONDS)
     assert first.job.poll() is None, first.output
     first.job.kill()
     first.wait()
@@ -111,7 +111,7 @@ def test_lightning_finetuning_survives_a_lost_node(
     job = runs.start(*arguments, script=RAY_JOBS / "lightning_finetune.py")
     at = 4 * draw.randint(1, 4)
     seen = lambda: f"checkpoint of step {at} written" in job.output or job.job.poll() is not None  # noqa: E731
-    wait_until(seen, f"checkpoint {at}", REHEARSAL_PATIENCE)
+    wait_until(seen, f"checkpoint {at}", REHEARSAL_PATIENCE_SECONDS)
     nodes.kill(draw.randrange(2))
     nodes.add()
     assert job.wait() == 0, job.output

@@ -11,7 +11,7 @@ import torch
 
 from tests.jobs.support.ray_nodes import Nodes
 from tests.jobs.support.runs import JOB, Runs, Undisturbed
-from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
+from tests.support.waiting import REHEARSAL_PATIENCE_SECONDS, wait_until
 
 ARGUMENTS = ("--steps=20", "--every=5")
 
@@ -30,7 +30,7 @@ def test_other_number_of_workers_takes_the_same_global_batches(
     first.job.kill()
     first.wait()
     # Workers that briefly outlive the attempt would continue to train and save once the limit is lifted.
-    wait_until(lambda: not runs.workers(), "the end of the attempt's workers", REHEARSAL_PATIENCE)
+    wait_until(lambda: not runs.workers(), "the end of the attempt's workers", REHEARSAL_PATIENCE_SECONDS)
     nodes.be(workers=after)
     runs.allow(20)
     second = runs.start(*arguments, f"--workers={after}", attempt=2)
@@ -72,7 +72,7 @@ def test_ordinary_script_with_the_restore_recipe_resumes_in_its_next_attempt(
     script = JOB.with_name("ordinary_training.py")
     first = runs.start(attempt=1, script=script)
     held = "checkpoint of step 3 written"
-    wait_until(lambda: held in first.output or first.job.poll() is not None, "checkpoint 3", REHEARSAL_PATIENCE)
+    wait_until(lambda: held in first.output or first.job.poll() is not None, "checkpoint 3", REHEARSAL_PATIENCE_SECONDS)
     # The worker prints, the driver records: on a busy machine the record lags behind.
     wait_until(lambda: recorded(runs) or first.job.poll() is not None, "Ray Train's record of a checkpoint")
     first.job.kill()

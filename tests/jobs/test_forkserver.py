@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.support.forkserver import Script
-from tests.support.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
 SCRIPT = """
 import atexit, os, sys, threading
@@ -31,7 +31,7 @@ def test_output_and_exit_code_are_those_of_a_python_that_runs_the_script(
     argv = [sys.executable, str(script), "a word", "--more"]
     plain = subprocess.run(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     log.write_text("earlier\n")
-    assert Script(argv[1:], env, log).wait(PATIENCE) == plain.returncode
+    assert Script(argv[1:], env, log).wait(PATIENCE_SECONDS) == plain.returncode
     found = log.read_text().splitlines()
     # The frames above the script's own differ.
     expected = [line for line in plain.stdout.splitlines() if not line.startswith("  ")]
@@ -49,4 +49,4 @@ def test_killed_script_has_the_signal_as_its_exit_code(tmp_path: Path) -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         sleeper.wait(0.01)
     sleeper.kill()
-    assert sleeper.wait(PATIENCE) == -signal.SIGKILL
+    assert sleeper.wait(PATIENCE_SECONDS) == -signal.SIGKILL

@@ -11,7 +11,7 @@ import pytest
 from ray_resume.checkpoint_store import CheckpointStore
 from ray_resume.storage import open_storage
 from ray_resume.telemetry.goodput import REPEATED, SAVING, STARTING, WAITING, Goodput, goodput
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE_SECONDS
 
 
 class Folder:
@@ -179,4 +179,4 @@ def test_folder_that_is_no_run_is_named(run: str, message: str) -> None:
 
 def command(run: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "ray_resume", "goodput", run]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)

@@ -19,7 +19,7 @@ import torch
 
 from tests.jobs.support.ray_nodes import Nodes
 from tests.jobs.support.runs import Attempt, Runs, Undisturbed
-from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
+from tests.support.waiting import REHEARSAL_PATIENCE_SECONDS, wait_until
 
 EVERY: Final = 5
 STRETCH: Final = 15
@@ -65,7 +65,7 @@ class Interrupted:
     def wait_for_workers(self) -> None:
         """Wait until workers have resumed after each interruption."""
         wanted = len(self.reached) + 1
-        wait_until(lambda: len(self.resumed()) == wanted, f"group {wanted} of workers", REHEARSAL_PATIENCE)
+        wait_until(lambda: len(self.resumed()) == wanted, f"group {wanted} of workers", REHEARSAL_PATIENCE_SECONDS)
 
 
 def kill_a_worker(run: Interrupted, stretch: range) -> None:
@@ -97,7 +97,7 @@ def freeze_a_node(run: Interrupted, stretch: range) -> None:
 
 def tear_a_checkpoint(run: Interrupted, stretch: range) -> None:
     """Kill all worker nodes while a checkpoint is written."""
-    wait_until((run.runs.trace / "torn").exists, "a checkpoint, half written", REHEARSAL_PATIENCE)
+    wait_until((run.runs.trace / "torn").exists, "a checkpoint, half written", REHEARSAL_PATIENCE_SECONDS)
     [torn] = (run.runs.storage / "job" / "checkpoints").glob(f"{tear_at(stretch):09}@*")
     for index in (1, 0):
         run.nodes.kill(index)

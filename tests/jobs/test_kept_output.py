@@ -16,7 +16,7 @@ from ray_resume.output.kept import OutputJob, OutputWriter, jobs, lines, pieces
 from ray_resume.storage import RunStorage, open_storage
 from tests.jobs.support.paths import MODULES
 from tests.support.kept_lines import LINES, PIECES
-from tests.support.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
 CONFIG = json.dumps({"metadata": {"job_submission_id": "train-1"}})
 # Keeps its output twice, as a script and `main` may, prints, and ends as told.
@@ -73,7 +73,7 @@ def test_output_is_kept_to_the_byte_however_the_job_ends(
     storage: RunStorage, tmp_path: Path, end: str, code: int
 ) -> None:
     output, job = start(tmp_path, end)
-    assert job.wait(PATIENCE) == code
+    assert job.wait(PATIENCE_SECONDS) == code
     found = wait_for_all_of(storage)
     assert (found.job, found.series, found.size) == ("train-1", "u-1", output.stat().st_size)
     assert list(pieces(storage, found)) == [(0, output.read_bytes())]
@@ -86,7 +86,7 @@ def test_storage_that_fails_delays_no_job_and_gets_all_output_later(storage: Run
     blocked = tmp_path / "runs"
     blocked.touch()
     output, job = start(tmp_path, "end")
-    assert job.wait(PATIENCE) == 0
+    assert job.wait(PATIENCE_SECONDS) == 0
     wait_until(lambda: b"warning: output is not kept: " in output.read_bytes(), "the warning")
     blocked.unlink()
     found = wait_for_all_of(storage)
@@ -96,7 +96,7 @@ def test_storage_that_fails_delays_no_job_and_gets_all_output_later(storage: Run
 @pytest.mark.parametrize("lacks", ["RAY_JOB_CONFIG_JSON_ENV_VAR", "RUN_NAME", "RUN_STORAGE"])
 def test_only_a_job_of_ray_with_a_run_is_kept(tmp_path: Path, lacks: str) -> None:
     output, job = start(tmp_path, "end", **{lacks: ""})
-    assert job.wait(PATIENCE) == 0
+    assert job.wait(PATIENCE_SECONDS) == 0
     assert b"keeps False False" in output.read_bytes()
     assert not (tmp_path / "runs").exists()
 

@@ -24,7 +24,7 @@ from tests.jobs.support.ray_nodes import Nodes
 from tests.jobs.support.runs import Runs
 from tests.jobs.support.tiny_llama import LENGTH, make_model, make_text
 from tests.jobs.support.together import together
-from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
+from tests.support.waiting import REHEARSAL_PATIENCE_SECONDS, wait_until
 
 RANK: Final = 4
 """The rank of the adapters."""
@@ -98,7 +98,9 @@ def test_finetuning_survives_a_lost_node_with_the_bits_of_one_without_ray(
     options = {**settings(folder, 0, EPOCHS), "micro_batch": 2, "every": 2 * EVERY}
     arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options.items() if name != "lora"]
     job = runs.start(*arguments, "--activation-checkpointing", "--keep-best", script=RAY_JOBS / "llm_finetune.py")
-    wait_until(lambda: f"checkpoint of step {2 * EVERY} written" in job.output, "a checkpoint", REHEARSAL_PATIENCE)
+    wait_until(
+        lambda: f"checkpoint of step {2 * EVERY} written" in job.output, "a checkpoint", REHEARSAL_PATIENCE_SECONDS
+    )
     nodes.kill(0)
     nodes.add()
     assert job.wait() == 0, job.output

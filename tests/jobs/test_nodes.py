@@ -8,7 +8,7 @@ from ray._private.utils import get_ray_address_file
 from embedded_account.machine.processes import is_alive
 from tests.jobs.support.ray_nodes import Nodes
 from tests.jobs.support.runs import Runs
-from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
+from tests.support.waiting import REHEARSAL_PATIENCE_SECONDS, wait_until
 
 WORKERS = """
 import json, os, time, ray
@@ -38,7 +38,7 @@ def test_each_worker_has_an_id_and_a_title_of_its_own_and_ends_with_its_node(
     """Also workers that are forked (`ray_workers.py`): they are no descendants of their node."""
     (script := tmp_path / "workers.py").write_text(WORKERS)
     job = runs.start(script=script)
-    wait_until(lambda: "[[" in job.output or job.job.poll() is not None, "both workers", REHEARSAL_PATIENCE)
+    wait_until(lambda: "[[" in job.output or job.job.poll() is not None, "both workers", REHEARSAL_PATIENCE_SECONDS)
     workers = next(json.loads(line) for line in job.output.splitlines() if line.startswith("[["))
     assert len({id for _, id in workers}) == 2
     assert all(Path("/proc", str(pid), "cmdline").read_bytes().startswith(b"ray::Worker") for pid, _ in workers)

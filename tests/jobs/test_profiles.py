@@ -21,7 +21,7 @@ from ray_resume.requests.profiles import ProfileAnswer, ProfileRequest, ProfileR
 from ray_resume.requests.save_requests import Requested, SaveRequests
 from ray_resume.storage import RunStorage, open_storage
 from tests.jobs.support.together import together
-from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
+from tests.support.waiting import REHEARSAL_PATIENCE_SECONDS, wait_until
 
 WORKERS = 3
 
@@ -45,7 +45,7 @@ def recorder(storage: RunStorage, said: list[str]) -> Iterator[Recorder]:
 
 
 def request(id: str, worker: int = 1, seconds: float = 0.0) -> ProfileRequest:
-    return ProfileRequest(id, worker, seconds, time.time() + REHEARSAL_PATIENCE)
+    return ProfileRequest(id, worker, seconds, time.time() + REHEARSAL_PATIENCE_SECONDS)
 
 
 def answered(storage: RunStorage, id: str) -> ProfileAnswer:
@@ -80,7 +80,7 @@ def test_profile_ends_after_its_seconds_or_the_most_steps(
     recorder: Recorder, storage: RunStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(profiles, "MOST_STEPS", 3)
-    recorder.begin(request("long", seconds=REHEARSAL_PATIENCE), 0)
+    recorder.begin(request("long", seconds=REHEARSAL_PATIENCE_SECONDS), 0)
     for step in range(1, 5):
         recorder.reached(step)
     assert (answered(storage, "long").begin, answered(storage, "long").end) == (0, 3)

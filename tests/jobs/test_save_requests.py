@@ -22,7 +22,7 @@ from ray_resume.requests.save_requests import Requested, SaveRequests
 from ray_resume.storage import open_storage
 from tests.jobs.support.runs import Runs, Undisturbed
 from tests.jobs.support.together import together
-from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
+from tests.support.waiting import REHEARSAL_PATIENCE_SECONDS, wait_until
 
 WORKERS = 3
 ROUNDS = 2
@@ -64,7 +64,7 @@ def test_workers_of_different_pace_save_after_the_same_steps_and_the_sender_lear
     answers: list[Saved | None] = []
 
     def ask() -> None:
-        answers.extend(requests.save_now(seconds=REHEARSAL_PATIENCE) for _ in range(ROUNDS))
+        answers.extend(requests.save_now(seconds=REHEARSAL_PATIENCE_SECONDS) for _ in range(ROUNDS))
 
     sender = threading.Thread(target=ask)
     sender.start()
@@ -81,7 +81,7 @@ def test_workers_of_different_pace_save_after_the_same_steps_and_the_sender_lear
 def test_request_is_answered_only_once_its_checkpoint_is_committed(requests: SaveRequests, tmp_path: Path) -> None:
     store = store_of(tmp_path)
     store.commit(Saved(9, WRITER), {})
-    asked = threading.Thread(target=requests.save_now, kwargs={"seconds": REHEARSAL_PATIENCE}, daemon=True)
+    asked = threading.Thread(target=requests.save_now, kwargs={"seconds": REHEARSAL_PATIENCE_SECONDS}, daemon=True)
     asked.start()
     wait_until(lambda: bool(requests.open()), "the request")
     [request] = requests.open()
@@ -102,7 +102,9 @@ def test_request_that_nobody_answers_is_gone_after_its_time(requests: SaveReques
 def test_promise_of_workers_that_were_lost_is_kept_by_their_successors(requests: SaveRequests, tmp_path: Path) -> None:
     store = store_of(tmp_path)
     answers: list[Saved | None] = []
-    asked = threading.Thread(target=lambda: answers.append(requests.save_now(seconds=REHEARSAL_PATIENCE)), daemon=True)
+    asked = threading.Thread(
+        target=lambda: answers.append(requests.save_now(seconds=REHEARSAL_PATIENCE_SECONDS)), daemon=True
+    )
     asked.start()
     wait_until(lambda: bool(requests.open()), "the request")
     [request] = requests.open()
@@ -125,7 +127,7 @@ def test_run_saves_on_request_and_on_sigterm_and_loses_no_step(
     runs.wait_for_step(2)
 
     environment = os.environ | {"RUN_NAME": "job", "RUN_STORAGE": str(runs.storage)}
-    words = [sys.executable, "-m", "ray_resume", "checkpoint", "--timeout", f"{REHEARSAL_PATIENCE}"]
+    words = [sys.executable, "-m", "ray_resume", "checkpoint", "--timeout", f"{REHEARSAL_PATIENCE_SECONDS}"]
     asked = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert asked.returncode == 0, asked.stderr
     [requested] = runs.store.committed()
@@ -151,7 +153,9 @@ def test_run_that_ends_meanwhile_answers_with_its_last_checkpoint(requests: Save
     store = store_of(tmp_path)
     store.commit(Saved(9, WRITER), {})
     answers: list[Saved | None] = []
-    asked = threading.Thread(target=lambda: answers.append(requests.save_now(seconds=REHEARSAL_PATIENCE)), daemon=True)
+    asked = threading.Thread(
+        target=lambda: answers.append(requests.save_now(seconds=REHEARSAL_PATIENCE_SECONDS)), daemon=True
+    )
     asked.start()
     wait_until(lambda: bool(requests.open()), "the request")
     store.storage.put(DONE, b"{}")

@@ -18,7 +18,7 @@ from tests.jobs.support.paths import RAY_JOBS
 from tests.jobs.support.ray_nodes import Nodes
 from tests.jobs.support.runs import Attempt, Runs
 from tests.jobs.support.tiny_llama import make_model
-from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
+from tests.support.waiting import REHEARSAL_PATIENCE_SECONDS, wait_until
 
 SCRIPT = RAY_JOBS / "serve_finetuned.py"
 
@@ -67,7 +67,7 @@ def test_served_model_completes_as_the_model_itself_and_survives_a_killed_replic
     job = Attempt(process, runs.log, 0)
     try:
         serves = f"on http://127.0.0.1:{port}/{name}"
-        wait_until(lambda: serves in job.output or process.poll() is not None, "a model", REHEARSAL_PATIENCE)
+        wait_until(lambda: serves in job.output or process.poll() is not None, "a model", REHEARSAL_PATIENCE_SECONDS)
         assert process.poll() is None, job.output
         assert ask(body) == (200, answer)
         status, said = ask(b'{"tokens": 5}')
@@ -75,8 +75,8 @@ def test_served_model_completes_as_the_model_itself_and_survives_a_killed_replic
 
         [killed] = replicas(name)
         os.kill(killed, signal.SIGKILL)
-        wait_until(lambda: replicas(name) not in ([], [killed]), "a new replica", REHEARSAL_PATIENCE)
-        wait_until(lambda: ask(body) == (200, answer), "its answer", REHEARSAL_PATIENCE)
+        wait_until(lambda: replicas(name) not in ([], [killed]), "a new replica", REHEARSAL_PATIENCE_SECONDS)
+        wait_until(lambda: ask(body) == (200, answer), "its answer", REHEARSAL_PATIENCE_SECONDS)
 
         process.send_signal(signal.SIGTERM)
         assert job.wait() == 0, job.output

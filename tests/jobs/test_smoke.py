@@ -14,14 +14,16 @@ import ray_resume
 import smoke
 from tests.jobs.support.paths import RAY_JOBS
 from tests.jobs.support.ray_nodes import Nodes
-from tests.support.waiting import PATIENCE, REHEARSAL_PATIENCE
+from tests.support.waiting import PATIENCE_SECONDS, REHEARSAL_PATIENCE_SECONDS
 
 
 def run(nodes: Nodes) -> dict[str, Any]:
     """Return what the script prints on the nodes."""
-    argv = [sys.executable, str(RAY_JOBS / "smoke.py"), f"--patience={PATIENCE:.0f}"]
+    argv = [sys.executable, str(RAY_JOBS / "smoke.py"), f"--patience={PATIENCE_SECONDS:.0f}"]
     env = os.environ | {"RAY_ADDRESS": nodes.address}
-    ended = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=REHEARSAL_PATIENCE)
+    ended = subprocess.run(
+        argv, env=env, capture_output=True, text=True, check=False, timeout=REHEARSAL_PATIENCE_SECONDS
+    )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     [line] = [line for line in ended.stdout.splitlines() if line.startswith(smoke.MARK)]
     found: dict[str, Any] = json.loads(line.removeprefix(smoke.MARK))

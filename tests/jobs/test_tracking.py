@@ -23,7 +23,7 @@ from ray_resume.tracking.tensorboard_logger import TensorBoardLogger
 from tests.jobs.support.paths import REPOSITORY
 from tests.jobs.support.runs import Runs
 from tests.support.mlflow_calls import LOGGER_CALLS
-from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
+from tests.support.waiting import REHEARSAL_PATIENCE_SECONDS, wait_until
 
 SCRIPT: Final = Path(__file__).with_name("support") / "tracked_training.py"
 SERVER: Final = REPOSITORY / ".venv-mlflow" / "bin" / "mlflow"
@@ -91,7 +91,7 @@ def drained(logger: Logger) -> None:
     assert logger._unsent is not None
     logger.close = lambda **_: sent.set()  # type: ignore[method-assign]
     logger._unsent.put(None)
-    assert sent.wait(REHEARSAL_PATIENCE)
+    assert sent.wait(REHEARSAL_PATIENCE_SECONDS)
 
 
 EXPECTED: Final[list[Any]] = [(step, pytest.approx(1 / (step + 1))) for step in range(1, 31)]
@@ -239,7 +239,7 @@ def test_tracker_that_answers_late_gets_the_steps_before_a_checkpoint_too(run: R
     answers = threading.Event()
     logger = Tracker(run)
     logger.calls, logger.away = [], []
-    logger.open = lambda _: answers.wait(REHEARSAL_PATIENCE)  # type: ignore[assignment,method-assign]
+    logger.open = lambda _: answers.wait(REHEARSAL_PATIENCE_SECONDS)  # type: ignore[assignment,method-assign]
     logger.setup()
     report(logger, 9)
     store.commit(Saved(10, writer), {"loss": 0.1})
@@ -289,7 +289,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with (directory / "log.txt").open("wb") as log:
         process = subprocess.Popen([SERVER, *words], stdout=log, stderr=log, cwd=directory, start_new_session=True)
     try:
-        wait_until(lambda: _answers(port), "the MLflow server", REHEARSAL_PATIENCE)
+        wait_until(lambda: _answers(port), "the MLflow server", REHEARSAL_PATIENCE_SECONDS)
         yield f"http://127.0.0.1:{port}"
     finally:
         os.killpg(process.pid, 9)
@@ -325,7 +325,7 @@ def test_training_that_is_killed_twice_is_one_run_of_a_real_mlflow_server(
         """Kill the program once the server has the step: what it has not received is lost with the program."""
         limit.write_text(str(step))
         attempt = runs.start("--limit", str(limit), script=SCRIPT)
-        wait_until(lambda: has_received(step), f"step {step} at the server", REHEARSAL_PATIENCE)
+        wait_until(lambda: has_received(step), f"step {step} at the server", REHEARSAL_PATIENCE_SECONDS)
         attempt.job.kill()
         attempt.wait()
 

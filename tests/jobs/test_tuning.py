@@ -14,7 +14,7 @@ from ray_resume.storage import open_storage
 from tests.jobs.support.paths import RAY_JOBS
 from tests.jobs.support.ray_nodes import Nodes
 from tests.jobs.support.runs import Runs
-from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
+from tests.support.waiting import REHEARSAL_PATIENCE_SECONDS, wait_until
 
 GOOD, BAD = "lr-0.02", "lr-1e-05"
 SWEEP = ("--learning-rate", "0.02", "0.00001", "--epochs=20", "--every=8", "--workers=1")
@@ -58,12 +58,14 @@ def runs_process(nodes: Nodes, node: Any, name: bytes) -> bool:
 def test_sweep_resumes_each_trial_after_a_lost_node_and_after_a_lost_driver(cluster: Nodes, runs: Runs) -> None:
     script = RAY_JOBS / "sweep.py"
     first = runs.start(*SWEEP, attempt=1, script=script)
-    wait_until(lambda: min(steps(runs, GOOD), steps(runs, BAD)) >= 8, "a checkpoint of each trial", REHEARSAL_PATIENCE)
+    wait_until(
+        lambda: min(steps(runs, GOOD), steps(runs, BAD)) >= 8, "a checkpoint of each trial", REHEARSAL_PATIENCE_SECONDS
+    )
     cluster.kill(
         next(index for index, node in enumerate(cluster.workers) if runs_process(cluster, node, b"RayTrainWorker"))
     )
     cluster.add()
-    wait_until(lambda: restarted(runs) or first.job.poll() is not None, "other workers", REHEARSAL_PATIENCE)
+    wait_until(lambda: restarted(runs) or first.job.poll() is not None, "other workers", REHEARSAL_PATIENCE_SECONDS)
     assert first.job.poll() is None, first.output
     # A lost head ends the driver, too; Ray ends the workers of a driver that is gone.
     first.job.kill()

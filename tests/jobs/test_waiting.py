@@ -11,7 +11,7 @@ import pytest
 
 from tests.jobs.support.ray_nodes import Nodes
 from tests.jobs.support.runs import Runs
-from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
+from tests.support.waiting import REHEARSAL_PATIENCE_SECONDS, wait_until
 
 PATIENCE = 2.0
 # It also wants what no cluster here has: what another job waits for is not what this one waits for.
@@ -37,7 +37,7 @@ def released(nodes: Nodes, tmp_path: Path) -> Iterator[Path]:
     env = {**os.environ, "RAY_ADDRESS": nodes.address}
     with log.open("wb") as output:
         job = subprocess.Popen([sys.executable, "-c", OTHER_JOB, str(path)], env=env, stdout=output, stderr=output)
-    wait_until(lambda: b"holds" in log.read_bytes(), "another job with a CPU", REHEARSAL_PATIENCE)
+    wait_until(lambda: b"holds" in log.read_bytes(), "another job with a CPU", REHEARSAL_PATIENCE_SECONDS)
     yield path
     job.kill()
     job.wait()
@@ -47,7 +47,9 @@ def test_attempt_that_waits_behind_another_job_is_kept_and_one_that_hangs_is_end
     hung = runs.trace / "hung"
     job = runs.start("--steps=20", "--every=10", "--hang-at=12", f"--patience={PATIENCE}", attempt=1)
     waits = "job: attempt 1 waits for resources: 2 x {CPU: 1} (nodes large enough for one: 2)\n"
-    wait_until(lambda: waits in job.output or job.job.poll() is not None, "an attempt that waits", REHEARSAL_PATIENCE)
+    wait_until(
+        lambda: waits in job.output or job.job.poll() is not None, "an attempt that waits", REHEARSAL_PATIENCE_SECONDS
+    )
     # From here on small_training.py shows its watchdog no progress.
     hung.touch()
     since = time.monotonic()

@@ -13,7 +13,7 @@ from ray_resume.checkpoint_store import CheckpointStore, Saved, Writer
 from ray_resume.cluster_view import describe
 from ray_resume.storage import open_storage
 from tests.jobs.support.paths import MODULES
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE_SECONDS
 
 # With a non-daemon thread, for which the interpreter would wait at exit, and with unflushed output.
 PROGRAM = """
@@ -60,7 +60,7 @@ def run(look: str, program: str = PROGRAM) -> subprocess.CompletedProcess[str]:
     program = program.replace("LOOK", look)
     env = {**os.environ, "PYTHONPATH": MODULES}
     return subprocess.run(
-        [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False, timeout=PATIENCE
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rehearsal.slurm.stand_ins import recording
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE_SECONDS
 
 
 def run_script(script: Path, *, programs: Path, variables: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
@@ -17,7 +17,7 @@ def run_script(script: Path, *, programs: Path, variables: Mapping[str, str]) ->
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        timeout=PATIENCE,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.fake_kubernetes import JOBS, LEASES, PODS, FakeKubernetes
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE_SECONDS
 
 Object = dict[str, Any]
 
@@ -119,7 +119,7 @@ class Supervised:
         self._processes[-1].send_signal(number)
         return self.exit_code()
 
-    def exit_code(self, seconds: float = PATIENCE) -> int:
+    def exit_code(self, seconds: float = PATIENCE_SECONDS) -> int:
         """Wait until the newest supervisor exits, and return its exit code."""
         return self._processes[-1].wait(seconds)
 

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from embedded_account.testing.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
+from embedded_account.testing.waiting import KUBECTL_PATIENCE, PATIENCE_SECONDS, wait_until
 
-__all__ = ["KUBECTL_PATIENCE", "PATIENCE", "REHEARSAL_PATIENCE", "wait_until"]
+__all__ = ["KUBECTL_PATIENCE", "PATIENCE_SECONDS", "REHEARSAL_PATIENCE_SECONDS", "wait_until"]
 
-REHEARSAL_PATIENCE: Final = 3600
+REHEARSAL_PATIENCE_SECONDS: Final = 3600

@@ -17,7 +17,7 @@ from config import allowed_names, available, naming
 from config.facts import charts_lock
 from ops.destroy.run import write_assembly
 from ops.stacks import DeployedStack
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE_SECONDS
 from tests.synth.support.synthesis import PARTS, REPOSITORY, Assemblies, Assembly, Resource, context
 
 # Properties that give a resource a name which must be unique in an account or in the world.
@@ -200,7 +200,7 @@ def _run_app(environment: str | None, directory: Path) -> subprocess.CompletedPr
     env |= {charts_lock.CACHE_VARIABLE: str(directory / "charts"), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, str(REPOSITORY / "app.py")]
     return subprocess.run(
-        command, cwd=REPOSITORY, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False
+        command, cwd=REPOSITORY, env=env, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
     )
 
 

@@ -19,7 +19,7 @@ from ops.review.cloudformation.judge import changes
 from ops.review.model import Change, Danger, Effect
 from ops.review.report.approvals import entries
 from rehearsal.paths import NODE_MODULES
-from tests.support.waiting import REHEARSAL_PATIENCE
+from tests.support.waiting import REHEARSAL_PATIENCE_SECONDS
 from tests.synth.support.synthesis import Assembly, write_empty_charts
 
 
@@ -67,7 +67,9 @@ def test_a_pull_request_shows_a_changed_count_and_its_stale_manifest(tmp_path: P
 
     context = ["-c", "charts=stand-in", "-c", f"stand-in-charts={tmp_path / 'charts'}"]
     command = [sys.executable, "-m", "ops", "review", str(base), "--json", *context]
-    result = subprocess.run(command, cwd=head, capture_output=True, text=True, check=False, timeout=REHEARSAL_PATIENCE)
+    result = subprocess.run(
+        command, cwd=head, capture_output=True, text=True, check=False, timeout=REHEARSAL_PATIENCE_SECONDS
+    )
 
     assert result.returncode == 0, result.stderr
     verdict = json.loads(result.stdout)
@@ -89,7 +91,7 @@ def test_base_stops_a_pull_request_that_opens_its_own_gate(tmp_path: Path) -> No
 
     def judged() -> tuple[int, Any]:
         result = subprocess.run(
-            command, cwd=base, capture_output=True, text=True, check=False, timeout=REHEARSAL_PATIENCE
+            command, cwd=base, capture_output=True, text=True, check=False, timeout=REHEARSAL_PATIENCE_SECONDS
         )
         assert result.stdout, result.stderr
         return result.returncode, json.loads(result.stdout)

@@ -22,7 +22,7 @@ from ops.review.kubernetes.objects import ApplyingResource, KubernetesObject, do
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _IN_LAYER: Final = "helm/helm"
-_TIMEOUT: Final = 120
+_TIMEOUT_SECONDS: Final = 120
 # The one template of stacks/shared/files_chart.py: Helm copies the files and renders nothing.
 _COPIES: Final = """\
 {{- range $path, $content := .Files.Glob "files/*.yaml" }}
@@ -121,7 +121,7 @@ def _rendered(source: ApplyingResource, values: Mapping[str, Any], chart: Path, 
         # Helm reads no plugin, cache or credentials of this machine.
         env = {"PATH": os.environ.get("PATH", ""), "HOME": scratch}
         try:
-            done = subprocess.run(argv, env=env, text=True, capture_output=True, timeout=_TIMEOUT, check=False)
+            done = subprocess.run(argv, env=env, text=True, capture_output=True, timeout=_TIMEOUT_SECONDS, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise ReviewError(f"{helm} cannot render {name}: {error}. Fix: install Helm on PATH") from error
     if done.returncode:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from embedded_account.machine.isolation import child_environment
-from embedded_account.testing.waiting import PATIENCE
+from embedded_account.testing.waiting import PATIENCE_SECONDS
 
 CALLER = {
     "AWS_PROFILE": "production",
@@ -58,6 +58,11 @@ def test_without_an_endpoint_an_aws_call_fails_instead_of_leaving_the_machine(tm
         "except Exception as error: print(json.dumps(str(error)))\n"
     )
     result = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=PATIENCE
+        [sys.executable, "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE_SECONDS,
     )
     assert "http://127.0.0.1:1" in json.loads(result.stdout)

@@ -25,14 +25,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.support.waiting import REHEARSAL_PATIENCE
+from tests.support.waiting import REHEARSAL_PATIENCE_SECONDS
 
 Damage = Callable[[Path], object]
 
 STEPS, EVERY, KILLED_AT = 16, 4, 13
 """An interrupted run has the checkpoints of steps 4, 8 and 12."""
 NAME = "tiny"
-LIMIT = REHEARSAL_PATIENCE
+LIMIT = REHEARSAL_PATIENCE_SECONDS
 WITHOUT_ROOTS_RIGHTS = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
 FORMER = "000000012@0001.01", "000000008@0001.01", "000000004@0001.01"
 NEWEST, MIDDLE, OLDEST = FORMER

@@ -16,7 +16,7 @@ from typing_extensions import Self
 
 from embedded_account.machine.processes import free_port
 from tests.jobs.support import ray_workers
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE_SECONDS
 
 # By default, Ray waits half a minute for a silent node, and one minute for a lost head.
 IMPATIENT = {
@@ -95,7 +95,7 @@ class Nodes:
         if self._forked:
             words["worker_path"] = str(ray_workers.PROGRAM)
         node = self._cluster.add_node(wait=False, **words)
-        self._cluster._wait_for_node(node, timeout=PATIENCE)
+        self._cluster._wait_for_node(node, timeout=PATIENCE_SECONDS)
         return node
 
     def be(self, workers: int) -> None:

@@ -17,7 +17,7 @@ from ray_resume.checkpoint_store import CheckpointStore, Saved
 from ray_resume.storage import open_storage
 from tests.jobs.support.forkserver import Script
 from tests.jobs.support.ray_nodes import Nodes
-from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
+from tests.support.waiting import REHEARSAL_PATIENCE_SECONDS, wait_until
 
 JOB = Path(__file__).with_name("small_training.py")
 
@@ -97,7 +97,9 @@ class Runs:
 
     def wait_for_step(self, step: int) -> None:
         """Wait until a worker has trained this step (from 0)."""
-        wait_until(lambda: any(entry.step >= step for entry in self.trained()), f"step {step}", REHEARSAL_PATIENCE)
+        wait_until(
+            lambda: any(entry.step >= step for entry in self.trained()), f"step {step}", REHEARSAL_PATIENCE_SECONDS
+        )
 
     def samples(self) -> dict[int, list[int]]:
         """Return the samples of each step, of all workers together; a repeated step counts once.
@@ -142,7 +144,7 @@ class Attempt:
     log: Path
     start: int
 
-    def wait(self, seconds: float = REHEARSAL_PATIENCE) -> int:
+    def wait(self, seconds: float = REHEARSAL_PATIENCE_SECONDS) -> int:
         """Wait until the job ends; return its exit code."""
         return self.job.wait(seconds)
 

@@ -25,7 +25,7 @@ from ops.policy.role import PersonRole
 from ops.policy.roles import COMMANDS
 from rehearsal import paths
 from tests.support import people
-from tests.support.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
 pytestmark = pytest.mark.product
 
@@ -221,7 +221,7 @@ def test_ctrl_c_and_too_short_a_timeout_leave_the_task_and_a_rerun_joins_it(
         assert process.stdout
         line = next(each for each in process.stdout if "PENDING" in each)
         process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=PATIENCE)
+        _, stderr = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 130, stderr
     assert "interrupted; a task that FSx has begun continues" in stderr
     [task] = data.fsx.describe_data_repository_tasks()["DataRepositoryTasks"]

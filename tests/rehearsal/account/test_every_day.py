@@ -56,7 +56,7 @@ from tests.rehearsal.kubernetes.cluster import (
     ray_cluster,
 )
 from tests.support import people
-from tests.support.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
+from tests.support.waiting import KUBECTL_PATIENCE, PATIENCE_SECONDS, wait_until
 
 pytestmark = pytest.mark.product
 
@@ -312,7 +312,7 @@ def test_dashboard_reaches_the_head_and_the_one_in_its_place(every_day: EveryDay
             assert new["metadata"]["name"] != head["metadata"]["name"]
             wait_until(lambda: _answer(browser, address) == new["metadata"]["name"], "the new head's answer")
             process.send_signal(signal.SIGINT)
-            assert process.wait(PATIENCE) == 130
+            assert process.wait(PATIENCE_SECONDS) == 130
         finally:
             process.kill()
     with pytest.raises(URLError):
@@ -321,7 +321,7 @@ def test_dashboard_reaches_the_head_and_the_one_in_its_place(every_day: EveryDay
 
 def _answer(browser: OpenerDirector, address: str) -> str:
     try:
-        with browser.open(address, timeout=PATIENCE) as answer:
+        with browser.open(address, timeout=PATIENCE_SECONDS) as answer:
             return str(answer.read().decode())
     except HTTPError as error:
         if error.code != 503:
@@ -338,7 +338,7 @@ def test_logs_of_pods_are_followed_until_ctrl_c(every_day: EveryDay) -> None:
             assert process.stdout
             assert process.stdout.readline() == "[ray-reaper-1] watching\n"
             process.send_signal(signal.SIGINT)
-            assert process.wait(PATIENCE) == 130
+            assert process.wait(PATIENCE_SECONDS) == 130
         finally:
             process.kill()
 

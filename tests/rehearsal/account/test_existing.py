@@ -12,7 +12,7 @@ from embedded_account.context import Account
 from embedded_account.inventory.report import collect
 from embedded_account.testing.clients import Clients
 from rehearsal.run.existing_resources import existing_resources
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.product
 
@@ -30,7 +30,7 @@ def ec2(account: Account, clients: Clients, environment: Environment) -> Any:
         f"{account.endpoint}/_rehearsal/existing",
         existing_resources(environment).model_dump_json(),
         headers=account.keys.control_headers,
-        timeout=PATIENCE,
+        timeout=PATIENCE_SECONDS,
     )
     assert response.status_code == 200, response.text
     return clients("ec2")
@@ -100,7 +100,7 @@ def test_a_new_environment_has_nothing_that_existed(account: Account) -> None:
 )
 def test_a_wrong_description_is_refused_and_says_where(account: Account, body: str, wrong: str) -> None:
     response = requests.post(
-        f"{account.endpoint}/_rehearsal/existing", body, headers=account.keys.control_headers, timeout=PATIENCE
+        f"{account.endpoint}/_rehearsal/existing", body, headers=account.keys.control_headers, timeout=PATIENCE_SECONDS
     )
     assert response.status_code == 400
     assert wrong in response.json()["error"]

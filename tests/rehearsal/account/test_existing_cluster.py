@@ -24,7 +24,7 @@ from rehearsal.run import existing, existing_cluster
 from rehearsal.run.account import rehearsal_account
 from rehearsal.run.cluster import wait_for
 from rehearsal.run.existing_resources import existing_resources
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.product
 
@@ -69,7 +69,7 @@ def owner(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch) -
         f"{account.endpoint}/_rehearsal/existing",
         existing_resources(environment).model_dump_json(),
         headers=account.keys.control_headers,
-        timeout=PATIENCE,
+        timeout=PATIENCE_SECONDS,
     )
     assert response.status_code == 200, response.text
     rehearsal = rehearsal_account(account.directory, built, account_id=account.account_id, region=account.region)

@@ -11,7 +11,7 @@ from rehearsal.drills.cluster import report
 from rehearsal.drills.cluster.subject import HERE, STOCK, Recovery, Subject
 from rehearsal.drills.cluster.world import Happening
 from rehearsal.run.cluster import TimedOutError
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE_SECONDS
 
 
 def pod(name: str, role: str = "worker", *, node: str = "well", ready: bool = True, ending: bool = False) -> Object:
@@ -84,7 +84,7 @@ def test_a_pod_that_is_looked_for_and_not_there_is_told_with_the_state() -> None
         subject(FakeWorld(FIRST, pod("head", "head", ending=True))).a("head")
 
 
-def recovery(world: FakeWorld, *, title: str = HERE, limit: float | None = PATIENCE) -> Recovery:
+def recovery(world: FakeWorld, *, title: str = HERE, limit: float | None = PATIENCE_SECONDS) -> Recovery:
     made = Recovery("a-drill", subject(world, title=title), time.time(), without=[], patience=0.1, limit=limit)
     made.start()
     made.join()

@@ -25,7 +25,7 @@ from ops.errors import UnreachableError
 from ops.isolation import check
 from ops.isolation.check import ProbeError, ProbeOutcome, Prober, enforcement, heads, verdict
 from ops.isolation.plan import LABEL, SUBMITTER, Origin, plan
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.product
 
@@ -73,7 +73,7 @@ def origins(environment: EksEnvironment) -> list[Origin]:
 
 @pytest.fixture
 def prober(api: kubernetes.client.ApiClient) -> Prober:
-    return Prober(api, PYTHON_IMAGE, timeout=PATIENCE, settle=0, interval=0.2)
+    return Prober(api, PYTHON_IMAGE, timeout=PATIENCE_SECONDS, settle=0, interval=0.2)
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_pods_that_find_no_place_say_why_and_are_removed(
         """Stand still until the scheduler has found no place for any pod; then the time is over."""
         nonlocal begun
         if begun and unplaced(kubectl) == len(origins):
-            return PATIENCE
+            return PATIENCE_SECONDS
         begun = True
         return 0
 

@@ -26,7 +26,7 @@ from ops.max_unavailable import MaxUnavailable, max_unavailable
 from ops.readiness.item import ReadinessItem, ReadinessState, Require
 from ops.readiness.workloads import ray_clusters
 from tests.charts.support.facts import RAY_FACTS
-from tests.support.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
+from tests.support.waiting import KUBECTL_PATIENCE, PATIENCE_SECONDS, wait_until
 
 pytestmark = pytest.mark.product
 
@@ -112,7 +112,7 @@ class Ray:
             if say:
                 say(line)
 
-        rollouts.carry_out(self.plan(batches), both, timeout=PATIENCE, interval=0.2)
+        rollouts.carry_out(self.plan(batches), both, timeout=PATIENCE_SECONDS, interval=0.2)
         return said
 
     def refusal(self) -> str:
@@ -235,7 +235,7 @@ def test_an_interrupted_rollout_is_seen_survives_a_deployment_and_is_gone_on_wit
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        rollouts.carry_out(ray.plan(), interrupt, timeout=PATIENCE, interval=0.2)
+        rollouts.carry_out(ray.plan(), interrupt, timeout=PATIENCE_SECONDS, interval=0.2)
     assert "may still be suspended" in said[-1]
     wait_until(lambda: not ray.pods(), "end of all pods")
     ray.deploy(environment(*GROUPS, NCCL_DEBUG="INFO"))

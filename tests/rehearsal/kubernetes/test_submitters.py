@@ -40,7 +40,7 @@ from ops.smoke.run import SmokeError
 from tests.rehearsal.kubernetes.cluster import install_objects, is_allowed, ray_cluster
 from tests.support.fake_ray import FakeJob, FakeRay, serve
 from tests.support.impersonation import api_as
-from tests.support.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
+from tests.support.waiting import KUBECTL_PATIENCE, PATIENCE_SECONDS, wait_until
 
 pytestmark = pytest.mark.product
 
@@ -402,7 +402,7 @@ def smoke(ann: Runs, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[dic
     small = config.load("small")
     environment = small.model_copy(update={"ray": small.ray.model_copy(update={"namespace": NAMESPACE})})
 
-    def run(timeout: float = PATIENCE) -> tuple[dict[str, Any], list[str]]:
+    def run(timeout: float = PATIENCE_SECONDS) -> tuple[dict[str, Any], list[str]]:
         said: list[str] = []
         return smoke_run.run(ann, environment, "rayml", said.append, timeout=timeout), said
 
@@ -426,7 +426,7 @@ def test_smoke_test_returns_the_jobs_result_and_leaves_no_run(
         assert job.request["entrypoint"].startswith("python smoke.py --patience ")
         job.output = 'a line\nsmoke: {"workers": [], "problems": ["one"]}\n'
         job.end("FAILED", 1)
-        found, said = running.result(PATIENCE)
+        found, said = running.result(PATIENCE_SECONDS)
     assert found == {"workers": [], "problems": ["one"]}
     assert "rayml: all-reduce over all workers, run smoke-rayml-" in said[0]
     wait_until(lambda: not [run for run in ann.all() if run.name.startswith("smoke-")], "the run's deletion")
@@ -444,12 +444,12 @@ def test_smoke_test_without_a_result_names_the_last_lines_and_one_in_vain_is_sto
         with pytest.raises(
             SmokeError, match=r"ended without a result: .*ModuleNotFoundError: torch.* Fix: see `ops job"
         ):
-            running.result(PATIENCE)
+            running.result(PATIENCE_SECONDS)
     ray.jobs.clear()
     with ThreadPoolExecutor() as pool:
         running = pool.submit(smoke, timeout=0.0)
         with pytest.raises(SmokeError, match="did not end in 0 s"):
-            running.result(PATIENCE)
+            running.result(PATIENCE_SECONDS)
 
     def states() -> set[str]:
         return {run.phase for run in ann.all() if run.name.startswith("smoke-")}

@@ -16,7 +16,7 @@ from embedded_account.testing.processes import processes_below
 from rehearsal.paths import BINARIES, CACHE, NODE_MODULES, REPOSITORY
 from rehearsal.run import cdk
 from tests.support.users_files import FROZEN
-from tests.support.waiting import PATIENCE, REHEARSAL_PATIENCE
+from tests.support.waiting import PATIENCE_SECONDS, REHEARSAL_PATIENCE_SECONDS
 
 JSII: Final = "JSII_RUNTIME_PACKAGE_CACHE_ROOT"
 _PARTS: Final = (
@@ -100,7 +100,7 @@ class Checkout:
         """Run a command in the clone; return its exit code and its output, errors included."""
         with self.start(*argv, env=env) as process:
             try:
-                output, _ = process.communicate(timeout=REHEARSAL_PATIENCE)
+                output, _ = process.communicate(timeout=REHEARSAL_PATIENCE_SECONDS)
             except BaseException:
                 process.terminate()
                 raise
@@ -122,7 +122,7 @@ def rehearsal(*arguments: str) -> Sequence[str]:
 
 def eventually_none_below(directory: Path) -> dict[int, str]:
     """The processes that are still there when patience ends."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while (left := processes_below(directory)) and time.monotonic() < deadline:
         time.sleep(0.1)
     return left

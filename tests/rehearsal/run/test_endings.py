@@ -17,7 +17,7 @@ from tests.rehearsal.run.checkout import (
     eventually_none_below,
     rehearsal,
 )
-from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
+from tests.support.waiting import REHEARSAL_PATIENCE_SECONDS, wait_until
 
 
 class Telling:
@@ -29,7 +29,7 @@ class Telling:
         self.process: subprocess.Popen[str] = checkout.start(*rehearsal("run", "--env", cluster_app.ENVIRONMENT))
         self.run = checkout.runs / "runs" / cluster_app.ENVIRONMENT
 
-    def until_written(self, pattern: str, word: str = "", seconds: float = REHEARSAL_PATIENCE) -> None:
+    def until_written(self, pattern: str, word: str = "", seconds: float = REHEARSAL_PATIENCE_SECONDS) -> None:
         """Wait for a file of the run that holds a word."""
         deadline = time.monotonic() + seconds
         while not any(word in path.read_text(errors="replace") for path in self.run.glob(pattern)):
@@ -39,7 +39,7 @@ class Telling:
 
     def rest(self) -> str:
         """The rest of its output, once it has ended."""
-        return self.process.communicate(timeout=REHEARSAL_PATIENCE)[0]
+        return self.process.communicate(timeout=REHEARSAL_PATIENCE_SECONDS)[0]
 
 
 def interrupt_with_a_control_plane(telling: Telling) -> None:
@@ -113,7 +113,7 @@ def test_a_rehearsal_says_why_it_ended_and_leaves_no_process_and_no_record_of_on
         output = telling.rest()
     finally:
         telling.process.terminate()
-        telling.process.wait(REHEARSAL_PATIENCE)
+        telling.process.wait(REHEARSAL_PATIENCE_SECONDS)
     assert_said(telling, output)
     assert eventually_none_below(telling.checkout.directory) == {}
     assert list(telling.run.glob("run/*.pid")) == []

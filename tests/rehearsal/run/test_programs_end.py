@@ -18,7 +18,7 @@ from embedded_account.testing.cluster import COMPONENTS
 from rehearsal.paths import REPOSITORY
 from tests.rehearsal.run import short_run
 from tests.rehearsal.run.checkout import Checkout, assert_one_clear_message, eventually_none_below, rehearsal
-from tests.support.waiting import REHEARSAL_PATIENCE, wait_until
+from tests.support.waiting import REHEARSAL_PATIENCE_SECONDS, wait_until
 
 # Ctrl-C at a terminal reaches the Node of jsii, too, which synthesises the drills' objects.
 JSII_ENDS_FIRST = """
@@ -43,7 +43,7 @@ class Run:
         self.process: subprocess.Popen[str] = checkout.start(
             ".venv/bin/python", "short_run.py", "run", "--env", "small"
         )
-        wait_until((self.directory / "cluster-is-there").exists, "its last step", REHEARSAL_PATIENCE)
+        wait_until((self.directory / "cluster-is-there").exists, "its last step", REHEARSAL_PATIENCE_SECONDS)
 
     def pid_of(self, program: str) -> int:
         """Pid of a program that now runs."""
@@ -57,7 +57,7 @@ class Run:
 
     def rest(self) -> str:
         """The rest of its output, once it has ended."""
-        return self.process.communicate(timeout=REHEARSAL_PATIENCE)[0]
+        return self.process.communicate(timeout=REHEARSAL_PATIENCE_SECONDS)[0]
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_kwok_is_started_again_two_rehearsals_of_one_folder_are_refused_and_down
     code, said = run.checkout.rehearse("down", "--force")
     assert code == 0
     assert_one_clear_message(said, rf"ended: the rehearsal in\s+{run.directory}")
-    assert run.process.wait(REHEARSAL_PATIENCE) == 130
+    assert run.process.wait(REHEARSAL_PATIENCE_SECONDS) == 130
     assert_one_clear_message(run.rest(), r"interrupted; ended: embedded_account, .*\betcd\b.*\bkwok\b")
     assert eventually_none_below(run.checkout.directory) == {}
 

@@ -27,7 +27,7 @@ from controllers.telemetry import Metrics
 from tests.support.fake_kubernetes import BUILDS, JOBS, LEASES, NODES, PODS, FakeKubernetes, Object
 from tests.support.fake_ray import FakeRay
 from tests.support.supervised_run import Supervised
-from tests.support.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE_SECONDS, wait_until
 from tests.unit.controllers.test_exporter import a_lease
 from tests.unit.controllers.test_replaced_supervisor import leave
 from tests.unit.support.nodes_and_pods import NOW, REPLACE, TOLERATED, a_node, a_pod
@@ -320,7 +320,7 @@ def test_supervisor_is_not_live_once_a_watch_has_ended(
         wait_until(supervisor.stall, "its word")
         assert supervisor.stall() == f"ended: the watch of {watch}"
         supervisor.ending.set()
-        assert isinstance(code.exception(PATIENCE), TerminatedError)
+        assert isinstance(code.exception(PATIENCE_SECONDS), TerminatedError)
     leave()
 
 

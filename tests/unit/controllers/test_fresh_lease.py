@@ -20,7 +20,7 @@ from controllers.telemetry import Metrics
 from tests.support.fake_kubernetes import LEASES, FakeKubernetes, Object
 from tests.support.fake_ray import FakeJob, FakeRay
 from tests.support.supervised_run import Supervised
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE_SECONDS
 from tests.unit.controllers.test_replaced_supervisor import leave
 
 ROOM: Final = 20.0
@@ -98,7 +98,7 @@ def test_nothing_is_stopped_or_submitted_under_a_lease_that_may_expire_meanwhile
     run = SupervisedRun("train", "ray", "rayml", "python train.py", "/fsx/runs", package=None, first_attempt=2)
     limits = Limits(attempts=20, stalled=3, seconds=3600)
     supervisor = Supervisor(kubernetes.cluster, Metrics(), run, limits, "train-a")
-    timer = threading.Timer(PATIENCE, supervisor.ending.set)
+    timer = threading.Timer(PATIENCE_SECONDS, supervisor.ending.set)
     timer.start()
     try:
         assert supervisor.run() == 0

@@ -7,7 +7,7 @@ import pytest
 from controllers import kubernetes_api
 from controllers.kubernetes_api import LONG_WATCH, NO_ANSWER, ApiServer, KubernetesApi, KubernetesApiError, WatchCache
 from tests.support.fake_kubernetes import NODES, PODS, Ended, FakeKubernetes, Object
-from tests.support.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE_SECONDS, wait_until
 from tests.unit.support.nodes_and_pods import a_node, a_pod
 
 
@@ -114,7 +114,7 @@ def test_mirror_that_is_stopped_leaves_its_watch_at_once(
     mirror.start()
     wait_until(lambda: any("watch" in path for _, path, _ in kubernetes.requests), "the watch")
     mirror.stop()
-    mirror.join(PATIENCE)
+    mirror.join(PATIENCE_SECONDS)
     assert (mirror.is_alive(), errors) == (False, [])
 
 

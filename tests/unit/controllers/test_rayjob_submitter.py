@@ -15,7 +15,7 @@ from controllers import rayjob_submitter
 from controllers.ray_jobs_api import PORT, RayJobs, submission
 from controllers.rayjob_submitter import REFUSED, TERMINATED, Submitter
 from tests.support.fake_ray import FakeRay
-from tests.support.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
 ID = "train-x2k9p"
 
@@ -49,7 +49,7 @@ class Running:
         self.code = self.submitter.run()
 
     def wait(self) -> int | None:
-        self._thread.join(PATIENCE)
+        self._thread.join(PATIENCE_SECONDS)
         return self.code
 
 
@@ -133,6 +133,6 @@ def test_program_takes_the_job_from_kuberays_variables_and_ends_at_sigterm(ray: 
             submitted(ray)
             assert ray.jobs[ID].request["entrypoint"] == "python train.py"
             program.send_signal(signal.SIGTERM)
-            assert program.wait(PATIENCE) == TERMINATED
+            assert program.wait(PATIENCE_SECONDS) == TERMINATED
         finally:
             program.kill()

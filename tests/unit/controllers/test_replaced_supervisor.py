@@ -25,7 +25,7 @@ from controllers.telemetry import Metrics
 from tests.support.fake_kubernetes import LEASES, PODS, FakeKubernetes, Object
 from tests.support.fake_ray import FakeRay
 from tests.support.supervised_run import Supervised
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE_SECONDS
 
 KILLED_IN: Final = {module.__file__ for module in (supervision, run_objects, lease, ray_jobs_api)}
 WAITS: Final = "train: attempt 1 waits for resources: 2 x {CPU: 1}\n"
@@ -186,7 +186,7 @@ def leave() -> None:
 def supervise(world: World, scenario: Scenario, holder: str) -> int:
     run = SupervisedRun("train", "ray", "rayml", "python train.py", "/fsx/runs", package=None, first_attempt=1)
     supervisor = Supervisor(world.run.kubernetes.cluster, Metrics(), run, scenario.limits, holder)
-    timer = threading.Timer(PATIENCE, supervisor.ending.set)
+    timer = threading.Timer(PATIENCE_SECONDS, supervisor.ending.set)
     timer.start()
     try:
         return supervisor.run()

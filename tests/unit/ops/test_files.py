@@ -14,7 +14,7 @@ import pytest
 from ops import files, guard
 from ops.commands.whole import app
 from ops.environment import new
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE_SECONDS
 
 WHOLE = "kept: true\n"
 
@@ -118,7 +118,9 @@ CLOSED = "error: standard output is closed. Fix: open it, or redirect it to a fi
 @pytest.mark.parametrize(("redirection", "message"), [(">/dev/full", FULL), (">&-", CLOSED)], ids=["full", "closed"])
 def test_output_that_cannot_be_written_ends_in_one_message(words: str, redirection: str, message: str) -> None:
     command = f"{shlex.quote(sys.executable)} -m ops {words} {redirection}"
-    ended = subprocess.run(["/bin/sh", "-c", command], stderr=subprocess.PIPE, text=True, check=False, timeout=PATIENCE)
+    ended = subprocess.run(
+        ["/bin/sh", "-c", command], stderr=subprocess.PIPE, text=True, check=False, timeout=PATIENCE_SECONDS
+    )
     assert ended.returncode == 2, ended.stderr
     [line] = [line for line in ended.stderr.splitlines(keepends=True) if not line.startswith("warning: ")]
     assert line.startswith(message)
@@ -126,4 +128,4 @@ def test_output_that_cannot_be_written_ends_in_one_message(words: str, redirecti
 
 def test_without_output_and_errors_the_exit_code_remains() -> None:
     command = f"{shlex.quote(sys.executable)} -m ops explain V55 >&- 2>&-"
-    assert subprocess.run(["/bin/sh", "-c", command], check=False, timeout=PATIENCE).returncode == 2
+    assert subprocess.run(["/bin/sh", "-c", command], check=False, timeout=PATIENCE_SECONDS).returncode == 2

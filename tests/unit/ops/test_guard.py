@@ -22,7 +22,7 @@ from ops.__main__ import main
 from ops.commands import WORDS
 from ops.commands.whole import app
 from ops.errors import NoAnswerError, UnreachableError
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE_SECONDS
 
 Ended = Callable[[BaseException], tuple[int, str]]
 
@@ -143,7 +143,9 @@ def main():
     return 3
 ops.main = main
 ops.program()"""
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+    )
     assert (ended.returncode, ended.stderr) == (3, "")
     assert ended.stdout.splitlines() == ["thread", "exit function"]
 
@@ -203,6 +205,8 @@ def test_a_reader_that_leaves_is_no_error(command: tuple[str, ...]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     argv = [sys.executable, "-m", "ops", *command]
-    ended = subprocess.run(argv, stdout=writing, stderr=subprocess.PIPE, text=True, check=False, timeout=PATIENCE)
+    ended = subprocess.run(
+        argv, stdout=writing, stderr=subprocess.PIPE, text=True, check=False, timeout=PATIENCE_SECONDS
+    )
     os.close(writing)
     assert (ended.returncode, ended.stderr) == (1, "")

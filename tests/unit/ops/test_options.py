@@ -17,7 +17,7 @@ from config.rules import ALL_RULES
 from ops import cli
 from ops.commands.whole import app
 from ops.jobs.package import own_jobs
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE_SECONDS
 
 ALL: Final = {"check", "migrate", "manifests", "review", "gate"}
 """Commands on all environments, in which --env only chooses one."""
@@ -95,7 +95,7 @@ def test_output_without_colours(switch: tuple[str, ...], variable: str) -> None:
     def printed(*given: str, **variables: str) -> str:
         env = os.environ | {"FORCE_COLOR": "1", "TERM": "xterm-256color", "NO_COLOR": ""} | variables
         argv = [sys.executable, "-m", "ops", *given, "explain", "V0"]
-        ended = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=PATIENCE)
+        ended = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
         assert "rule 'V0' is invalid" in ended.stderr
         return ended.stderr
 

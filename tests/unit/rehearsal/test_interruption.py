@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from rehearsal.paths import REPOSITORY
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE_SECONDS
 
 PROGRAM = """
 import contextlib, os, signal, sys, time
@@ -35,7 +35,7 @@ def exit_code(number: signal.Signals, *, kept: bool, seconds: float) -> int:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
 def test_an_interruption_during_a_fork_arrives_after_it(number: signal.Signals) -> None:
-    assert exit_code(number, kept=True, seconds=PATIENCE) == 130
+    assert exit_code(number, kept=True, seconds=PATIENCE_SECONDS) == 130
 
 
 def test_python_alone_would_lose_the_interruption() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from embedded_account.machine.processes import ProgramEndedError
 from rehearsal.watch import Watch
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE_SECONDS
 
 ENDED = ProgramEndedError("etcd was ended by SIGKILL; its log: …")
 
@@ -24,7 +24,7 @@ def test_work_that_waits_is_interrupted(watch: Watch) -> None:
     done = list[str]()
 
     def work() -> None:
-        time.sleep(PATIENCE)
+        time.sleep(PATIENCE_SECONDS)
         done.append("slept for long")
 
     with pytest.raises(ProgramEndedError, match="etcd was ended by SIGKILL"), watch.interrupting():

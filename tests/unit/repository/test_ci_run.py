@@ -16,7 +16,7 @@ import main
 import report
 from config.facts import support
 from schedule import Result
-from tests.support.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE_SECONDS, wait_until
 from tiers import ROOM, Tier
 
 CI = Path(main.__file__).parent
@@ -208,7 +208,7 @@ def test_budgets_of_a_failed_run_are_not_checked() -> None:
 
 def contained(*command: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, str(CI / "contained.py"), *command]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize("code", [0, 3])
@@ -237,9 +237,9 @@ def started_and_interrupted(*arguments, **options):
     return process
 
 contained.subprocess.Popen = started_and_interrupted
-sys.exit(contained.main(["sleep", "3600"], {PATIENCE}))
+sys.exit(contained.main(["sleep", "3600"], {PATIENCE_SECONDS}))
 """
-    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=PATIENCE).returncode == 128 + 15
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=PATIENCE_SECONDS).returncode == 128 + 15
 
 
 def test_process_that_ends_soon_after_its_parent_is_waited_for_and_its_time_counts(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ sys.exit(main.main([], [tier], pathlib.Path({str(repository)!r})))
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     wait_until(lambda: begun.exists() and begun.read_text().strip(), "the tier, begun")
     process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=PATIENCE)
+    output, _ = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 1
     assert "\nsaid so far\n" in output
     assert "interrupted; every tier that ran was ended" in output

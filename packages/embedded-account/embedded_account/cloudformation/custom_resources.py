@@ -30,7 +30,7 @@ RequestType = Literal["Create", "Update", "Delete"]
 GENERIC_TYPE = "AWS::CloudFormation::CustomResource"
 
 MAX_RESPONSE_BYTES = 4096
-DEFAULT_TIMEOUT = 3600.0
+DEFAULT_TIMEOUT_SECONDS = 3600.0
 """How many seconds CloudFormation waits for the answer without a ServiceTimeout; real seconds here, not scaled."""
 
 LATENCY = 3.0
@@ -132,7 +132,7 @@ class CustomResources:
         try:
             invocation = threading.Thread(target=self._invoke, args=(function, event, pending), daemon=True)
             invocation.start()
-            if pending.answered.wait(float(properties.get("ServiceTimeout", DEFAULT_TIMEOUT))):
+            if pending.answered.wait(float(properties.get("ServiceTimeout", DEFAULT_TIMEOUT_SECONDS))):
                 # Otherwise the function's last lines would create its log group again, which is deleted next.
                 invocation.join(LATENCY)
         finally:

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.05
 """Real seconds between two polls of a resource that is not ready yet."""
 
-DEPENDENCY_PATIENCE = 300.0
+DEPENDENCY_PATIENCE_SECONDS = 300.0
 """How many simulated seconds a deletion is retried while another resource uses this one, as in CloudFormation."""
 
-_LEAST_PATIENCE = 1.0
+_LEAST_PATIENCE_SECONDS = 1.0
 """Real seconds: what uses the resource goes by real work, which a faster clock does not shorten."""
 
 _DEPENDENCY_POLL = 5.0
@@ -99,7 +99,9 @@ class ModelHandler:
 
     def delete(self, target: Target, handle: Handle, properties: Properties) -> None:  # noqa: ARG002
         handle = _model_handle(handle)
-        deadline = time.monotonic() + max(_LEAST_PATIENCE, DEPENDENCY_PATIENCE / self._account.clock.scale)
+        deadline = time.monotonic() + max(
+            _LEAST_PATIENCE_SECONDS, DEPENDENCY_PATIENCE_SECONDS / self._account.clock.scale
+        )
         while True:
             try:
                 with self._guard(type(handle.model)):

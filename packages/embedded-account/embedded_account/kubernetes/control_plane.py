@@ -30,7 +30,7 @@ from embedded_account.machine.processes import Child, ProcessError, ProcessSuper
 
 _STAGES: Final = Path(__file__).with_name("stages.yaml")
 _DEFAULT_ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
-_START_TIMEOUT: Final = 600.0
+_START_TIMEOUT_SECONDS: Final = 600.0
 # With Go's own settings the API server spends a third of its time on garbage collection, mostly for the megabytes of
 # KubeRay's custom resource definitions. The limit is soft: near it, collection is as frequent as before.
 _GO_MEMORY: Final = {"GOGC": "400", "GOMEMLIMIT": "2GiB"}
@@ -193,7 +193,7 @@ class ControlPlane:
             self._run(supervisor, "kwok", flags.kwok(kubeconfig, self._stages, grace=grace)),
             supervisor.start("kubelet", self._kubelet_argv(), self._environment()),
         ]
-        api, deadline, ready = self.api, time.monotonic() + _START_TIMEOUT, False
+        api, deadline, ready = self.api, time.monotonic() + _START_TIMEOUT_SECONDS, False
         while not ready:
             # Check the programs after this request, too: the last one has had time to end by then.
             ready = _exists(api, "/api/v1/namespaces/default/serviceaccounts/default")
@@ -207,7 +207,7 @@ class ControlPlane:
         self, supervisor: ProcessSupervisor, program: str, given: list[str], ready: Callable[[], bool] | None = None
     ) -> Child:
         argv = [str(self.binaries[program]), *given]
-        return supervisor.start(program, argv, self._environment(), ready=ready, timeout=_START_TIMEOUT)
+        return supervisor.start(program, argv, self._environment(), ready=ready, timeout=_START_TIMEOUT_SECONDS)
 
     def _environment(self) -> dict[str, str]:
         """Return an environment with nothing of the caller's: no proxy, no kubeconfig, no credentials."""

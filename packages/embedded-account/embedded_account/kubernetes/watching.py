@@ -9,7 +9,7 @@ import urllib3
 from embedded_account.kubernetes.api import KubernetesClient, KubernetesClientError, Object
 
 _WATCH_SECONDS = 300
-_PAUSE = 0.5
+_PAUSE_SECONDS = 0.5
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class Watched(threading.Thread):
             except (KubernetesClientError, urllib3.exceptions.HTTPError) as error:
                 if not self._stopped.is_set():
                     _log.warning("%s: %s", self.name, error)
-                self._stopped.wait(_PAUSE)
+                self._stopped.wait(_PAUSE_SECONDS)
 
     def _list(self) -> str:
         listed = self._api.get(self._path, **self._query)

@@ -28,7 +28,7 @@ from embedded_account.services.shared.resource_model import (
     serve,
 )
 
-_LEAST_PAUSE: Final = 0.1
+_LEAST_PAUSE_SECONDS: Final = 0.1
 """The shortest pause between two tries, in real seconds.
 
 Each try invokes a function; a warm function answers in less time.
@@ -84,7 +84,7 @@ def _scale_retries(account: Account) -> None:
     """
 
     def sleep(seconds: float) -> None:
-        time.sleep(max(_LEAST_PAUSE, seconds / account.clock.scale))
+        time.sleep(max(_LEAST_PAUSE_SECONDS, seconds / account.clock.scale))
 
     retrier_decl.time = SimpleNamespace(sleep=sleep)
 

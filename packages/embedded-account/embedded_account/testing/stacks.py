@@ -8,7 +8,7 @@ from typing import Any
 
 import requests
 
-from embedded_account.testing.waiting import PATIENCE
+from embedded_account.testing.waiting import PATIENCE_SECONDS
 
 Template = dict[str, Any]
 
@@ -51,7 +51,7 @@ class StackDeployer:
 
     def wait(self, name: str) -> str:
         """Wait until no operation of the stack is in progress; return its status."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while (status := self.describe(name)["StackStatus"]).endswith(_BUSY):
             assert time.monotonic() < deadline, f"{name} is still {status}"
             time.sleep(0.01)
@@ -147,7 +147,7 @@ def respond(request: Event, **answer: Any) -> int:
     """Send a custom resource's response over HTTP; return the status code."""
     ids = {name: request[name] for name in ("StackId", "RequestId", "LogicalResourceId")}
     body = {"Status": "SUCCESS", "PhysicalResourceId": request.get("PhysicalResourceId"), **ids, **answer}
-    return requests.put(request["ResponseURL"], data=json.dumps(body), timeout=PATIENCE).status_code
+    return requests.put(request["ResponseURL"], data=json.dumps(body), timeout=PATIENCE_SECONDS).status_code
 
 
 def topic(**properties: Any) -> dict[str, Any]:

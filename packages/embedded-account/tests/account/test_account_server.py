@@ -20,7 +20,7 @@ from embedded_account.machine.isolation import child_environment
 from embedded_account.machine.processes import free_port
 from embedded_account.run_keys import RunKeys
 from embedded_account.testing.clients import NODE_MODULES
-from embedded_account.testing.waiting import PATIENCE
+from embedded_account.testing.waiting import PATIENCE_SECONDS
 
 KEYS = RunKeys.issue()
 
@@ -48,14 +48,14 @@ def test_account_reports_ready_serves_its_routes_and_stops(served: tuple[Any, in
     base = f"http://127.0.0.1:{port}/_rehearsal"
 
     def get(path: str) -> requests.Response:
-        return requests.get(f"{base}/{path}", headers=KEYS.control_headers, timeout=PATIENCE)
+        return requests.get(f"{base}/{path}", headers=KEYS.control_headers, timeout=PATIENCE_SECONDS)
 
     assert get("health").json()["account"] == "111122223333"
     assert get("journal?since=0").json() == []
     missing = get("nothing")
     assert (missing.status_code, missing.json()) == (404, {"error": "no route GET /_rehearsal/nothing"})
     os.kill(process.pid, signal.SIGTERM)
-    assert process.wait(PATIENCE) == 0
+    assert process.wait(PATIENCE_SECONDS) == 0
     assert (tmp_path / "logs" / "account.log").exists()
 
 
@@ -64,7 +64,7 @@ def test_busy_port_ends_with_one_sentence(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         process = start(tmp_path, taken.getsockname()[1])
-        _, errors = process.communicate(timeout=PATIENCE)
+        _, errors = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 1
     assert errors.splitlines()[-1].startswith("the embedded account could not start: port ")
     assert "Traceback" not in errors
@@ -73,7 +73,7 @@ def test_busy_port_ends_with_one_sentence(tmp_path: Path) -> None:
 @pytest.mark.parametrize("module", ["no.such.module", "json"])
 def test_wrong_extension_ends_with_one_sentence(tmp_path: Path, module: str) -> None:
     process = start(tmp_path, free_port(), "--extension", module)
-    _, errors = process.communicate(timeout=PATIENCE)
+    _, errors = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 1
     assert errors.startswith(f"the embedded account could not start: extension {module} is invalid: ")
     assert "Allowed: a module with install(account)" in errors
@@ -82,7 +82,7 @@ def test_wrong_extension_ends_with_one_sentence(tmp_path: Path, module: str) -> 
 
 def test_missing_cdk_ends_with_one_sentence(tmp_path: Path) -> None:
     process = start(tmp_path, free_port(), "--node-modules", str(tmp_path))
-    _, errors = process.communicate(timeout=PATIENCE)
+    _, errors = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 1
     assert errors.startswith(
         f"the embedded account could not start: node_modules {tmp_path} is invalid: it has no aws-cdk/db.json.gz."
@@ -104,6 +104,6 @@ def test_extensions_of_the_caller_are_installed_last(account: Account, monkeypat
 @pytest.mark.parametrize("more", [("--clock-scale", "0"), ("--account-id", "12")])
 def test_wrong_argument_is_named(tmp_path: Path, more: tuple[str, str]) -> None:
     process = start(tmp_path, free_port(), *more)
-    _, errors = process.communicate(timeout=PATIENCE)
+    _, errors = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 2
     assert more[0] in errors

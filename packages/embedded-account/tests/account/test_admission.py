@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from embedded_account.context import Account
 from embedded_account.run_keys import RunKeys
 from embedded_account.testing.clients import REGION, Clients
-from embedded_account.testing.waiting import PATIENCE
+from embedded_account.testing.waiting import PATIENCE_SECONDS
 
 IDENTITY = "Action=GetCallerIdentity&Version=2011-06-15"
 CONTROL = "/_rehearsal/health"
@@ -34,7 +34,7 @@ def signed(account: Account, keys: RunKeys | None = None, body: str = IDENTITY, 
 
 
 def ask(account: Account, headers: Mapping[str, str], body: str = IDENTITY) -> requests.Response:
-    return requests.post(f"{account.endpoint}/", body, headers=headers, timeout=PATIENCE)
+    return requests.post(f"{account.endpoint}/", body, headers=headers, timeout=PATIENCE_SECONDS)
 
 
 def test_signed_request_on_an_own_host_is_answered(account: Account) -> None:
@@ -60,22 +60,24 @@ def test_foreign_host_is_refused(account: Account, host: str) -> None:
     answer = ask(account, signed(account, host=foreign))
     assert (answer.status_code, answer.text) == (403, f"{foreign!r} is not a host of the embedded account\n")
     headers = {**account.keys.control_headers, "Host": foreign}
-    assert requests.get(account.endpoint + CONTROL, headers=headers, timeout=PATIENCE).status_code == 403
+    assert requests.get(account.endpoint + CONTROL, headers=headers, timeout=PATIENCE_SECONDS).status_code == 403
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost"])
 def test_web_page_is_refused_even_with_the_keys(account: Account, origin: str) -> None:
     assert ask(account, {**signed(account), "Origin": origin}).status_code == 403
     headers = {**account.keys.control_headers, "Origin": origin}
-    assert requests.get(account.endpoint + CONTROL, headers=headers, timeout=PATIENCE).status_code == 403
-    preflight = requests.options(f"{account.endpoint}/", headers={"Origin": origin}, timeout=PATIENCE)
+    assert requests.get(account.endpoint + CONTROL, headers=headers, timeout=PATIENCE_SECONDS).status_code == 403
+    preflight = requests.options(f"{account.endpoint}/", headers={"Origin": origin}, timeout=PATIENCE_SECONDS)
     assert preflight.status_code == 403
     assert "Access-Control-Allow-Origin" not in preflight.headers
 
 
 def test_unsigned_request_is_refused(account: Account) -> None:
     for path in ("/", "/moto-api/data.json", "/moto-api/reset", "/a-bucket/a-key", "/latest/meta-data/iam/"):
-        answer = requests.post(account.endpoint + path, "Action=CreateStack&Version=2010-05-15", timeout=PATIENCE)
+        answer = requests.post(
+            account.endpoint + path, "Action=CreateStack&Version=2010-05-15", timeout=PATIENCE_SECONDS
+        )
         assert (answer.status_code, answer.json()["__type"]) == (403, "MissingAuthenticationToken")
 
 
@@ -100,7 +102,7 @@ def test_signature_is_valid_for_its_own_body_address_and_time_only(
 ) -> None:
     headers = signed(account)
     assert "SignatureDoesNotMatch" in ask(account, headers, f"{IDENTITY}&More=1").text
-    other = requests.post(f"{account.endpoint}/?More=1", IDENTITY, headers=headers, timeout=PATIENCE)
+    other = requests.post(f"{account.endpoint}/?More=1", IDENTITY, headers=headers, timeout=PATIENCE_SECONDS)
     assert "SignatureDoesNotMatch" in other.text
     monkeypatch.setattr("embedded_account.admission.signatures._SKEW", timedelta(0))
     assert "RequestTimeTooSkewed" in ask(account, headers).text
@@ -172,14 +174,17 @@ def test_s3_s_ways_of_signing_are_understood(account: Account, aws_session: Any)
     assert s3.get_object(Bucket="a-bucket", Key=key)["Body"].read() == content
     assert [item["Key"] for item in s3.list_objects_v2(Bucket="a-bucket", Prefix="a folder/ä")["Contents"]] == [key]
     url = s3.generate_presigned_url("get_object", {"Bucket": "a-bucket", "Key": key})
-    assert requests.get(url, timeout=PATIENCE).content == content
-    assert requests.get(url.replace("X-Amz-Expires=3600", "X-Amz-Expires=9999"), timeout=PATIENCE).status_code == 403
+    assert requests.get(url, timeout=PATIENCE_SECONDS).content == content
+    assert (
+        requests.get(url.replace("X-Amz-Expires=3600", "X-Amz-Expires=9999"), timeout=PATIENCE_SECONDS).status_code
+        == 403
+    )
     virtual = s3_client(account, aws_session, "virtual")
     url = virtual.generate_presigned_url("get_object", {"Bucket": "a-bucket", "Key": key})
     host = f"a-bucket.localhost:{account.port}"
     assert url.startswith(f"http://{host}/")
     numbered = url.replace(host, f"127.0.0.1:{account.port}")  # Not every machine resolves subdomains of localhost.
-    assert requests.get(numbered, headers={"Host": host}, timeout=PATIENCE).content == content
+    assert requests.get(numbered, headers={"Host": host}, timeout=PATIENCE_SECONDS).content == content
 
 
 def test_only_a_web_identity_request_to_sts_needs_no_signature(account: Account) -> None:
@@ -208,13 +213,15 @@ def test_only_a_web_identity_request_to_sts_needs_no_signature(account: Account)
 )
 def test_control_route_asks_for_its_secret(account: Account, route: str, headers: dict[str, str]) -> None:
     method, path = route.split()
-    answer = requests.request(method, f"{account.endpoint}/_rehearsal/{path}", headers=headers, timeout=PATIENCE)
+    answer = requests.request(
+        method, f"{account.endpoint}/_rehearsal/{path}", headers=headers, timeout=PATIENCE_SECONDS
+    )
     assert answer.status_code == 401
 
 
 def test_answers_of_custom_resources_need_an_address_that_was_given_out(account: Account) -> None:
     for path in ("cfn-response", "cfn-response/", "cfn-response/0"):
-        answer = requests.put(f"{account.endpoint}/_rehearsal/{path}", "{}", timeout=PATIENCE)
+        answer = requests.put(f"{account.endpoint}/_rehearsal/{path}", "{}", timeout=PATIENCE_SECONDS)
         assert answer.status_code == 403
 
 

@@ -17,7 +17,7 @@ from embedded_account.machine.processes import free_port
 from embedded_account.paths import CDK_PRELOAD
 from embedded_account.run_keys import RunKeys
 from embedded_account.testing.clients import NODE_MODULES
-from embedded_account.testing.waiting import PATIENCE
+from embedded_account.testing.waiting import PATIENCE_SECONDS
 
 CLI = NODE_MODULES / "aws-cdk" / "bin" / "cdk"
 ACCOUNT_ID, REGION = "111122223333", "us-west-2"
@@ -117,7 +117,7 @@ def cdk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cdk]:
         yield cdk
     finally:
         os.kill(process.pid, signal.SIGTERM)
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(PATIENCE_SECONDS) == 0
         process.stdout.close()
 
 

@@ -10,7 +10,7 @@ import requests
 
 from embedded_account.context import Account
 from embedded_account.testing.stacks import FakeFunctions, StackDeployer, Template, att, failing, parameter, respond
-from embedded_account.testing.waiting import PATIENCE
+from embedded_account.testing.waiting import PATIENCE_SECONDS
 
 Event = dict[str, Any]
 
@@ -98,7 +98,7 @@ def test_attribute_that_was_not_returned_fails_the_referring_resource(
 
 
 def test_independent_custom_resources_run_at_the_same_time(stacks: StackDeployer, functions: FakeFunctions) -> None:
-    meeting = threading.Barrier(3, timeout=PATIENCE)
+    meeting = threading.Barrier(3, timeout=PATIENCE_SECONDS)
 
     def answer(event: Event) -> dict[str, str]:
         meeting.wait()
@@ -197,7 +197,7 @@ def test_answer_that_is_no_json_fails_the_resource(stacks: StackDeployer, functi
     def answer(event: Event) -> dict[str, str] | None:
         if event["RequestType"] == "Delete":
             return {}
-        requests.put(event["ResponseURL"], data="ok", timeout=PATIENCE)
+        requests.put(event["ResponseURL"], data="ok", timeout=PATIENCE_SECONDS)
         return None
 
     stacks.deploy("s", of(functions.function("f", answer)))

@@ -20,7 +20,7 @@ from embedded_account.testing.eks_setup import EksSetup, set_up
 from embedded_account.testing.fake_cluster import FakePlane
 from embedded_account.testing.functions import make_role
 from embedded_account.testing.resources import ResourceModels
-from embedded_account.testing.waiting import PATIENCE, wait_until
+from embedded_account.testing.waiting import PATIENCE_SECONDS, wait_until
 
 POLICY = "arn:aws:eks::aws:cluster-access-policy/"
 WHOLE_CLUSTER = {"type": "cluster"}
@@ -75,7 +75,7 @@ def admit(eks: EksSetup, token: str, cluster: str = "c") -> dict[str, Any]:
 def test_webhook_names_user_and_groups(eks: EksSetup, member: str) -> None:
     review: Any = {"apiVersion": "authentication.k8s.io/v1", "spec": {"token": token_of(eks, member)}}
 
-    answer = requests.post(eks.account.authenticator_url("c"), json=review, timeout=PATIENCE).json()
+    answer = requests.post(eks.account.authenticator_url("c"), json=review, timeout=PATIENCE_SECONDS).json()
 
     user = answer["status"]["user"]
     assert answer["status"]["authenticated"]

@@ -14,7 +14,7 @@ from embedded_account.inventory import report as inventory
 from embedded_account.inventory.report import InventoryItem, collect
 from embedded_account.inventory.sources import InventoryResource
 from embedded_account.testing.clients import Clients
-from embedded_account.testing.waiting import PATIENCE, wait_until
+from embedded_account.testing.waiting import PATIENCE_SECONDS, wait_until
 
 TRUST = json.dumps(
     {
@@ -286,6 +286,6 @@ def test_log_group_shows_that_its_creator_is_gone(account: Account) -> None:
 def test_route_serves_the_inventory(account: Account, clients: Clients) -> None:
     clients("sns").create_topic(Name="t")
     listed = requests.get(
-        f"{account.endpoint}/_rehearsal/inventory", headers=account.keys.control_headers, timeout=PATIENCE
+        f"{account.endpoint}/_rehearsal/inventory", headers=account.keys.control_headers, timeout=PATIENCE_SECONDS
     ).json()
     assert [(item["service"], item["owner"]) for item in listed] == [("sns", "nobody")]

@@ -21,7 +21,7 @@ from embedded_account.machine.processes import is_alive
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.functions import invoke, make_function, upload, zipped
 from embedded_account.testing.resources import ResourceModels
-from embedded_account.testing.waiting import PATIENCE, wait_until
+from embedded_account.testing.waiting import PATIENCE_SECONDS, wait_until
 
 COUNTER = """
 import os, pathlib, sys, tempfile
@@ -134,7 +134,7 @@ def test_two_invocations_at_once_have_an_environment_each(account: Account, tmp_
         "        time.sleep(0.01)\n"
         "    return os.getpid()\n"
     )
-    function = make_function(account, {"main.py": code}, Timeout=PATIENCE)
+    function = make_function(account, {"main.py": code}, Timeout=PATIENCE_SECONDS)
 
     with ThreadPoolExecutor(2) as pool:
         pids = {future.result()[0] for future in [pool.submit(invoke, account, function) for _ in range(2)]}
@@ -146,8 +146,10 @@ def test_two_invocations_at_once_have_an_environment_each(account: Account, tmp_
 @pytest.mark.parametrize(
     "patience",
     [
-        pytest.param((float(PATIENCE), float(PATIENCE), time.monotonic), id="for a moment while a core is idle"),
-        pytest.param((0.01, float(PATIENCE), lambda: 0.0), id="for longer while none is"),
+        pytest.param(
+            (float(PATIENCE_SECONDS), float(PATIENCE_SECONDS), time.monotonic), id="for a moment while a core is idle"
+        ),
+        pytest.param((0.01, float(PATIENCE_SECONDS), lambda: 0.0), id="for longer while none is"),
     ],
     indirect=True,
 )
@@ -164,7 +166,7 @@ def test_invocation_waits_for_an_environment_rather_than_making_more_than_there_
         "        time.sleep(0.01)\n"
         "    return os.getpid()\n"
     )
-    function = make_function(account, {"main.py": code}, Timeout=PATIENCE)
+    function = make_function(account, {"main.py": code}, Timeout=PATIENCE_SECONDS)
     waits, wait = threading.Semaphore(0), runtime.environments.changed.wait
 
     def observed_wait(seconds: float | None = None) -> bool:
@@ -181,9 +183,9 @@ def test_invocation_waits_for_an_environment_rather_than_making_more_than_there_
         first = pool.submit(invoke, account, function)
         wait_until(begun.exists, "the first invocation")
         second = pool.submit(invoke, account, function)
-        assert waits.acquire(timeout=PATIENCE)
+        assert waits.acquire(timeout=PATIENCE_SECONDS)
         look_again()
-        assert waits.acquire(timeout=PATIENCE), "it did not check again, or it started another environment"
+        assert waits.acquire(timeout=PATIENCE_SECONDS), "it did not check again, or it started another environment"
         go.touch()
 
     assert first.result()[0] == second.result()[0]
@@ -192,7 +194,7 @@ def test_invocation_waits_for_an_environment_rather_than_making_more_than_there_
 @pytest.mark.parametrize(
     "patience",
     [
-        pytest.param((0.1, float(PATIENCE), time.monotonic), id="a core is idle"),
+        pytest.param((0.1, float(PATIENCE_SECONDS), time.monotonic), id="a core is idle"),
         pytest.param((0.1, 0.2, lambda: 0.0), id="no core is idle"),
     ],
     indirect=True,
@@ -209,7 +211,7 @@ def test_function_that_invokes_itself_is_not_stuck_behind_itself(account: Accoun
         "        pids += json.load(answer['Payload'])\n"
         "    return pids\n"
     )
-    function = make_function(account, {"main.py": code}, Timeout=PATIENCE)
+    function = make_function(account, {"main.py": code}, Timeout=PATIENCE_SECONDS)
 
     pids, is_error, logs = invoke(account, function, {"depth": 2})
 
@@ -416,7 +418,7 @@ def test_stopped_keeper_leaves_no_frozen_program(tmp_path: Path, number: signal.
 
         owner.send_signal(number)
 
-        owner.wait(PATIENCE)
+        owner.wait(PATIENCE_SECONDS)
     wait_until(lambda: not is_alive(program), "the end of the program")
 
 
@@ -454,7 +456,7 @@ def test_node_loads_once_and_ends_with_an_error_that_nothing_catches(account: Ac
         "  return { calls, pid: process.pid };\n"
         "};\n"
     )
-    function = make_function(account, {"main.js": code}, runtime="nodejs24.x", Timeout=PATIENCE)
+    function = make_function(account, {"main.js": code}, runtime="nodejs24.x", Timeout=PATIENCE_SECONDS)
 
     first = call(account, function)
     assert invoke(account, function, {"do": "raise"})[0]["errorMessage"] == "on purpose"

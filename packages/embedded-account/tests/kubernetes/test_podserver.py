@@ -11,7 +11,7 @@ import urllib3
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
 from embedded_account.testing.cluster import PYTHON_IMAGE, Kubectl, Object, pod
-from embedded_account.testing.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
+from embedded_account.testing.waiting import KUBECTL_PATIENCE, PATIENCE_SECONDS, wait_until
 
 TALKER = """
 import http.server, itertools, os, sys, threading, time
@@ -76,7 +76,7 @@ def test_followed_log_continues_and_ends_with_the_container(talking: Kubectl) ->
         assert seen[0] == "first word\n"
         assert seen[7] == "line 6\n"
         talking("delete", "pod", "short-lived", KUBECTL_PATIENCE)
-        assert following.wait(timeout=PATIENCE) == 0
+        assert following.wait(timeout=PATIENCE_SECONDS) == 0
 
 
 def test_exec_runs_a_command_with_the_containers_environment(talking: Kubectl) -> None:
@@ -89,7 +89,7 @@ def test_exec_runs_a_command_with_the_containers_environment(talking: Kubectl) -
 )
 def test_exit_code_of_exec_is_the_commands(talking: Kubectl, command: str, code: int) -> None:
     with talking.start("exec", "talker", "--", "sh", "-c", command) as running:
-        assert running.wait(timeout=PATIENCE) == code
+        assert running.wait(timeout=PATIENCE_SECONDS) == code
 
 
 def test_port_forward_reaches_the_programs_port(talking: Kubectl) -> None:
@@ -98,7 +98,8 @@ def test_port_forward_reaches_the_programs_port(talking: Kubectl) -> None:
         local = forwarding.stdout.readline().split("127.0.0.1:")[1].split()[0]
         pool = urllib3.PoolManager(retries=False)
         answers = [
-            pool.request("GET", f"http://127.0.0.1:{local}/{n}", timeout=PATIENCE).data.decode() for n in range(3)
+            pool.request("GET", f"http://127.0.0.1:{local}/{n}", timeout=PATIENCE_SECONDS).data.decode()
+            for n in range(3)
         ]
         forwarding.terminate()
     assert answers == [f"/{number} by the talker" for number in range(3)]
@@ -113,12 +114,12 @@ def _refusal(talking: Kubectl, pod: str) -> str:
     with talking.start("port-forward", pod, ":9") as forwarding:
         assert forwarding.stdout
         local = int(forwarding.stdout.readline().split("127.0.0.1:")[1].split()[0])
-        with socket.create_connection(("127.0.0.1", local), timeout=PATIENCE) as connection:
+        with socket.create_connection(("127.0.0.1", local), timeout=PATIENCE_SECONDS) as connection:
             connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
             # kubectl may close before or after it has read what was sent: a reset or an orderly end.
             with suppress(ConnectionResetError):
                 assert connection.recv(100) == b""
-        _, refusal = forwarding.communicate(timeout=PATIENCE)
+        _, refusal = forwarding.communicate(timeout=PATIENCE_SECONDS)
     return refusal
 
 
@@ -145,7 +146,7 @@ def forwarded(kubectl: Kubectl, pod: str) -> Iterator[urllib3.HTTPConnectionPool
     with kubectl.start("port-forward", f"pod/{pod}", f":{DASHBOARD}") as forwarding:
         assert forwarding.stdout
         local = int(forwarding.stdout.readline().split("127.0.0.1:")[1].split()[0])
-        yield urllib3.HTTPConnectionPool("127.0.0.1", local, retries=False, timeout=PATIENCE)
+        yield urllib3.HTTPConnectionPool("127.0.0.1", local, retries=False, timeout=PATIENCE_SECONDS)
         forwarding.terminate()
 
 
@@ -199,4 +200,4 @@ def test_only_the_control_plane_is_served(talking: Kubectl, control_plane: Contr
     context = ssl.create_default_context(cadata=control_plane.ca_pem.decode())
     pool = urllib3.PoolManager(ssl_context=context, retries=False)
     with pytest.raises(urllib3.exceptions.HTTPError, match="certificate required"):
-        pool.request("GET", f"https://localhost:{port}/containerLogs/default/talker/main", timeout=PATIENCE)
+        pool.request("GET", f"https://localhost:{port}/containerLogs/default/talker/main", timeout=PATIENCE_SECONDS)

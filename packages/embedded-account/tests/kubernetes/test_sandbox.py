@@ -15,7 +15,7 @@ from embedded_account.kubernetes.nodes import Nodes
 from embedded_account.kubernetes.pods.programs import RealRay
 from embedded_account.machine.processes import is_alive
 from embedded_account.testing.cluster import GENERAL, PYTHON_IMAGE, Kubectl, Object, pod
-from embedded_account.testing.waiting import KUBECTL_PATIENCE, PATIENCE, wait_until
+from embedded_account.testing.waiting import KUBECTL_PATIENCE, PATIENCE_SECONDS, wait_until
 
 RAY_IMAGE = "registry.example.invalid/ray:2.42.1"
 SERVER = "exec {python} -m http.server 8080 --directory /fsx"
@@ -207,7 +207,9 @@ def test_port_forward_reaches_what_listens_on_a_pods_localhost(kubectl: Kubectl)
     with kubectl.start("port-forward", f"pod/{name}", ":8123") as forwarding:
         assert forwarding.stdout
         port = forwarding.stdout.readline().split("127.0.0.1:")[1].split()[0]
-        answer = urllib3.PoolManager(retries=False).request("GET", f"http://127.0.0.1:{port}/", timeout=PATIENCE)
+        answer = urllib3.PoolManager(retries=False).request(
+            "GET", f"http://127.0.0.1:{port}/", timeout=PATIENCE_SECONDS
+        )
     assert answer.status == 200
 
 

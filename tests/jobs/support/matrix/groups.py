@@ -9,7 +9,7 @@ from typing_extensions import Self
 
 from tests.jobs.support.matrix.training import Plan, run_of, train
 from tests.jobs.support.together import start
-from tests.support.waiting import PATIENCE, wait_until
+from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
 WORKERS: Final = {"plain": 1, "ddp": 2, "fsdp": 2}
 
@@ -25,7 +25,7 @@ class Group:
         """Wait until all workers are done or one has failed; kill the others then; return all exit codes."""
         running = {worker.sentinel: worker for worker in self.workers}
         while running:
-            ended = wait(list(running), PATIENCE)
+            ended = wait(list(running), PATIENCE_SECONDS)
             assert ended, "no worker ends"
             failed = [running.pop(each).exitcode != 0 for each in ended if isinstance(each, int)]
             if any(failed):
@@ -36,7 +36,7 @@ class Group:
     def end_alone(self) -> list[int | None]:
         """Wait until each worker has ended by itself; return their exit codes."""
         for worker in self.workers:
-            worker.join(PATIENCE)
+            worker.join(PATIENCE_SECONDS)
         return [worker.exitcode for worker in self.workers]
 
     def wait_for_freeze(self, rank: int) -> BaseProcess:

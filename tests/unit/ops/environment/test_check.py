@@ -16,7 +16,7 @@ from ops import cli
 from ops.commands.whole import app
 from ops.environment import schema
 from tests.support.generated_environments import read_from
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE_SECONDS
 from tests.unit.support.findings import line_of
 
 COMMANDS = ("check", "wait", "status", "manifests")
@@ -117,7 +117,9 @@ def test_check_loads_neither_the_aws_sdk_nor_another_commands_module() -> None:
     code = """import sys, ops.__main__
 ops.__main__.guard.application(["check", "--env", "dev"])
 print({"boto3", "kubernetes", "jsii", "ops.commands.whole", "ops.commands.operate"} & set(sys.modules))"""
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS
+    )
     assert result.stdout == "set()\n"
 
 

@@ -23,7 +23,7 @@ from ops.jobs import package as job_package
 from ops.jobs.package import LIBRARY, EntryError, Package, entry, pack
 from ops.jobs.run import RunRequest
 from ops.watch import live
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE_SECONDS
 from tests.unit.support.documented_data import assert_same_shape, documented
 from tests.unit.support.fake_apis import Apis
 
@@ -366,7 +366,7 @@ def test_top_shows_what_each_run_printed_last(cluster: Apis) -> None:
     }
     data = json.loads(ops("top", "--cluster", "rayml", "-o", "json").stdout)
     assert_same_shape(data[:1], documented("job", "top"))
-    assert 120 <= data[0].pop("checkpoint_age_seconds") < 120 + PATIENCE
+    assert 120 <= data[0].pop("checkpoint_age_seconds") < 120 + PATIENCE_SECONDS
     expected = {"cluster": "rayml", "state": "running"}
     assert data == [
         {"run": "train", **expected, "step": 120, "steps_per_second": 2.31, "loss": 0.4321, "goodput": 0.931},

@@ -18,7 +18,7 @@ from ops.review.checkouts.cdk import ReviewError
 from ops.review.checkouts.inputs import fingerprint
 from ops.review.data import from_file
 from ops.review.model import Change, Effect, EnvironmentVerdict
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE_SECONDS
 from tests.unit.ops.review.checkouts import Checkout
 
 
@@ -239,7 +239,7 @@ def test_an_error_on_the_base_alone_names_the_base_and_prints_no_review(base: Ch
 def test_after_an_error_no_further_program_begins() -> None:
     waiting = threading.Event()
     with suppress(ReviewError), syntheses.worker_threads(1) as workers:
-        running = workers.submit(waiting.wait, PATIENCE)
+        running = workers.submit(waiting.wait, PATIENCE_SECONDS)
         queued = workers.submit(str)
         queued.add_done_callback(lambda _: waiting.set())
         raise ReviewError

@@ -20,7 +20,7 @@ from ops.smoke import gpu_health
 from ops.smoke.expected import Expected, ExpectedWorker, expected
 from ops.smoke.run import MARK, _wait
 from ops.smoke.verdict import judge
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE_SECONDS
 from tests.unit.support.documented_data import assert_same_shape, documented
 from tests.unit.support.fake_apis import Apis
 from tests.unit.support.running_environment import PODS, RAY_CLUSTER, RAY_CLUSTERS
@@ -102,7 +102,7 @@ def test_short_silence_of_the_api_server_does_not_end_the_wait(monkeypatch: pyte
     ended = ExistingRun("smoke-1", "rayml", "", None, True, {"phase": "succeeded"})
     runs.get.side_effect = [ApiException(503), ApiException(503), ended]
     said: list[str] = []
-    _wait(runs, "smoke-1", said.append, PATIENCE)
+    _wait(runs, "smoke-1", said.append, PATIENCE_SECONDS)
     assert [line.rpartition(",")[0] for line in said] == ["smoke-1: submitted", "smoke-1: succeeded"]
 
 

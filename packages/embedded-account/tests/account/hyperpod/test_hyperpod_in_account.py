@@ -19,7 +19,7 @@ from embedded_account.machine import isolation
 from embedded_account.machine.processes import ProcessSupervisor, free_port
 from embedded_account.run_keys import RunKeys
 from embedded_account.testing.clients import NODE_MODULES
-from embedded_account.testing.waiting import PATIENCE, wait_until
+from embedded_account.testing.waiting import PATIENCE_SECONDS, wait_until
 from embedded_account.testing.ways_out import give_way_out
 
 ACCOUNT_ID = "111122223333"
@@ -76,7 +76,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, binaries: Binaries) -> Iter
             return False
 
     supervisor = ProcessSupervisor(directory)
-    supervisor.start("account", argv, environment, ready=answers, timeout=PATIENCE)
+    supervisor.start("account", argv, environment, ready=answers, timeout=PATIENCE_SECONDS)
     yield ServedAccount(endpoint, directory, keys)
     supervisor.stop_all(grace=30)
 

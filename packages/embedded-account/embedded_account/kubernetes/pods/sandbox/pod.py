@@ -22,7 +22,7 @@ from embedded_account.machine.processes import end_with_parent
 _UNSHARE: Final = shutil.which("unshare") or "unshare"
 # An absolute path, because a caller's environment may have no PATH.
 _NSENTER: Final = shutil.which("nsenter") or "nsenter"
-_FORK_TIMEOUT: Final = 10.0
+_FORK_TIMEOUT_SECONDS: Final = 10.0
 
 
 class Sandbox:
@@ -113,7 +113,7 @@ def _children(pid: int) -> list[int]:
 
 def _only_child(process: subprocess.Popen[str]) -> int:
     """Return the process that `unshare --fork` starts once the namespaces exist. Raises ContainerConfigError."""
-    deadline = time.monotonic() + _FORK_TIMEOUT
+    deadline = time.monotonic() + _FORK_TIMEOUT_SECONDS
     while not (children := _children(process.pid)):
         if process.poll() is not None or time.monotonic() > deadline:
             process.kill()
