@@ -58,7 +58,7 @@ def _findings(check: Check, here: Here[Environment]) -> Iterator[CheckFinding]:
         cause = error.__cause__
         if isinstance(cause, ClientError) and cause.response["Error"]["Code"] in _REFUSED:
             action = _action(cause)
-            yield warned(f"not allowed to look ({action})", f"let your role call {action}, and run the command again")
+            yield warned(f"no permission to read ({action})", f"let your role call {action}, and run the command again")
         else:
             text, _, fix = str(error).partition(". Fix: ")
             yield failed(f"not checked: {text}", fix or "run the command again")

@@ -50,5 +50,5 @@ def _search(finder: Finder, surface: Surface) -> list[Leftover] | str:
         return list(finder(surface))
     except ClientError as error:
         if error.response["Error"]["Code"] in _REFUSED:
-            return f"{finder.__name__.replace('_', ' ')}: not allowed to look ({error.operation_name})"
+            return f"{finder.__name__.replace('_', ' ')}: no permission to read ({error.operation_name})"
         raise

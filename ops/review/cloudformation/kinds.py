@@ -103,7 +103,7 @@ KINDS: Final = {
     "AWS::SNS::TopicPolicy": ResourceKind("topic policy"),
     "AWS::SSM::Parameter": ResourceKind("parameter"),
     "AWS::StepFunctions::StateMachine": ResourceKind("state machine"),
-    "Custom::S3AutoDeleteObjects": ResourceKind("emptier of a bucket"),
+    "Custom::S3AutoDeleteObjects": ResourceKind("deleter of the objects of a bucket"),
 }
 """Types that are not listed here hold an unknown thing: to delete or replace them is dangerous."""
 

@@ -181,4 +181,4 @@ def test_kind_that_the_caller_may_not_see_is_named(
 
     refused.__name__ = "kms_keys"
     monkeypatch.setattr("ops.sweep.sweep.FINDERS", (*FINDERS[:1], refused))
-    assert find(Surface(DEV, clients)).not_seen == ("kms keys: not allowed to look (ListKeys)",)
+    assert find(Surface(DEV, clients)).not_seen == ("kms keys: no permission to read (ListKeys)",)

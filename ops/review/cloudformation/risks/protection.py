@@ -233,7 +233,7 @@ def _network_policy(values: object) -> bool:
 
 
 def _auto_delete(sides: TemplateComparison, confirmed: str) -> Iterator[Risk]:
-    """Yield buckets that their stack empties: with the bucket, or because the emptier goes and the bucket stays."""
+    """Yield buckets that their stack empties: with the bucket, or because the deleter goes and it stays."""
     for each in sides.differing(_AUTO_DELETE):
         key, after = each.key, each.after
         bucket = next(iter(referred(after.get("BucketName"))), ("", ""))
@@ -248,7 +248,7 @@ def _auto_delete(sides: TemplateComparison, confirmed: str) -> Iterator[Risk]:
         bucket = next(iter(referred(before.get("BucketName"))), ("", ""))
         remaining = sides.head.properties.get(bucket)
         if remaining is None or _AUTO_DELETE_TAG in text(remaining.get("Tags")):
-            what = f"the emptier of {short(before.get('BucketName'))} is removed"
+            what = f"the deleter of the objects of {short(before.get('BucketName'))} is removed"
             yield Risk(key, Danger.DATA_LOSS, what, "On its removal it deletes all objects of the bucket.")
 
 

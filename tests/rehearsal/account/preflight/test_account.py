@@ -271,6 +271,6 @@ def test_a_check_without_the_right_to_look_warns_and_names_the_right(account: Ac
     )
     assert said(rows[""]) == (
         WARN,
-        "not allowed to look (sagemaker:DescribeCluster)",
+        "no permission to read (sagemaker:DescribeCluster)",
         "let your role call sagemaker:DescribeCluster, and run the command again",
     )

@@ -56,13 +56,13 @@ def test_as_many_checks_look_at_once_as_are_allowed_and_the_rows_keep_their_orde
         (
             refusal("UnauthorizedOperation", "User x is not authorized to perform: ec2:DescribeVpcs because no policy"),
             CheckStatus.WARN,
-            "not allowed to look (ec2:DescribeVpcs)",
+            "no permission to read (ec2:DescribeVpcs)",
             "let your role call ec2:DescribeVpcs, and run the command again",
         ),
         (
             refusal("AccessDenied", "Access Denied", 403),
             CheckStatus.WARN,
-            "not allowed to look (DescribeVpcs)",
+            "no permission to read (DescribeVpcs)",
             "let your role call DescribeVpcs, and run the command again",
         ),
         (
