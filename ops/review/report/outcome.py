@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from ops.review import steps
+from ops.review.cloudformation.kinds import KINDS, Holds
+from ops.review.cloudformation.risks.protection import PROTECT
 from ops.review.model import Change, Danger, Effect, EnvironmentVerdict, Verdict
 
 Found = list[tuple[str, Change]]
@@ -12,6 +14,7 @@ Found = list[tuple[str, Change]]
 _ENDING: Final = frozenset({Effect.ENDS_JOBS, Effect.NODES_REMOVED, Effect.NODES_REPLACED})
 _GONE: Final = frozenset({Effect.DATA_LOST, Effect.DELETED, Effect.REPLACED})
 _NEEDED_BY_JOBS: Final = frozenset({Danger.JOBS_REMOVED, Danger.CLUSTER_LOSS, Danger.DATA_LOSS})
+_WITH_DATA: Final = [name for name, kind in KINDS.items() if kind.holds is Holds.DATA]
 _SHOWN: Final = 4
 _LONGEST: Final = 60
 
@@ -19,13 +22,11 @@ _LONGEST: Final = 60
 def headline(verdict: Verdict, approvals: int) -> str:
     """Return the verdict in few sentences; `approvals` is the number of changes that need one."""
     changes = list(_all(verdict))
-    sentences = []
+    sentences = [*_lost_or_unguarded(changes)]
     if not any(change.effect is not Effect.NOTHING or change.gated for _, change in changes):
         sentences.append("Nothing that runs changes.")
     if failing := dict.fromkeys(name for name, change in changes if _fails(change)):
         sentences.append(f"The deployment of {', '.join(failing)} fails as it stands.")
-    if any(change.effect is Effect.DATA_LOST for _, change in changes):
-        sentences.append("Data is lost.")
     if any(_ends_jobs(change) for _, change in changes):
         sentences.append("Jobs may end.")
     if not approvals:
@@ -49,6 +50,26 @@ def answers(verdict: Verdict) -> Iterator[tuple[str, str]]:
 def _all(verdict: Verdict) -> Iterator[tuple[str, Change]]:
     for environment in verdict.environments:
         yield from ((environment.name, change) for change in environment.changes)
+
+
+def _kind(change: Change) -> str:
+    return change.resource.partition(" ")[0]
+
+
+def _lost_or_unguarded(changes: Found) -> Iterator[str]:
+    if lost := _those(changes, lambda change: change.effect is Effect.DATA_LOST):
+        yield f"Data is lost: {_where(lost)}."
+    lowered = _those(changes, lambda change: Danger.LOWER_PROTECTION in change.dangers)
+    lifted = _those(lowered, lambda change: change.confirmed_by == PROTECT)
+    for name in dict.fromkeys(name for name, _ in lifted):
+        kept = [(_kind(change), change.title) for at, change in lifted if at == name and _kind(change) in _WITH_DATA]
+        ordered = sorted(dict.fromkeys(kept), key=lambda each: _WITH_DATA.index(each[0]))
+        deleted = _few([title for _, title in ordered], ", ", _LONGEST) or "its stacks"
+        yield f"{name} loses its protection: the next destroy deletes {deleted}."
+    if less := [each for each in lowered if each not in lifted]:
+        yield f"Less protected: {_where(less)}."
+    if public := _those(changes, lambda change: Danger.PUBLIC_ENDPOINT in change.dangers):
+        yield f"Open to more of the Internet: {_where(public)}."
 
 
 def _fails(change: Change) -> bool:

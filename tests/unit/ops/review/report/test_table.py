@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ops.review.model import Danger, Effect, EnvironmentVerdict, StandingCosts
+from ops.review.model import Change, Danger, Effect, EnvironmentVerdict, StandingCosts
 from ops.review.report import costs, markdown, outcome, summary
 from ops.review.report.summary import Words
 from tests.unit.ops.review.report.verdicts import DIGEST, change, everything, five_changes, verdict
@@ -50,11 +50,41 @@ def test_five_changes_say_what_happens_to_training_and_who_must_act() -> None:
 def test_headline_says_what_fails_what_is_lost_and_what_needs_an_approval() -> None:
     both = verdict(everything("prod"), EnvironmentVerdict("dev", (CODE,)))
     assert summary.headline(both) == (
-        "The deployment of prod fails as it stands. Data is lost. Jobs may end. 1 change needs an approval."
+        "Data is lost: file system (prod). The deployment of prod fails as it stands. Jobs may end. "
+        "1 change needs an approval."
     )
     assert summary.headline(verdict(EnvironmentVerdict("dev", (CODE,)))) == "No change needs an approval."
     assert summary.headline(verdict(EnvironmentVerdict("dev"))) == (
         "Nothing that runs changes. No change needs an approval."
+    )
+
+
+def lowered(title: str, resource: str, by: str = "") -> Change:
+    dangers = frozenset({Danger.LOWER_PROTECTION})
+    return change(title, "Retain → Delete", Effect.IN_PLACE, resource=resource, dangers=dangers, confirmed_by=by)
+
+
+def test_headline_names_first_what_a_lifted_protection_leaves_to_the_next_destroy() -> None:
+    lifted = (
+        lowered("stack storage", "Stack storage", "protect"),
+        lowered("deleter of objects", "Custom::S3AutoDeleteObjects Deleter", "protect"),
+        lowered("data bucket", "AWS::S3::Bucket Data", "protect"),
+        lowered("image repository", "AWS::ECR::Repository Repository", "protect"),
+        lowered("file system", "AWS::FSx::FileSystem FileSystem", "protect"),
+    )
+    assert summary.headline(verdict(EnvironmentVerdict("prod", lifted))).startswith(
+        "prod loses its protection: the next destroy deletes file system, data bucket, image repository. "
+    )
+    assert summary.headline(verdict(EnvironmentVerdict("prod", lifted[:1]))).startswith(
+        "prod loses its protection: the next destroy deletes its stacks. "
+    )
+
+
+def test_headline_names_what_is_less_protected_or_more_public() -> None:
+    endpoint = change("EKS cluster", "public", Effect.IN_PLACE, dangers=frozenset({Danger.PUBLIC_ENDPOINT}))
+    found = EnvironmentVerdict("dev", (lowered("data bucket", "AWS::S3::Bucket Data"), endpoint))
+    assert summary.headline(verdict(found)).startswith(
+        "Less protected: data bucket (dev). Open to more of the Internet: EKS cluster (dev). "
     )
 
 
