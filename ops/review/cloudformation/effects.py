@@ -10,7 +10,7 @@ from ops.review.assembly import RETAINED, ResourceChange, stable
 from ops.review.cloudformation.kinds import KINDS, Holds, ResourceKind, title
 from ops.review.cloudformation.schema import Update, schema
 from ops.review.cloudformation.sides import Key, TemplateComparison, referred
-from ops.review.cloudformation.values import Leaf, leaves, listed, mapping, same, short
+from ops.review.cloudformation.values import Leaf, leaves, listed, mapping, same, short, tags
 from ops.review.consequences import ReviewFinding, endangers, refused, unknown
 from ops.review.model import Danger, Effect
 from ops.review.steps import operator_before, steps
@@ -173,8 +173,7 @@ def replacement(key: Key, sides: TemplateComparison, why: str) -> ReviewFinding:
     before, after = sides.base.resources[key], sides.head.resources[key]
     type_name = str(before.get("Type"))
     kind = KINDS.get(type_name)
-    changed = list(leaves(sides.base.properties[key], sides.head.properties[key]))
-    what = listed([_leaf(each) for each in changed]) or "replaced"
+    what = _what(sides.base.properties[key], sides.head.properties[key]) or "replaced"
     importers = _importers(key, sides)
     is_data = bool(kind and kind.holds is Holds.DATA)
     reason = f"{why} CloudFormation creates a new, empty one and deletes the old one." if is_data else why
@@ -249,7 +248,7 @@ def _updated(change: ResourceChange, key: Key, sides: TemplateComparison) -> Rev
         reason = "It decides whether the resource exists, or what a program does with it."
         return unknown(what, reason)
     if not same(before.get("Properties"), after.get("Properties")):
-        return _of_properties(change.type, list(leaves(sides.base.properties[key], sides.head.properties[key])))
+        return _of_properties(change.type, sides.base.properties[key], sides.head.properties[key])
     if "Properties" in others:
         return ReviewFinding("order of a list", Effect.IN_PLACE)
     if attributes := [name for name in others if name in _ATTRIBUTES]:
@@ -258,8 +257,16 @@ def _updated(change: ResourceChange, key: Key, sides: TemplateComparison) -> Rev
     return ReviewFinding(", ".join(others), Effect.NOTHING)
 
 
-def _of_properties(type_name: str, changed: list[Leaf]) -> ReviewFinding:
-    what = listed([_leaf(each) for each in changed])
+def _what(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Return what differs on one line, tags by their keys."""
+    old, new = (tags(side.get("Tags")) for side in (before, after))
+    if old is not None and new is not None:
+        before, after = {**before, "Tags": old or None}, {**after, "Tags": new or None}
+    return listed([_leaf(each) for each in leaves(before, after)])
+
+
+def _of_properties(type_name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> ReviewFinding:
+    changed, what = list(leaves(before, after)), _what(before, after)
     if not changed:
         return ReviewFinding("names of references", Effect.IN_PLACE)
     kind = KINDS.get(type_name)

@@ -118,6 +118,18 @@ def leaves(before: object, after: object, path: tuple[str, ...] = ()) -> Iterato
         yield path, before, after
 
 
+def tags(value: object) -> Mapping[str, object] | None:
+    """Return a list of tags by key, or None if the value is no such list."""
+    elements = [] if value is None else value
+    if not isinstance(elements, list) or any(
+        not isinstance(each, Mapping) or each.keys() != {"Key", "Value"} or not isinstance(each["Key"], str)
+        for each in elements
+    ):
+        return None
+    found = {each["Key"]: each["Value"] for each in elements}
+    return found if len(found) == len(elements) else None
+
+
 def _of_lists(before: list[Any], after: list[Any], path: tuple[str, ...]) -> Iterator[Leaf]:
     """Yield the differences of elements that have no equal; a list of other length differs as a whole."""
     kept = [text(each) for each in before]

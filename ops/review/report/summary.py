@@ -14,8 +14,9 @@ from ops.review.report.approvals import entries, file
 HEADER: Final = ("environment", "change", "what happens", "who does what, when")
 NOBODY: Final = "nobody"
 _COST: Final = "cost of all changes together"
-# A new environment creates hundreds of things: one row names the first ones.
-_MOST_NEW: Final = 5
+# A new environment creates hundreds of things, and a company's tag is on all of them: one row stands for many.
+_MOST_ALIKE: Final = 5
+_OF_A_TAG: Final = re.compile(r"([\w.]+\.)?(Tags|tags)\.\S+ ")
 _SEVERE: Final = Effect.NODES_REPLACED.rank
 _ATTENTION: Final = Effect.KEPT.rank
 
@@ -200,10 +201,14 @@ def _rows(group: _Group, words: Words) -> Iterator[TableRow]:
         yield TableRow("", title, "", Effect.NOTHING, "Costs are unchanged.", (), (), stops=False)
     elif words < Words.GROUPED:
         new = [change for change in group.changes if _is_plainly_new(change)]
-        together = len(new) > _MOST_NEW
-        yield from (_row(each, words) for each in group.changes if not (together and _is_plainly_new(each)))
-        if together:
-            yield _together(new, Effect.CREATED, Words.GROUPED, stops=False)
+        tagged: dict[str, list[Change]] = {}
+        for change in filter(_is_plainly_tagged, group.changes):
+            tagged.setdefault(change.what, []).append(change)
+        many = [alike for alike in (new, *tagged.values()) if len(alike) > _MOST_ALIKE]
+        yield from (_row(each, words) for each in group.changes if not any(each in alike for alike in many))
+        for alike in many:
+            row = _together(alike, alike[0].effect, Words.GROUPED, stops=False)
+            yield row if alike is new else replace(row, title=f"tags of {len(alike)} resources", what=alike[0].what)
     else:
         kinds = dict.fromkeys((change.effect, _stops(change)) for change in group.changes)
         for effect, stopped in kinds:
@@ -213,6 +218,11 @@ def _rows(group: _Group, words: Words) -> Iterator[TableRow]:
 
 def _is_plainly_new(change: Change) -> bool:
     return change.effect is Effect.CREATED and not change.action and not change.gated
+
+
+def _is_plainly_tagged(change: Change) -> bool:
+    plain = change.effect is Effect.IN_PLACE and not change.action and not change.gated
+    return plain and all(_OF_A_TAG.match(part) for part in change.what.split("; "))
 
 
 def _row(change: Change, words: Words) -> TableRow:

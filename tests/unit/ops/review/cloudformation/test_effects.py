@@ -34,6 +34,15 @@ def test_a_property_that_replaces_the_file_system_loses_its_data(pairs: Pairs) -
     )
 
 
+def test_tags_are_compared_by_key_in_any_order(pairs: Pairs) -> None:
+    before = of("AWS::S3::Bucket", Tags=[{"Key": "team", "Value": "ml"}, {"Key": "old", "Value": "x"}])
+    after = [{"Key": "cost", "Value": "42"}, {"Key": "team", "Value": "research"}]
+    [change] = pairs.edited(before, Tags=after)
+    assert change.what == "Tags.cost unset → 42; Tags.old x → unset; Tags.team ml → research"
+    [change] = pairs.edited(of("AWS::S3::Bucket"), Tags=after)
+    assert change.what == "Tags.cost unset → 42; Tags.team unset → research"
+
+
 def test_a_file_system_in_use_is_replaced_only_without_the_stacks_that_use_it(pairs: Pairs) -> None:
     outputs = {"Id": {"Value": {"Ref": "FileSystem0123ABCD"}, "Export": {"Name": "storage:id"}}}
     mirror = of(

@@ -88,6 +88,20 @@ def test_headline_names_what_is_less_protected_or_more_public() -> None:
     )
 
 
+def test_one_tag_on_many_resources_is_one_row() -> None:
+    tagged = tuple(change(f"bucket {n}", "Tags.cost unset → 42", Effect.IN_PLACE) for n in range(6))
+    other = change("VPC", "Tags.cost unset → 42; EnableDnsSupport true → false", Effect.IN_PLACE)
+    acted = change("role", "Tags.cost unset → 42", Effect.IN_PLACE, dangers=frozenset({Danger.UNKNOWN}))
+    _, *rows = table(markdown.report(verdict(EnvironmentVerdict("dev", (*tagged, other, acted)))))
+    assert [row.split(" | ")[1] for row in rows] == [
+        "**VPC**: Tags.cost unset → 42; EnableDnsSupport true → false",
+        "**role**: Tags.cost unset → 42",
+        "**tags of 6 resources**: Tags.cost unset → 42",
+    ]
+    _, *rows = table(markdown.report(verdict(EnvironmentVerdict("dev", tagged[:5]))))
+    assert len(rows) == 5
+
+
 def test_answers_name_what_fails_ends_and_is_lost_and_count_the_steps() -> None:
     prod = replace(everything("prod"), dependents={"hyperpod": ("platform", "ray")})
     ray = replace(CODE, stack="ray")
