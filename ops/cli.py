@@ -38,22 +38,26 @@ FIRST: Final = (
 _EVERY: Final = "ops.help.every"
 
 
-class _Flags:
-    """Parameters of a command whose help shows no type beside a flag, which takes no value."""
+class _Parameters:
+    """Parameters of a command whose help shows what to write, not Python's types: nothing beside a flag."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # a mixin of Typer's commands
         for parameter in parameters:
             if getattr(parameter, "is_flag", False):
                 parameter.metavar = ""
+            elif parameter.param_type_name == "argument":
+                parameter.display_type_rich = lambda ctx: ""  # noqa: ARG005 (Typer's signature)
+            elif parameter.metavar is None and not parameter.type_descriptor.is_choice:
+                parameter.metavar = parameter.name.upper()
         return parameters
 
 
-class Command(_Flags, TyperCommand):
+class Command(_Parameters, TyperCommand):
     """A command of `ops`."""
 
 
-class _Group(_Flags, TyperGroup):
+class _Group(_Parameters, TyperGroup):
     """Commands that share their first word."""
 
 

@@ -47,7 +47,11 @@ def review(
     context: Context = None,
     format_: Annotated[
         ReportFormat | None,
-        typer.Option("--format", help="Format of the output. Default: terminal; markdown if piped."),
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="Format of the output: terminal, markdown, html or json. Default: terminal; markdown if piped.",
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
     comment: Annotated[
