@@ -135,7 +135,7 @@ def kubeflow(here: Here[EksEnvironment]) -> Iterator[CheckFinding]:
             found = list(findings(here.environment, clients.kubernetes))
     except UnreachableError as error:
         text, _, fix = str(error).partition(". Fix: ")
-        yield warned(f"not looked at: {text}", fix, existing.name)
+        yield warned(f"not checked: {text}", fix, existing.name)
         return
     for finding in found:
         yield warned(finding.reason, finding.fix, existing.name)

@@ -50,7 +50,7 @@ def _compared(here: Here[Environment], demand: Demand, quota: _Quota | None) -> 
     region, about = here.environment.region, f"{demand.service}: {demand.name}"
     if quota is None:
         console = f"https://{region}.console.aws.amazon.com/servicequotas/home/services/{demand.service}/quotas"
-        return warned(f"{region} has no quota of this name", f"look for its name in {console}", about)
+        return warned(f"{region} has no quota of this name", f"find its name in {console}", about)
     needed = demand.asked + demand.used
     parts = f": {demand.asked:,} for this environment, {demand.used:,} in use" if demand.used else ""
     found = f"{quota.value:,.0f} allowed, {needed:,} needed{parts}"

@@ -101,7 +101,7 @@ class Assembly:
             raise ReviewError(f"{missing}. Fix: synthesise the checkout again")
         for key, artifact in artifacts.items():
             if artifact.get("type") == "cdk:cloud-assembly":
-                nested = f"{self.directory / 'manifest.json'} has a nested assembly (a Stage), which is not judged"
+                nested = f"{self.directory / 'manifest.json'} has a nested assembly (a Stage), which is not reviewed"
                 raise ReviewError(f"{nested}. Allowed: stacks of the app itself. Fix: move its stacks to the app")
             if artifact.get("type") == "aws:cloudformation:stack":
                 # Account and region stand beside the properties.

@@ -86,7 +86,7 @@ def _judged(
     sides: Iterator[SynthesisFolders], progress: ReviewProgress, notes: list[str]
 ) -> Iterator[EnvironmentVerdict]:
     for each in sides:
-        with progress.step(f"{each.environment}: judging", f"{each.environment}: judged"):
+        with progress.step(f"{each.environment}: comparing", f"{each.environment}: compared"):
             base = Assembly(each.base) if each.base else None
             pair = Pair(each.environment, base, Assembly(each.head))
             notes += chart_notes(pair)

@@ -60,4 +60,4 @@ def _changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change
 def _unknown(each: ResourceChange) -> Change:
     name = f"{each.type} {each.logical_id}"
     what = ", ".join(each.changed_properties) or "it differs"
-    return Thing(each.stack, name, name, (each.address,)).has(unknown(what, "No rule judged it."))
+    return Thing(each.stack, name, name, (each.address,)).has(unknown(what, "No rule covers it."))

@@ -158,7 +158,7 @@ def gate(
     *,
     head: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", exists=True, file_okay=False, help="Checkout to judge. Default: this one."),
+        typer.Option(metavar="DIR", exists=True, file_okay=False, help="Checkout to review. Default: this one."),
     ] = None,
     context: Context = None,
     verdict_file: Annotated[
@@ -173,7 +173,7 @@ def gate(
     one change, which its digest identifies. What is unknown, unreadable,
     expired or unused stops as well.
 
-    A pull request may change `ops` itself: to judge it by the rules of its
+    A pull request may change `ops` itself: to review it by the rules of its
     base, run the base's `ops` with `--head`.
 
     Exit codes:

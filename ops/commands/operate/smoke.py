@@ -43,7 +43,7 @@ def smoke(
     `observability.in_cluster` it says that this is unknown.
 
     The bandwidth is shown beside the network of the instance type, and not
-    judged: 256 MiB per GPU are too few to reach it.
+    rated: 256 MiB per GPU are too few to reach it.
 
     Exit codes:
     - 0: passed

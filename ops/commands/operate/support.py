@@ -33,7 +33,7 @@ def support_bundle(
     Keys, tokens, passwords, e-mail addresses and the queries of URLs are
     removed, account ids replaced. Secrets and ConfigMaps are never read. What
     cannot be read is listed with the reason; the rest is packed. Only you can
-    read the file: look into it before you send it. Of each pod's container,
+    read the file: read it before you send it. Of each pod's container,
     the last 2,000 lines are packed, whatever their age.
 
     Exit codes:

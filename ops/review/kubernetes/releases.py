@@ -77,9 +77,9 @@ def _other_chart(before: RenderedRelease, after: RenderedRelease) -> Iterator[Re
     if before.objects is None or after.objects is None:
         yield unknown(what, "The charts were not rendered. Install Helm, then review again.")
     elif old != new:
-        yield ReviewFinding(what, Effect.IN_PLACE, "Helm upgrades the release; its objects are judged one by one.")
+        yield ReviewFinding(what, Effect.IN_PLACE, "Helm upgrades the release; its objects are compared one by one.")
     else:
-        yield ReviewFinding(what, Effect.NOTHING, "Its objects are judged one by one.")
+        yield ReviewFinding(what, Effect.NOTHING, "Its objects are compared one by one.")
 
 
 def _removed(before: RenderedRelease, both: ObjectComparison) -> ReviewFinding:

@@ -67,7 +67,7 @@ def groups(spec: Any) -> dict[str, Mapping[str, Any]]:
 def _worker_groups(old: Any, new: Any, cluster: _Cluster) -> Iterator[ReviewFinding]:
     before, after = groups(old), groups(new)
     if len(after) != len(at(new, "workerGroupSpecs") or []):
-        yield unknown("worker groups with equal names", "Only one of them is judged.")
+        yield unknown("worker groups with equal names", "Only one of them is reviewed.")
     autoscaled = bool(old.get("enableInTreeAutoscaling") or new.get("enableInTreeAutoscaling"))
     for name in dict.fromkeys([*before, *after]):
         if name not in after:

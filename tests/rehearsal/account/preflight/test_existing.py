@@ -271,7 +271,7 @@ def test_a_kubernetes_api_that_does_not_answer_warns(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", account.keys.secret_access_key)
     row = preflight("Kubernetes API")[CLUSTER]
     assert row.verdict is WARN
-    assert row.found.startswith("not looked at: the Kubernetes API does not answer (")
+    assert row.found.startswith("not checked: the Kubernetes API does not answer (")
     assert row.fix.startswith("connect from the VPC")
 
 

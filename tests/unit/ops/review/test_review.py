@@ -207,7 +207,7 @@ def test_progress_is_plain_lines_on_stderr(base: Checkout, head: Checkout) -> No
     first, *others = [SECONDS.sub("", line) for line in lines]
     assert first == "environments with changed inputs: dev, prod; unchanged: 0"
     synthesised = [f"{name}: {side} synthesised" for name in ("dev", "prod") for side in ("base", "head")]
-    assert sorted(others) == sorted([*synthesised, "dev: judged", "prod: judged"])
+    assert sorted(others) == sorted([*synthesised, "dev: compared", "prod: compared"])
     assert result.stdout.startswith("## What this changes\n")
     assert "synthesised" not in result.stdout
 
