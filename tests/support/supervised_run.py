@@ -19,10 +19,16 @@ STATE = "ray-on-hyperpod/state"
 HURRIED = """
 import sys
 from controllers import job_decision, job_supervisor, lease, run_objects, supervision
-run_objects._RENEW = {renews}
-supervision._SAYS_NOTHING = {says_nothing}
-supervision._LOOK = job_decision._FIRST_DELAY = lease._POLL = 0.05
-run_objects._PASSED_OVER = {passes_over}
+for module, name, seconds in (
+    (run_objects, "_RENEW", {renews}),
+    (run_objects, "_PASSED_OVER", {passes_over}),
+    (supervision, "_SAYS_NOTHING", {says_nothing}),
+    (supervision, "_POLL_SECONDS", 0.05),
+    (job_decision, "_FIRST_DELAY", 0.05),
+    (lease, "_POLL", 0.05),
+):
+    getattr(module, name)  # A renamed one would stay as long as it is.
+    setattr(module, name, seconds)
 sys.exit(job_supervisor.main())
 """
 """The supervisor's program with shorter pauses."""

@@ -161,7 +161,7 @@ SCENARIOS: Final = {
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the supervisor's pauses."""
-    for module, name in ((supervision, "_LOOK"), (job_decision, "_FIRST_DELAY"), (lease, "_POLL")):
+    for module, name in ((supervision, "_POLL_SECONDS"), (job_decision, "_FIRST_DELAY"), (lease, "_POLL")):
         monkeypatch.setattr(module, name, 0.02)
     monkeypatch.setattr(run_objects, "_RENEW", 0.1)
     monkeypatch.setattr(supervision, "_FIRST_LISTS", 0.02)
