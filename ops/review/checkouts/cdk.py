@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from config.load import DIRECTORY_VARIABLE
-from ops.cdk import NODE
 
 
 class ReviewError(Exception):
@@ -27,6 +26,8 @@ def synthesise(checkout: Path, name: str, out: Path, context: Mapping[str, str])
 
 
 def _cdk(checkout: Path, *arguments: str) -> None:
+    from ops.cdk import NODE  # noqa: PLC0415 - what reads an assembly needs no Node, and says so without it
+
     path = os.pathsep.join([str(checkout / ".venv" / "bin"), str(Path(sys.prefix, "bin")), str(NODE.parent)])
     # The tests validate templates; here it would take most of a synthesis' time. A review compares the checkouts' own
     # environments, so it ignores the variable that names another folder.
