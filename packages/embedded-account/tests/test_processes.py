@@ -53,8 +53,9 @@ def test_a_missing_program_is_one_sentence(tmp_path: Path) -> None:
 
 def test_children_of_a_killed_parent_end(tmp_path: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from embedded_account.machine.processes import Supervisor\n"
-        f"print(Supervisor(Path({str(tmp_path)!r})).start('child', {SLEEP!r}, {ENV!r}).pid, flush=True); time.sleep(60)"
+        "import sys, time; from pathlib import Path; from embedded_account.machine.processes import ProcessSupervisor\n"
+        f"print(ProcessSupervisor(Path({str(tmp_path)!r})).start('child', {SLEEP!r}, {ENV!r}).pid, flush=True)\n"
+        "time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout
