@@ -16,7 +16,6 @@ make the Job start another supervisor is written into the Lease only.
 
 import argparse
 import os
-import signal
 import sys
 import traceback
 from pathlib import Path
@@ -27,7 +26,7 @@ from controllers.job_run import SupervisedRun
 from controllers.kubernetes_api import ApiServer, KubernetesApiError
 from controllers.lease import LeaseLostError
 from controllers.supervision import NAME, Supervisor, TerminatedError, say
-from controllers.telemetry import Metrics, serve
+from controllers.telemetry import Metrics, end_on_signals, serve
 
 TRY_AGAIN: Final = 75
 """EX_TEMPFAIL: this process cannot continue, another may."""
@@ -64,9 +63,7 @@ def _arguments() -> argparse.Namespace:
 def main() -> int:
     """Supervise until the run is over, or until SIGTERM or SIGINT; return the exit code."""
     arguments = _arguments()
-    cluster = ApiServer(
-        os.environ["KUBERNETES_SERVICE_HOST"], int(os.environ["KUBERNETES_SERVICE_PORT"]), arguments.service_account
-    )
+    cluster = ApiServer.of_pod(arguments.service_account)
     run = SupervisedRun(
         name=arguments.run,
         namespace=arguments.namespace,
@@ -80,8 +77,7 @@ def main() -> int:
     metrics = Metrics()
     try:
         supervisor = Supervisor(cluster, metrics, run, limits, holder=os.environ["HOSTNAME"])
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: supervisor.ending.set())
+        end_on_signals(supervisor.ending)
         serve(arguments.listen, metrics, {"/healthz": supervisor.stall})
         code = supervisor.run()
         return _FAILED if code in STARTS_ANOTHER else code

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import random
 import socket
 import ssl
@@ -50,6 +51,11 @@ class ApiServer:
     host: str
     port: int
     account: Path
+
+    @classmethod
+    def of_pod(cls, account: Path) -> "ApiServer":
+        """Return the API server that Kubernetes names in a pod's environment."""
+        return cls(os.environ["KUBERNETES_SERVICE_HOST"], int(os.environ["KUBERNETES_SERVICE_PORT"]), account)
 
 
 def text(value: object) -> str:

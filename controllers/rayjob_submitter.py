@@ -14,7 +14,6 @@ over; 1 means that Ray refuses the job, and 75 that the process was terminated.
 
 import argparse
 import os
-import signal
 import sys
 import threading
 import time
@@ -25,7 +24,7 @@ from typing import Any, Final
 
 from controllers.job_output import OUTPUT_MARK, JobOutput
 from controllers.ray_jobs_api import ENDED, HeadUnavailableError, RayError, RayJobs, submission
-from controllers.telemetry import Metrics, log, serve
+from controllers.telemetry import Metrics, end_on_signals, log, serve
 
 NAME: Final = "rayjob-submitter"
 TERMINATED: Final = 75
@@ -151,8 +150,7 @@ def main() -> int:
         package=arguments.package.name if arguments.package else None,
     )
     submitter = Submitter(RayJobs(host, int(port)), request, arguments.package)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: submitter.ending.set())
+    end_on_signals(submitter.ending)
     serve(arguments.listen, Metrics(), {"/healthz": submitter.stall})
     return submitter.run()
 

@@ -12,9 +12,7 @@ was decided, so the API server refuses the slower replica's deletion. No time is
 """
 
 import argparse
-import os
 import secrets
-import signal
 import threading
 import time
 from datetime import UTC, datetime
@@ -34,7 +32,7 @@ from controllers.kubernetes_api import (
     text,
 )
 from controllers.lease import MOVE, TrainingRun, training_runs
-from controllers.telemetry import Metrics, log, serve
+from controllers.telemetry import Metrics, end_on_signals, log, serve
 
 NAME: Final = "ray-reaper"
 
@@ -334,11 +332,8 @@ def main() -> None:
     """Run until SIGTERM or SIGINT."""
     arguments = _arguments()
     ending = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ending.set())
-    cluster = ApiServer(
-        os.environ["KUBERNETES_SERVICE_HOST"], int(os.environ["KUBERNETES_SERVICE_PORT"]), arguments.service_account
-    )
+    end_on_signals(ending)
+    cluster = ApiServer.of_pod(arguments.service_account)
     metrics = Metrics()
     reaper = Reaper(
         cluster,

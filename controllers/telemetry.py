@@ -1,6 +1,7 @@
-"""A controller's log lines, metrics and health checks."""
+"""A controller's log lines, metrics, health checks and end."""
 
 import json
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -13,6 +14,12 @@ def log(message: str, **fields: object) -> None:
     line = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "message": message, **fields}
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
+
+
+def end_on_signals(ending: threading.Event) -> None:
+    """Set the event on SIGTERM and SIGINT."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ending.set())
 
 
 class Metrics:

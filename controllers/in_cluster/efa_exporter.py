@@ -7,14 +7,13 @@ amazon_efa_linux.go), so that queries which were written for it also work here.
 """
 
 import argparse
-import signal
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from controllers.telemetry import Metrics, log, serve
+from controllers.telemetry import Metrics, end_on_signals, log, serve
 
 NAME: Final = "efa-exporter"
 
@@ -147,8 +146,7 @@ def main() -> None:
     """Export until SIGTERM or SIGINT."""
     arguments = _arguments()
     ending = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ending.set())
+    end_on_signals(ending)
     serve(arguments.listen, EfaExporter(arguments.sys), {"/healthz": lambda: ""})
     log("started", controller=NAME)
     ending.wait()

@@ -6,8 +6,6 @@ that are over are not exported: nothing about them can still go wrong.
 
 import argparse
 import json
-import os
-import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -18,7 +16,7 @@ from typing import Final, Self
 
 from controllers.kubernetes_api import ApiServer, KubernetesApiError, Object, WatchCache, text
 from controllers.lease import TRAINS, saved_state
-from controllers.telemetry import Metrics, log, serve
+from controllers.telemetry import Metrics, end_on_signals, log, serve
 
 NAME: Final = "exporter"
 
@@ -222,11 +220,8 @@ def main() -> None:
     """Export until SIGTERM or SIGINT."""
     arguments = _arguments()
     ending = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ending.set())
-    cluster = ApiServer(
-        os.environ["KUBERNETES_SERVICE_HOST"], int(os.environ["KUBERNETES_SERVICE_PORT"]), arguments.service_account
-    )
+    end_on_signals(ending)
+    cluster = ApiServer.of_pod(arguments.service_account)
     exporter = RunExporter(cluster, namespace=arguments.namespace, builds=arguments.builds, prices=arguments.prices)
     started = time.monotonic()
     exporter.start()
