@@ -205,7 +205,8 @@ def _rows(group: _Group, words: Words) -> Iterator[TableRow]:
         for change in filter(_is_plainly_tagged, group.changes):
             tagged.setdefault(change.what, []).append(change)
         many = [alike for alike in (new, *tagged.values()) if len(alike) > _MOST_ALIKE]
-        yield from (_row(each, words) for each in group.changes if not any(each in alike for alike in many))
+        merged = {change for alike in many for change in alike}
+        yield from (_row(each, words) for each in group.changes if each not in merged)
         for alike in many:
             row = _together(alike, alike[0].effect, Words.GROUPED, stops=False)
             yield row if alike is new else replace(row, title=f"tags of {len(alike)} resources", what=alike[0].what)
