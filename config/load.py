@@ -186,13 +186,13 @@ def _unknown(name: str, file: Path, directory: Path) -> Finding:
     from config.suggest import did_you_mean  # noqa: PLC0415
 
     known = sorted({*available(directory), *examples()})
-    problem, allowed = f"environment {name!r}", allowed_names(directory)
+    shown, allowed = f"environment {name!r}", allowed_names(directory)
     if (other := file.with_suffix(".yml")).is_file():
         return Finding(
-            "", problem, "only .yaml files are read", allowed, f"rename {other.name} to {file.name}", file=file
+            "", shown, "only .yaml files are read", allowed, f"rename {other.name} to {file.name}", file=file
         )
     fix = did_you_mean(Path(name).stem, known, "choose one of them, or run `ops new NAME`")
-    return Finding("", problem, "there is no such file", allowed, fix, file=file)
+    return Finding("", shown, "there is no such file", allowed, fix, file=file)
 
 
 def _typed(values: dict[str, Any]) -> Environment:

@@ -109,7 +109,7 @@ class EksEnvironment(BaseEnvironment):
         default=None,
         description="Registry, optionally with a path, that holds copies of all public images; see `ops images`.",
     )
-    access: Access = Field(default=Access(), description="Who may use the Kubernetes API.")
+    access: Access = Field(default=Access(), description="Roles with access to the Kubernetes API.")
     eks: Eks = Field(description="The EKS cluster.")
     image: Image = Field(description="The Ray image.")
     kuberay: KubeRay = Field(default=KubeRay(), description="The KubeRay operator.")

@@ -71,7 +71,7 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
 class Feature:
     """A feature of HyperPod that no key of the environment's file can ask for.
 
-    `field` is its name in the request CreateCluster or an EKS add-on, `words` the keys that people try for it below
+    `field` is its name in the request CreateCluster, `words` the keys that people try for it below
     `hyperpod`, in lower case without separators, and `instead` completes "Fix: remove it; …".
     """
 

@@ -177,11 +177,11 @@ def findings(environment: Environment) -> list[Finding]:
     """
     found = [rule.finding(each, environment) for rule in rules_of(environment) for each in rule.check(environment)]
     accepted = environment.accepted_warnings
-    texts = [
+    marked = [
         finding._replace(accepted=accepted.get(finding.rule, "")) if finding.severity is Severity.WARNING else finding
         for finding in found
     ]
-    return texts + _misplaced(accepted, {finding.rule for finding in found})
+    return marked + _misplaced(accepted, {finding.rule for finding in found})
 
 
 def findings_of_part(part: Environment) -> list[Finding]:
@@ -200,13 +200,13 @@ def _misplaced(accepted: dict[str, str], given: set[str]) -> list[Finding]:
     listed = ", ".join(warnings)
     found = []
     for id in accepted:
-        key, texts = f"accepted_warnings.{id}", repr(id)
+        key, shown = f"accepted_warnings.{id}", repr(id)
         if id not in ALL_RULES:
-            found.append(Finding(key, texts, "no rule has this id", listed, "copy the id from the end of a warning"))
+            found.append(Finding(key, shown, "no rule has this id", listed, "copy the id from the end of a warning"))
         elif id not in warnings:
             fix = f"remove it, and fix what `ops explain {id}` explains"
-            found.append(Finding(key, texts, "it is an error, and errors cannot be accepted", listed, fix))
+            found.append(Finding(key, shown, "it is an error, and errors cannot be accepted", listed, fix))
         elif id not in {*given, own_blocks.id}:
             reason = "the rule no longer warns"
-            found.append(Finding(key, texts, reason, "warnings that are given", "remove it", severity=Severity.WARNING))
+            found.append(Finding(key, shown, reason, "warnings that are given", "remove it", severity=Severity.WARNING))
     return found
