@@ -16,6 +16,8 @@ from config.findings import ConfigError
 
 LOCK_FILE: Final = Path(__file__).with_name("charts.lock.yaml")
 CACHE_VARIABLE: Final = "RAYHP_CHARTS"
+STAND_IN_VARIABLE: Final = "RAYHP_STAND_IN_CHARTS"
+"""Names the folder of a kept rehearsal's stand-ins in the shell that inspects it."""
 
 # Only the rehearsal's embedded account has this SSM parameter, so only that account accepts templates with stand-in
 # charts. In another account CloudFormation's error shows only the name, which therefore says what to do.

@@ -31,6 +31,10 @@ _DEADLINE_AFTER: Final = 60
 # The container of `aws-node` in a public record of a cluster with vpc-cni v1.22.4 (August 2026).
 _NODE_AGENT: Final = "aws-eks-nodeagent"
 _ENFORCES: Final = "--enable-network-policy=true"
+_STAND_IN: Final = "rehearsal/stand-in"
+REHEARSED: Final = "a rehearsal does not enforce policies"
+"""What `enforcement` says of the cluster of a rehearsal, whose add-ons run no program."""
+
 _TEXTS: Final = {
     probe.CONNECTED: "open",
     probe.TIMED_OUT: "closed: no answer",
@@ -195,6 +199,8 @@ def enforcement(api: kubernetes.client.ApiClient) -> str:
             else "your IAM role may not read the DaemonSet aws-node"
         )
         return f"{why}: it is unknown whether the cluster's CNI enforces policies"
+    if _STAND_IN in (daemonset.metadata.labels or {}):
+        return REHEARSED
     containers = {container.name: container for container in daemonset.spec.template.spec.containers}
     agent = containers.get(_NODE_AGENT)
     if agent and _ENFORCES in (agent.args or []):

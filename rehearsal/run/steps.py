@@ -4,7 +4,7 @@ import operator
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, Generic, TypeVar
@@ -74,6 +74,7 @@ class RehearsalSteps(Generic[E]):
         self._synthesis: Synthesis
         self._growth = ""
         self.charts = ""
+        self._stand_ins: dict[str, str] = {}
         self.existed: existing.Description = {}
 
     # -- preparation
@@ -101,12 +102,13 @@ class RehearsalSteps(Generic[E]):
             )
             isolation.enter(self.child_environment())
             self.project = Project(self.directory / "project")
-            context = self._charts(step.see)
+            self._choose_charts()
+            step.see(self.charts)
             self.cdk = Cdk(
                 self.project.directory,
                 self.supervisor.logs,
                 self.child_environment(),
-                context={"environment": environment.name, **context},
+                context={"environment": environment.name},
                 echo=self.progress.echo,
                 spans=self.spans,
             )
@@ -123,17 +125,15 @@ class RehearsalSteps(Generic[E]):
             self.cdk.use(owner.credentials(self.account, self.environment, PersonRole.DEPLOYER))
             step.see(f"account {self.environment.account} at {self.account.endpoint}")
 
-    def _charts(self, see: Callable[[str], None]) -> Mapping[str, str]:
-        """Choose the publishers' charts if they are cached, else stand-ins; return the CDK context for them."""
+    def _choose_charts(self) -> None:
+        """Choose the publishers' charts if they are cached, else make stand-ins, which a variable names."""
         if charts_lock.all_cached():
             self.charts = "the publishers', from the cache of `ops charts fetch`"
-            see(self.charts)
-            return {}
+            return
         stand_ins = self.directory / "stand-in-charts"
         build_stand_ins(stand_ins, self.built)
         self.charts = "generated stand-ins (`ops charts fetch` downloads the publishers' own)"
-        see(self.charts)
-        return {"charts": "stand-in", "stand-in-charts": str(stand_ins)}
+        self._stand_ins = {charts_lock.STAND_IN_VARIABLE: str(stand_ins)}
 
     def child_environment(self) -> dict[str, str]:
         """Return the environment variables of the CDK CLI and of `ops`."""
@@ -145,6 +145,7 @@ class RehearsalSteps(Generic[E]):
             extra={
                 charts_lock.CACHE_VARIABLE: str(charts_lock.cache_directory()),
                 support.TODAY_VARIABLE: str(support.today()),
+                **self._stand_ins,
                 **self.account.keys.aws,
             },
         )

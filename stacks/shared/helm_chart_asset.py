@@ -1,5 +1,6 @@
 """Helm charts as CDK assets: the pinned ones from the verified cache, or a rehearsal's stand-ins."""
 
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -24,8 +25,8 @@ def chart_asset(scope: Construct, name: str, *, version: str | None = None, only
     `version` selects one of several locked versions. With `only_crds` the asset is a chart of the custom resource
     definitions of `name` (crds_chart.py).
 
-    With `-c charts=stand-in -c stand-in-charts=DIRECTORY` the asset is DIRECTORY/name instead, and a real account
-    refuses the stack.
+    With `-c charts=stand-in -c stand-in-charts=DIRECTORY`, or in the shell of a kept rehearsal that has stand-ins, the
+    asset is DIRECTORY/name instead, and a real account refuses the stack.
 
     Raises:
         ChartError: the chart is missing or was altered.
@@ -42,16 +43,16 @@ def chart_asset(scope: Construct, name: str, *, version: str | None = None, only
 def _chart(scope: Construct, name: str, version: str | None, directory: Path) -> Path:
     """Return the chart's folder: unpacked into `directory`, or the folder of its stand-in."""
     source = scope.node.try_get_context(CONTEXT_KEY)
-    if source is None:
+    rehearsed = os.environ.get(charts_lock.STAND_IN_VARIABLE)
+    if source is None and not rehearsed:
         return charts_lock.unpack(name, directory, version)
-    if source != STAND_IN:
+    if source not in (None, STAND_IN):
         raise ChartError(name, f"context {CONTEXT_KEY}={source!r} is invalid. Allowed: {STAND_IN}, or no such context")
     _refuse_outside_rehearsals(cdk.Stack.of(scope))
-    return _stand_in(scope, name, version)
+    return _stand_in(scope.node.try_get_context(STAND_IN_DIRECTORY_KEY) or rehearsed, name, version)
 
 
-def _stand_in(scope: Construct, name: str, version: str | None) -> Path:
-    directory = scope.node.try_get_context(STAND_IN_DIRECTORY_KEY)
+def _stand_in(directory: str | None, name: str, version: str | None) -> Path:
     if not directory:
         raise ChartError(
             name, f"context {CONTEXT_KEY}={STAND_IN} needs a folder. Fix: -c {STAND_IN_DIRECTORY_KEY}=DIRECTORY"

@@ -63,8 +63,11 @@ def isolation_check(
     image = pulled(versions.PYTHON_IMAGE, environment)
     try:
         with connect(environment) as clients:
+            enforced = checking.enforcement(clients.kubernetes)
+            if enforced == checking.REHEARSED and not dry_run:
+                fail(f"{enforced}: nothing was tried. Fix: run this command against AWS, or add --dry-run", code=1)
             origins = plan(environment, checking.heads(environment, clients.kubernetes))
-            say(checking.enforcement(clients.kubernetes))
+            say(enforced)
             prober = checking.Prober(clients.kubernetes, image, timeout.seconds)
             if dry_run:
                 prober.rehearse(origins)

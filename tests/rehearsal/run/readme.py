@@ -23,9 +23,10 @@ PREFLIGHT: Final = "ops preflight --env dev"
 DEPLOY: Final = "cdk deploy --all --concurrency 3 --require-approval never -c environment=dev"
 WAIT: Final = "ops wait --env dev"
 KUBECONFIG: Final = "aws eks update-kubeconfig --name rayhp-dev --region us-west-2"
+ISOLATION: Final = "ops isolation-check --env dev"
 DIFF: Final = "cdk diff -c environment=dev"
 DESTROY: Final = "ops destroy --env dev"
-TYPED: Final = {ACTIVATE, CHECK, FETCH, BOOTSTRAP, PREFLIGHT, DEPLOY, WAIT, KUBECONFIG, DIFF, DESTROY}
+TYPED: Final = {ACTIVATE, CHECK, FETCH, BOOTSTRAP, PREFLIGHT, DEPLOY, WAIT, KUBECONFIG, ISOLATION, DIFF, DESTROY}
 
 PROD_DESTROY: Final = (
     "cdk destroy rayhp-prod-ray rayhp-prod-platform rayhp-prod-hyperpod rayhp-prod-eks --concurrency 3 "
@@ -50,7 +51,6 @@ NOT_TYPED: Final = {
     "ops update-software --env dev --group worker-group-1": "the unit tests of `ops update-software` do it",
     "ops rollout rayml --env dev": "tests/rehearsal/kubernetes/test_rollout.py does it with the real operator",
     "ops rollout rayml --env dev --max-unavailable 10%": "the same file does it, in two halves",
-    "ops isolation-check --env dev": "a rehearsal enforces no policies; test_isolation_check lets the pods connect",
     "ops job submit fsdp_finetune --env dev -- --epochs 3": "`make rehearse-job` submits a job so, to real Ray",
     "ops smoke --env dev": "`make rehearse-job` runs it on real Ray",
     "ops job list --env dev": "tests/rehearsal/kubernetes/test_submitters.py does it on a real control plane",

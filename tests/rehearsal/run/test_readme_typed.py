@@ -37,6 +37,7 @@ class User:
         )
         self._supervisor = ProcessSupervisor(directory)
         self._tools = directory / "tools"
+        self._charts: dict[str, str] = {}
 
     def begin(self) -> None:
         """Start the account, and make what its owner has before the project comes."""
@@ -56,24 +57,19 @@ class User:
         return self.runs(command, **more)
 
     def runs(self, command: str, **more: str) -> tuple[int, str]:
-        env = self.checkout.environment(**self._credentials(), **more)
+        env = self.checkout.environment(**self._credentials(), **self._charts, **more)
         env["PATH"] = f"{self._tools}:{env['PATH']}"
         return at_a_terminal(f"{readme.ACTIVATE} && {command}", cwd=self.checkout.directory, env=env)
 
     def has_stand_in_charts(self) -> None:
-        """Say so where the CDK CLI looks for a user's own defaults: no host of a chart is asked in a test."""
+        """Say so as the shell of a kept rehearsal does: no host of a chart is asked in a test."""
         charts = self.checkout.directory.parent / "charts"
         stand_ins.build(charts, self.programs)
-        defaults = {"context": {"charts": "stand-in", "stand-in-charts": str(charts)}}
-        self._defaults.write_text(json.dumps(defaults))
+        self._charts = {charts_lock.STAND_IN_VARIABLE: str(charts)}
 
     def has_no_charts(self) -> None:
         """Without charts, no synthesis succeeds."""
-        self._defaults.unlink()
-
-    @property
-    def _defaults(self) -> Path:
-        return Path(self.checkout.environment()["HOME"], ".cdk.json")
+        self._charts = {}
 
     def has_aws_cli(self) -> None:
         """Take the AWS CLI of the layer that the eks stack brought."""
@@ -193,6 +189,12 @@ def test_without_a_job_no_change_needs_force(user: User) -> None:
     for command in (PAUSE, RESUME, SCALE):
         code, shown = user.runs(command)
         assert code == 0, shown
+
+
+def test_the_isolation_check_says_that_a_rehearsal_enforces_nothing(user: User) -> None:
+    code, shown = user.types(readme.ISOLATION)
+    assert code == 1, shown
+    assert_one_clear_message(shown, r"error: a rehearsal does not enforce policies: nothing was tried\. Fix: .*")
 
 
 def test_diff_of_what_is_deployed_is_empty(user: User) -> None:

@@ -52,6 +52,19 @@ def test_a_stand_in_of_another_version_is_refused(tmp_path: Path) -> None:
         chart_asset(where, "kuberay-operator", version="1.4.2")
 
 
+def test_the_shell_of_a_kept_rehearsal_has_its_stand_ins_and_marks_the_stack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(charts_lock.STAND_IN_VARIABLE, str(tmp_path))
+    (tmp_path / "kuberay-operator").mkdir()
+    (tmp_path / "kuberay-operator" / "Chart.yaml").write_text("name: kuberay-operator\nversion: 1.2.0\n")
+    where = stack(tmp_path)
+    chart_asset(where, "kuberay-operator")
+    assert where.node.try_find_child("RehearsalOnly")
+    with pytest.raises(ChartError, match=r"python -m rehearsal\.stand_ins"):
+        chart_asset(where, "HyperPodHelmChart")
+
+
 def test_stand_ins_need_their_directory(tmp_path: Path) -> None:
     with pytest.raises(ChartError, match=r"needs a folder\. Fix: -c stand-in-charts=DIRECTORY"):
         chart_asset(stack(tmp_path, charts="stand-in"), "kuberay-operator")

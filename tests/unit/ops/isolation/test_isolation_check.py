@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 import config
 from config.model import AwsRay
+from embedded_account.services.eks.add_ons.stand_ins import STAND_INS
 from ops.commands.whole import app
 from ops.isolation import probe
 from ops.isolation.check import ProbeOutcome, verdict
@@ -114,6 +115,20 @@ def test_unenforced_policies_are_reported_with_the_cni_s_state(apis: Apis) -> No
     assert done.exit_code == 1
     assert 'give the add-on vpc-cni {"enableNetworkPolicy": "true"}' in done.stdout
     assert "the NetworkPolicies are not enforced" in done.stderr
+
+
+def test_a_rehearsal_is_named_before_anything_is_tried(apis: Apis) -> None:
+    answer(apis, lambda _: probe.CONNECTED)
+    [_, apis.kubernetes[AWS_NODE]] = STAND_INS["vpc-cni"]({"enableNetworkPolicy": "true"})
+    done = check()
+    assert (done.exit_code, apis.changes) == (1, [])
+    assert done.stderr == (
+        "error: a rehearsal does not enforce policies: nothing was tried. Fix: run this command against AWS, or add "
+        "--dry-run\n"
+    )
+    done = check("--dry-run")
+    assert done.exit_code == 0
+    assert "a rehearsal does not enforce policies\n" in done.stdout
 
 
 def test_a_probe_that_fails_is_no_answer(apis: Apis) -> None:
