@@ -8,24 +8,44 @@ import re
 import struct
 import subprocess
 import termios
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Final, NamedTuple
 
 _QUESTION = re.compile(rb".*?(?:\(y/n\)|\[y/N\]|\(Enter: .*?\):)")
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
+_CTRL_C: Final = b"\x03"
 _ROWS_AND_COLUMNS = struct.pack("HHHH", 50, 200, 0, 0)
 
 
-def at_a_terminal(
-    command: str, *, cwd: Path, env: Mapping[str, str], answers: Mapping[str, str] | None = None
-) -> tuple[int, str]:
-    """Run a line of bash as a person would; return its exit code and what it showed, without colours.
+class Typed(NamedTuple):
+    """What came of a line that was typed."""
 
-    `answers` maps a word of a question to its answer; all other questions are answered with y.
+    code: int
+    shown: str
+    """Without colours."""
+    silence: float
+    """Longest time without output, in seconds, the ends included."""
+
+
+def at_a_terminal(
+    command: str,
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    answers: Mapping[str, str] | None = None,
+    until: str | None = None,
+) -> Typed:
+    """Run a line of bash as a person would.
+
+    `answers` maps a word of a question to its answer; all other questions are answered with y. Ctrl-C is pressed once
+    `until`, a regular expression, is shown.
     """
     screen, keyboard = pty.openpty()
     fcntl.ioctl(keyboard, termios.TIOCSWINSZ, _ROWS_AND_COLUMNS)
-    argv = ["bash", "-c", command]
+    # Whoever runs the tests in the background lets them ignore SIGINT.
+    argv = ["/usr/bin/env", "--default-signal=INT", "bash", "-c", command]
     with subprocess.Popen(
         argv,
         cwd=cwd,
@@ -34,21 +54,31 @@ def at_a_terminal(
         stdout=keyboard,
         stderr=keyboard,
         start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - one system call
     ) as process:
         os.close(keyboard)
-        shown, answered = b"", 0
+        shown, answered, interrupted = b"", 0, False
+        silence, heard = 0.0, time.monotonic()
         try:
             for shown in _screens(screen):
+                silence, heard = max(silence, time.monotonic() - heard), time.monotonic()
                 if len(asked := _QUESTION.findall(shown)) > answered:
                     answered = len(asked)
                     said = (answer for word, answer in (answers or {}).items() if word in asked[-1].decode())
                     os.write(screen, f"{next(said, 'y')}\n".encode())
+                if until and not interrupted and re.search(until, _text(shown), re.MULTILINE):
+                    interrupted = True
+                    os.write(screen, _CTRL_C)
         except BaseException:
             process.terminate()
             raise
         finally:
             os.close(screen)
-    return process.returncode, _STYLE.sub("", shown.decode(errors="replace"))
+    return Typed(process.returncode, _text(shown), max(silence, time.monotonic() - heard))
+
+
+def _text(shown: bytes) -> str:
+    return _STYLE.sub("", shown.decode(errors="replace"))
 
 
 def _screens(screen: int) -> Iterator[bytes]:

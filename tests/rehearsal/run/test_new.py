@@ -30,11 +30,11 @@ def test_what_ops_new_writes_is_accepted_deployed_and_destroyed(tmp_path: Path, 
 
     def types(command: str) -> str:
         line = f"{readme.ACTIVATE} && {command}"
-        code, shown = at_a_terminal(line, cwd=checkout.directory, env=checkout.environment(), answers=ANSWERS)
-        assert code == 0, shown
-        return shown
+        typed = at_a_terminal(line, cwd=checkout.directory, env=checkout.environment(), answers=ANSWERS)
+        assert typed.code == 0, typed.shown
+        return typed.shown
 
-    assert readme.NEW in readme.readme_commands()
+    assert readme.written(readme.NEW)
     types(f"{readme.NEW} --like {LIKE}" if LIKE else readme.NEW)
     file = checkout.directory / "environments" / "trial.yaml"
     assert "${" not in file.read_text()

@@ -53,13 +53,14 @@ class User:
 
     def types(self, command: str, **more: str) -> tuple[int, str]:
         """Type a command of the README in the clone, its environment activated."""
-        assert command in readme.readme_commands()
+        assert readme.written(command)
         return self.runs(command, **more)
 
     def runs(self, command: str, **more: str) -> tuple[int, str]:
         env = self.checkout.environment(**self._credentials(), **self._charts, **more)
         env["PATH"] = f"{self._tools}:{env['PATH']}"
-        return at_a_terminal(f"{readme.ACTIVATE} && {command}", cwd=self.checkout.directory, env=env)
+        typed = at_a_terminal(f"{readme.ACTIVATE} && {command}", cwd=self.checkout.directory, env=env)
+        return typed.code, typed.shown
 
     def has_stand_in_charts(self) -> None:
         """Say so as the shell of a kept rehearsal does: no host of a chart is asked in a test."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from tests.rehearsal.run.readme import shell_lines
 from tests.support.users_files import ENVIRONMENTS, MANIFESTS
 
 REPOSITORY = Path(__file__).parents[3]
@@ -39,10 +40,7 @@ def anchors(page: Path) -> set[str]:
 
 def code(text: str) -> Iterator[str]:
     """Return each command of shell blocks and each inline code of a Markdown text."""
-    for block in re.findall(r"```bash\n(.*?)```", text, re.DOTALL):
-        whole = re.sub(r"\s*\\\n\s*", " ", re.sub(r"(^|\s)#.*$", "", block, flags=re.MULTILINE))
-        whole = re.sub(r"'[^']*'", lambda quoted: quoted[0].replace("\n", " "), whole)
-        yield from (line.strip() for line in whole.splitlines())
+    yield from shell_lines(text)
     yield from re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
 
 

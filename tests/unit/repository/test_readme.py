@@ -1,6 +1,10 @@
-"""A test types every command of the README and of the task pages, or a table names the test that runs it."""
+"""A test types every command of every page, or a table names the test that runs its like, or the reason for none."""
 
 import re
+from itertools import chain
+from pathlib import Path
+
+import pytest
 
 import config
 from config import naming
@@ -9,17 +13,36 @@ from rehearsal.run.steps import PROTECTED, UNPROTECTED
 from tests.rehearsal.run.readme import (
     DEPLOY,
     NOT_TYPED,
+    PAGES,
     PREFLIGHT,
     PROD_DESTROY,
     PROD_UNPROTECTED,
+    REASONS,
     TYPED,
-    readme_commands,
+    commands,
 )
 from tests.unit.repository.pages import README, section
+from tiers import TIERS
+
+TYPED_OR_LISTED = [*TYPED, *chain.from_iterable(NOT_TYPED.values())]
 
 
-def test_every_command_of_readme_and_task_pages_is_typed_or_listed_with_its_test() -> None:
-    assert set(readme_commands()) == TYPED | set(NOT_TYPED)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_every_command_of_a_page_is_typed_or_listed(page: Path) -> None:
+    assert set(commands(page)) <= set(TYPED_OR_LISTED)
+
+
+def test_the_list_has_only_commands_of_pages_and_each_once() -> None:
+    every = {command for page in PAGES for command in commands(page)}
+    assert sorted(TYPED_OR_LISTED) == sorted(every)
+
+
+@pytest.mark.parametrize("where", NOT_TYPED)
+def test_a_command_that_is_not_typed_names_the_test_or_tier_that_runs_its_like_or_the_reason(where: str) -> None:
+    tiers = {f"tier {tier.name}" for tier in TIERS}
+    assert (REPOSITORY / where).is_file() or where in tiers or where in REASONS
+    if where.startswith("tests/"):
+        assert re.search(r"^def test_", (REPOSITORY / where).read_text(), re.MULTILINE)
 
 
 def test_commands_for_a_protected_environment_name_the_stacks_that_its_rehearsal_takes() -> None:
