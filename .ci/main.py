@@ -58,7 +58,7 @@ def main(words: Sequence[str], known: Sequence[Tier] = TIERS, repository: Path =
         print("interrupted; every tier that ran was ended", flush=True)
     seconds = arguments.set_up_seconds + time.monotonic() - began
     print(f"\n{report.table(asked, results, skipped, set_up_seconds=set_up, seconds=seconds)}", flush=True)
-    complaints = report.complaints(tiers, results, judge_shares=not named and not skipped)
+    complaints = report.complaints(tiers, results, check_shares=not named and not skipped)
     for line in complaints:
         print(f"error: {line}", flush=True)
     return 1 if complaints else 0

@@ -32,8 +32,8 @@ def table(
     return "\n".join(lines)
 
 
-def complaints(tiers: Sequence[Tier], results: Sequence[Result], *, judge_shares: bool) -> list[str]:
-    """Return the tiers that failed or were not started; if there are none and `judge_shares`, exceeded budgets."""
+def complaints(tiers: Sequence[Tier], results: Sequence[Result], *, check_shares: bool) -> list[str]:
+    """Return the tiers that failed or were not started; if there are none and `check_shares`, exceeded budgets."""
     failed = [
         f"{result.tier.name} failed with exit code {result.exit_code}; its output is above"
         for result in results
@@ -43,7 +43,7 @@ def complaints(tiers: Sequence[Tier], results: Sequence[Result], *, judge_shares
         failed += [f"{tier.name} was not started" for tier in tiers if tier.name not in begun]
     elif tiers:
         failed = ["no tier was started"]
-    if failed or not judge_shares:
+    if failed or not check_shares:
         return failed
     return [
         f"{tier.name} took {share:.1f} % of the CPU time of all tiers, its budget is {tier.budget} %: make it cheaper, "

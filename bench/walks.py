@@ -35,7 +35,7 @@ from k8s_charts.in_cluster.alertmanager import AlertFacts
 from k8s_charts.in_cluster.from_environment import observability
 from ops.commands.whole import app
 from ops.review.assembly import Assembly, Pair
-from ops.review.verdict import judge
+from ops.review.verdict import verdict_on
 from rehearsal.paths import REPOSITORY
 from tests.handlers.support.cloudformation import CloudFormation
 from tests.support.waiting import wait_until
@@ -168,7 +168,7 @@ def jobs_submission() -> Iterator[Callable[[], object]]:
 
 @contextmanager
 def reviews_verdict() -> Iterator[Callable[[], object]]:
-    """Judge a change of one count of dev's file."""
+    """Review a change of one count of dev's file."""
     with tempfile.TemporaryDirectory() as scratch:
         environments = Path(scratch, "environments")
         environments.mkdir()
@@ -178,7 +178,7 @@ def reviews_verdict() -> Iterator[Callable[[], object]]:
             document["hyperpod"]["instance_groups"][-1]["count"] += 1
         head = synthesise(load("dev", environments), Path(scratch, "head")).directory
         # Each verdict reads both assemblies again.
-        yield lambda: judge(Pair("dev", Assembly(base), Assembly(head)))
+        yield lambda: verdict_on(Pair("dev", Assembly(base), Assembly(head)))
 
 
 @contextmanager

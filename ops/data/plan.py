@@ -91,7 +91,7 @@ def upload(s3: Any, place: LinkedPath, files: Mapping[str, Path]) -> list[Transf
     if place.key and place.key in existing:
         raise BadPathError(f"{place.seen_at} is a file. Fix: name a folder for the files")
 
-    def judged(name: str) -> TransferItem:
+    def planned(name: str) -> TransferItem:
         path, key = files[name], "/".join(filter(None, (place.key, name)))
         if len(key.encode()) > LONGEST_KEY:
             raise BadPathError(f"{path} cannot be uploaded: its key has more than {LONGEST_KEY} bytes. Fix: rename it")
@@ -100,7 +100,7 @@ def upload(s3: Any, place: LinkedPath, files: Mapping[str, Path]) -> list[Transf
         state = TransferState.NEW if there is None else TransferState.EQUAL if same else TransferState.REPLACED
         return TransferItem(state, path, key, size, digest=own)
 
-    return _parallel(judged, files)
+    return _parallel(planned, files)
 
 
 def download(s3: Any, place: LinkedPath, folder: Path) -> list[TransferItem]:
@@ -109,7 +109,7 @@ def download(s3: Any, place: LinkedPath, folder: Path) -> list[TransferItem]:
     if not found:
         raise BadPathError(f"{place.seen_at} has no objects at {place.address}. Fix: see `ops data ls`")
 
-    def judged(key: str) -> TransferItem:
+    def planned(key: str) -> TransferItem:
         name = key.rpartition("/")[2] if key == place.key else key.removeprefix(place.key).removeprefix("/")
         there, path = found[key], below(folder, name)
         if not path.exists():
@@ -119,7 +119,7 @@ def download(s3: Any, place: LinkedPath, folder: Path) -> list[TransferItem]:
             state = TransferState.EQUAL if same else TransferState.REPLACED
         return TransferItem(state, path, key, there.size, modified=there.modified)
 
-    return _parallel(judged, found)
+    return _parallel(planned, found)
 
 
 def _is_copy(path: Path, there: Object, known: str) -> bool:
@@ -133,10 +133,10 @@ def _digest_of(s3: Any, place: LinkedPath, key: str) -> str:
     return found.get(DIGEST, "")
 
 
-def _parallel(judge: Callable[[str], TransferItem], names: Iterable[str]) -> list[TransferItem]:
+def _parallel(plan: Callable[[str], TransferItem], names: Iterable[str]) -> list[TransferItem]:
     with ThreadPoolExecutor(_THREADS) as pool:
         try:
-            return list(pool.map(judge, names))
+            return list(pool.map(plan, names))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise

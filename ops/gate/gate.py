@@ -1,4 +1,4 @@
-"""Judge a pull request and decide whether it may be deployed."""
+"""Review a pull request and decide whether it may be deployed."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

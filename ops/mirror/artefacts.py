@@ -19,7 +19,7 @@ from config.facts import charts_lock
 from config.facts.charts_lock import Archive, ChartError, GitFolder
 from ops.mirror.crane import Crane
 
-SCHEME: Final = "oci://"
+OCI_PREFIX: Final = "oci://"
 _FOLDER: Final = "charts"
 _MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
 _CONFIG: Final = "application/vnd.cncf.helm.config.v1+json"

@@ -37,8 +37,8 @@ def _fetch(chart: Archive | GitFolder, cached: Path, mirror: str | None) -> str:
     except ChartError:
         with tempfile.TemporaryDirectory(dir=cached) as scratch:
             fetched = Path(scratch) / chart.file_name
-            if mirror and mirror.startswith(artefacts.SCHEME):
-                _pull(chart, fetched, mirror.removeprefix(artefacts.SCHEME).rstrip("/"))
+            if mirror and mirror.startswith(artefacts.OCI_PREFIX):
+                _pull(chart, fetched, mirror.removeprefix(artefacts.OCI_PREFIX).rstrip("/"))
             elif isinstance(chart, Archive):
                 _download(chart, fetched, mirror)
             else:

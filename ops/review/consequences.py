@@ -1,4 +1,4 @@
-"""What a judge finds out about a changed thing."""
+"""What a rule finds out about a changed thing."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -1,4 +1,4 @@
-"""Compare two checkouts, and judge what a deployment of each environment will do.
+"""Compare two checkouts, and find what a deployment of each environment will do.
 
 It needs no credentials: it synthesises both checkouts. It skips environments with equal inputs in both.
 """
@@ -23,7 +23,7 @@ from ops.review.digests import digest
 from ops.review.kubernetes.differences import notes as chart_notes
 from ops.review.model import Compared, Danger, Effect, EnvironmentVerdict, Verdict
 from ops.review.steps import operator_before
-from ops.review.verdict import judge
+from ops.review.verdict import verdict_on
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 
@@ -65,7 +65,8 @@ def review(
         sides = synthesised(Checkouts(base, head, context or {}), names, Path(scratch), progress, workers)
         stale = workers.submit(manifests.note, head, wanted)
         notes: list[str] = []
-        found = [*_judged(sides, progress, notes), *(EnvironmentVerdict(name, synthesised=False) for name in unchanged)]
+        found = list(_verdicts(sides, progress, notes))
+        found += [EnvironmentVerdict(name, synthesised=False) for name in unchanged]
         notes += filter(None, [stale.result()])
     found += [_removed(base, name) for name in wanted & before - after]
     return Verdict(tuple(sorted(found, key=_worst_first)), tuple(dict.fromkeys(notes)), compared)
@@ -82,7 +83,7 @@ def _wanted(environments: Collection[str] | None, known: set[str]) -> set[str]:
     return set(environments)
 
 
-def _judged(
+def _verdicts(
     sides: Iterator[SynthesisFolders], progress: ReviewProgress, notes: list[str]
 ) -> Iterator[EnvironmentVerdict]:
     for each in sides:
@@ -90,7 +91,7 @@ def _judged(
             base = Assembly(each.base) if each.base else None
             pair = Pair(each.environment, base, Assembly(each.head))
             notes += chart_notes(pair)
-            verdict = judge(pair)
+            verdict = verdict_on(pair)
         yield verdict
 
 

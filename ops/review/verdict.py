@@ -1,17 +1,17 @@
-"""Judge what one environment's two assemblies differ in."""
+"""Review what one environment's two assemblies differ in."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ops.review.assembly import Pair, ResourceChange, resource_changes
-from ops.review.cloudformation import judge as cloudformation
+from ops.review.cloudformation import changes as cloudformation
 from ops.review.cloudformation.words import permissions as aws_permissions
 from ops.review.consequences import Thing, unknown
 from ops.review.cost import bill
 from ops.review.digests import identified
-from ops.review.hyperpod import judge as hyperpod
+from ops.review.hyperpod import changes as hyperpod
 from ops.review.hyperpod.tables import groups
-from ops.review.kubernetes import judge as kubernetes
+from ops.review.kubernetes import changes as kubernetes
 from ops.review.kubernetes.differences import differences
 from ops.review.kubernetes.ray import ray_clusters
 from ops.review.kubernetes.words import permissions as kubernetes_permissions
@@ -20,7 +20,7 @@ from ops.review.model import Change, EnvironmentVerdict
 _KUBERNETES: Final = frozenset({"Custom::AWSCDK-EKS-KubernetesResource", "Custom::AWSCDK-EKS-HelmChart"})
 
 
-def judge(pair: Pair) -> EnvironmentVerdict:
+def verdict_on(pair: Pair) -> EnvironmentVerdict:
     """Return the verdict on both sides of an environment, its changes worst first.
 
     Raises ReviewError if an assembly cannot be read.
@@ -41,8 +41,8 @@ def judge(pair: Pair) -> EnvironmentVerdict:
 
 
 def _changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]:
-    """Yield the changes that each judge finds among its own resources."""
-    # A deployment does not touch a stack that is gone, nor what is in it; CloudFormation's judge reports it.
+    """Yield the changes that each module finds among its own resources."""
+    # A deployment does not touch a stack that is gone, nor what is in it; `cloudformation` reports it.
     there = pair.head.stacks.keys()
     own = _KUBERNETES | hyperpod.TYPES
     for changes, mine in (
@@ -52,9 +52,9 @@ def _changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change
     ):
         found = list(changes(pair, mine))
         yield from found
-        # What a judge overlooks must not pass as harmless.
-        judged = {address for change in found for address in change.addresses}
-        yield from (_unknown(each) for each in mine if each.address not in judged)
+        # What a module overlooks must not pass as harmless.
+        reviewed = {address for change in found for address in change.addresses}
+        yield from (_unknown(each) for each in mine if each.address not in reviewed)
 
 
 def _unknown(each: ResourceChange) -> Change:

@@ -1,1 +1,1 @@
-"""Runs a short all-reduce over all workers of a RayCluster, and judges it."""
+"""Runs a short all-reduce over all workers of a RayCluster, and evaluates it."""

@@ -44,10 +44,10 @@ def health(environment: EksEnvironment, api: kubernetes.client.ApiClient, nodes:
     except (ApiException, OSError, HTTPException, ValueError, LookupError) as error:
         reason = error.reason if isinstance(error, ApiException) else error
         return GpuHealth(frozenset(), (), f"Prometheus does not answer: {reason or type(error).__name__}")
-    return judge(found.pop(""), found, nodes)
+    return health_of(found.pop(""), found, nodes)
 
 
-def judge(
+def health_of(
     exporters: Collection[Mapping[str, str]],
     faults: Mapping[str, Collection[Mapping[str, str]]],
     nodes: Collection[str],

@@ -1,4 +1,4 @@
-"""Judge the result of the all-reduce: did every worker take part, with its GPUs and over EFA."""
+"""Evaluate the result of the all-reduce: did every worker take part, with its GPUs and over EFA."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +42,7 @@ class SmokeResult:
         return replace(self, gpus=found, problems=(*self.problems, *found.problems))
 
 
-def judge(cluster: str, wanted: Expected, result: Mapping[str, Any]) -> SmokeResult:
+def evaluate(cluster: str, wanted: Expected, result: Mapping[str, Any]) -> SmokeResult:
     """Return the verdict on what `ray_jobs/smoke.py` printed."""
     by_address = {each["address"]: each for each in result["workers"]}
     rows, problems = [], list(result["problems"])

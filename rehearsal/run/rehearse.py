@@ -102,26 +102,26 @@ def _steps_of_slurm(rehearsal: SlurmRehearsal, console: Console, *, keep: bool, 
 
 
 def _end(rehearsal: Rehearsal | SlurmRehearsal, console: Console, *, kills: Sequence[float]) -> None:
-    """Destroy the environment, and judge what is left."""
+    """Destroy the environment, and show what is left."""
     protected = rehearsal.environment.protect
     if protected:
         rehearsal.lift_protection()
     left = rehearsal.destroy(kills)
-    _judge(rehearsal, console, protected=protected)
+    _show_leftovers(rehearsal, console, protected=protected)
     while left:
         left = rehearsal.destroy_again(left)
-        _judge(rehearsal, console, protected=False)
+        _show_leftovers(rehearsal, console, protected=False)
     if protected:
         rehearsal.deployed_again()
         if not isinstance(rehearsal, SlurmRehearsal):
             rehearsal.ray_is_ready()
         rehearsal.destroy_unprotected()
-        _judge(rehearsal, console, protected=False)
+        _show_leftovers(rehearsal, console, protected=False)
     rehearsal.existing_is_untouched()
     rehearsal.timeline()
 
 
-def _judge(rehearsal: Rehearsal | SlurmRehearsal, console: Console, *, protected: bool) -> None:
+def _show_leftovers(rehearsal: Rehearsal | SlurmRehearsal, console: Console, *, protected: bool) -> None:
     """Show what is left. Raises RehearsalError if a resource without an owner is left."""
     leftovers = rehearsal.take_inventory(protected)
     if isinstance(rehearsal, SlurmRehearsal):

@@ -216,7 +216,7 @@ class SlurmCluster:
             del environment["SLURM_CONF"]
         self._prepared[node.name] = (made, environment)
         done = self._attempt(made.argv, node.name, environment)
-        code, output = made.judged(done.returncode, done.stdout + done.stderr)
+        code, output = made.outcome(done.returncode, done.stdout + done.stderr)
         if code:
             last = "\n".join(output.splitlines()[-_LOG_LINES:])
             raise ProcessError(

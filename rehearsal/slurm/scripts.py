@@ -1,4 +1,4 @@
-"""Run this project's lifecycle scripts on a folder that stands for a node, and judge what they asked of it."""
+"""Run this project's lifecycle scripts on a folder that stands for a node, and check what they asked of it."""
 
 import json
 import re
@@ -135,7 +135,7 @@ class NodeFolder:
         }
 
     def run(self, path: str) -> tuple[int, str]:
-        """Run the scripts; return the exit code and both outputs, judged."""
+        """Run the scripts; return the exit code and both outputs, checked."""
         done = subprocess.run(
             self.argv,
             env=self.environment(path),
@@ -146,9 +146,9 @@ class NodeFolder:
             timeout=_PATIENCE_SECONDS,
             check=False,
         )
-        return self.judged(done.returncode, done.stdout)
+        return self.outcome(done.returncode, done.stdout)
 
-    def judged(self, exit_code: int, output: str) -> tuple[int, str]:
+    def outcome(self, exit_code: int, output: str) -> tuple[int, str]:
         """Return the outcome, which is a failure if the scripts asked the node for anything else than they may."""
         if exit_code:
             return exit_code, output

@@ -15,7 +15,7 @@ from stacks.shared.company_key import may_use
 from stacks.shared.irsa import IrsaRole
 
 _PULL = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
-_PUSH_AND_LOOK = [
+_PUSH_AND_DESCRIBE = [
     "ecr:BatchCheckLayerAvailability",
     "ecr:BatchGetImage",
     "ecr:CompleteLayerUpload",
@@ -111,7 +111,7 @@ def image_builder_role(
                 actions=["s3:GetObject"], resources=[context.bucket.arn_for_objects(context.s3_object_key)]
             ),
             iam.PolicyStatement(actions=["s3:PutObject"], resources=[log.replace("s3://", "arn:aws:s3:::")]),
-            iam.PolicyStatement(actions=_PUSH_AND_LOOK, resources=[repository.repository_arn]),
+            iam.PolicyStatement(actions=_PUSH_AND_DESCRIBE, resources=[repository.repository_arn]),
             *([may_use(key, "s3", "kms:GenerateDataKey")] if key else []),
             *([pull] if base_repository else []),
             iam.PolicyStatement(actions=["ecr:GetAuthorizationToken"], resources=["*"]),

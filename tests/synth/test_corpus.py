@@ -1,4 +1,4 @@
-"""Judge pairs of assemblies whose verdicts were written before the judges."""
+"""Review pairs of assemblies whose verdicts were written before the rules."""
 
 import copy
 import fcntl
@@ -21,7 +21,7 @@ from config import load
 from ops.gate.decision import decide
 from ops.review.assembly import Assembly, Pair
 from ops.review.model import Change, Danger, Effect, Verdict
-from ops.review.verdict import judge
+from ops.review.verdict import verdict_on
 from tests.synth import corpus
 from tests.synth.corpus.cases import CASES, Case, Category, Document
 from tests.synth.corpus.editing import Edit
@@ -95,7 +95,7 @@ def _written() -> Document:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_pair_gets_the_verdict_that_was_written_for_it(case: Case, pairs: Pairs) -> None:
-    changes: tuple[Change, ...] = judge(pairs(case)).changes
+    changes: tuple[Change, ...] = verdict_on(pairs(case)).changes
     shown = "\n".join(f"  {change}" for change in changes)
     stopped = [each for each in changes if (each.dangers and not each.confirmed_by) or each.effect is Effect.UNKNOWN]
     assert bool(stopped) == case.stop, shown
@@ -106,7 +106,7 @@ def test_a_pair_gets_the_verdict_that_was_written_for_it(case: Case, pairs: Pair
 
 @pytest.mark.parametrize("case", [each for each in CASES if each.environment == "slurm"], ids=lambda case: case.name)
 def test_the_gate_stops_the_dangerous_changes_of_a_slurm_environment_alone(case: Case, pairs: Pairs) -> None:
-    decision = decide(Verdict((judge(pairs(case)),)), {}, date(2026, 1, 1))
+    decision = decide(Verdict((verdict_on(pairs(case)),)), {}, date(2026, 1, 1))
     assert decision.opens is not case.stop
 
 

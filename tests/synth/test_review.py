@@ -15,7 +15,7 @@ from embedded_account.cloudformation.templates.resource_types import resource_ty
 from ops.render import manifests
 from ops.review.assembly import Assembly as Sides
 from ops.review.assembly import Pair, resource_changes
-from ops.review.cloudformation.judge import changes
+from ops.review.cloudformation.changes import changes
 from ops.review.model import Change, Danger, Effect
 from ops.review.report.approvals import entries
 from rehearsal.paths import NODE_MODULES
@@ -38,7 +38,7 @@ def test_every_declared_setting_that_replaces_the_file_system_loses_its_data(dev
     base = Sides(dev.directory)
     shutil.copytree(dev.directory, tmp_path / "head", ignore=shutil.ignore_patterns("asset.*"))
     file = tmp_path / "head" / f"{naming.stack(dev.environment, 'storage')}.template.json"
-    judged = 0
+    reviewed = 0
     for path, known in (((), kind.properties), (("LustreConfiguration",), lustre)):
         template = json.loads(file.read_text())
         [resource] = [each for each in template["Resources"].values() if each["Type"] == kind.name]
@@ -52,9 +52,9 @@ def test_every_declared_setting_that_replaces_the_file_system_loses_its_data(dev
             found = changes(pair, list(resource_changes(pair)))
             assert Effect.DATA_LOST in {each.effect for each in found if each.resource.startswith(kind.name)}, key
             settings[key] = kept
-            judged += 1
+            reviewed += 1
         file.write_text(json.dumps(template))
-    assert judged == 5
+    assert reviewed == 5
 
 
 def test_a_pull_request_shows_a_changed_count_and_its_stale_manifest(tmp_path: Path) -> None:
@@ -89,14 +89,14 @@ def test_base_stops_a_pull_request_that_opens_its_own_gate(tmp_path: Path) -> No
     context = ["-c", "charts=stand-in", "-c", f"stand-in-charts={tmp_path / 'charts'}"]
     command = [sys.executable, "-m", "ops", "gate", ".", "--head", "../head", "-o", "json", *context]
 
-    def judged() -> tuple[int, Any]:
+    def decided() -> tuple[int, Any]:
         result = subprocess.run(
             command, cwd=base, capture_output=True, text=True, check=False, timeout=REHEARSAL_PATIENCE_SECONDS
         )
         assert result.stdout, result.stderr
         return result.returncode, json.loads(result.stdout)
 
-    code, decision = judged()
+    code, decision = decided()
     assert code == 1
     stopped = decision["stopped"]
     assert Danger.DATA_LOSS in {danger for each in stopped for danger in each["dangers"]}
@@ -112,5 +112,5 @@ def test_base_stops_a_pull_request_that_opens_its_own_gate(tmp_path: Path) -> No
     approvals.parent.mkdir()
     approvals.write_text("\n".join(["approvals:", *lines]).replace("YYYY-MM-DD", "2999-12-31"))
     # The second syntheses give the same digests.
-    code, decision = judged()
+    code, decision = decided()
     assert (code, decision["opens"]) == (0, True)

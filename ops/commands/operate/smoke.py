@@ -103,7 +103,7 @@ def _verdicts(environment: EksEnvironment, clusters: list[str], timeout: float, 
     from ops.smoke.expected import expected  # noqa: PLC0415
     from ops.smoke.gpu_health import health  # noqa: PLC0415
     from ops.smoke.run import SmokeError, run  # noqa: PLC0415
-    from ops.smoke.verdict import judge  # noqa: PLC0415
+    from ops.smoke.verdict import evaluate  # noqa: PLC0415
 
     verdicts = []
     try:
@@ -112,7 +112,7 @@ def _verdicts(environment: EksEnvironment, clusters: list[str], timeout: float, 
             for name in clusters:
                 wanted = expected(environment, clients.kubernetes, runs.cluster(name))
                 result = run(runs, environment, name, say, timeout=timeout)
-                verdict = judge(name, wanted, result)
+                verdict = evaluate(name, wanted, result)
                 if nodes := {worker.node for worker in wanted.workers if worker.gpus}:
                     verdict = verdict.with_gpus(health(environment, clients.kubernetes, nodes))
                 verdicts.append(verdict)

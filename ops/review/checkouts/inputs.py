@@ -45,7 +45,7 @@ def changed(base: Path, head: Path) -> list[str]:
 
 
 def fingerprint(checkout: Path) -> str:
-    """Return the hash of the files that a verdict depends on: the inputs of all environments, and `ops`, which judges.
+    """Return the hash of the files that a verdict depends on: the inputs of all environments, and `ops`, which reviews.
 
     Files count as they are, committed or not.
     """

@@ -1,4 +1,4 @@
-"""Judge what surrounds the resources: stacks, their settings, exports and the other sections of a template."""
+"""Review what surrounds the resources: stacks, their settings, exports and the other sections of a template."""
 
 import json
 from collections.abc import Iterator, Mapping

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ops.review.assembly import Pair, stable
-from ops.review.cloudformation.judge import compared
+from ops.review.cloudformation.changes import compared
 from ops.review.cloudformation.kinds import KINDS, title
 from ops.review.cloudformation.risks.grants import PolicyGrant
 from ops.review.cloudformation.risks.network import closed, opened

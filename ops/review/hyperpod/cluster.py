@@ -1,4 +1,4 @@
-"""Judge the custom resource of the cluster, and its teardown guard."""
+"""Review the custom resource of the cluster, and its teardown guard."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Judge the instance groups: added, removed, renamed, and each changed field."""
+"""Review the instance groups: added, removed, renamed, and each changed field."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

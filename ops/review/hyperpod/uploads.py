@@ -1,4 +1,4 @@
-"""Judge the uploads of lifecycle scripts: which files differ, and what the added lines do."""
+"""Review the uploads of lifecycle scripts: which files differ, and what the added lines do."""
 
 import re
 import zipfile
@@ -17,8 +17,8 @@ UPLOAD: Final = "Custom::CDKBucketDeployment"
 _CONTENT: Final = frozenset(
     {"SourceBucketNames", "SourceObjectKeys", "SourceMarkers", "SourceMarkersConfig", "DestinationBucketKeyPrefix"}
 )
-_Judgement = tuple[Effect, str, *tuple[Danger, ...]]
-_SWITCHES: Final[Mapping[tuple[str, bool], _Judgement]] = {
+_Outcome = tuple[Effect, str, *tuple[Danger, ...]]
+_SWITCHES: Final[Mapping[tuple[str, bool], _Outcome]] = {
     ("RetainOnDelete", True): (Effect.IN_PLACE, "A removed upload leaves its files in the bucket."),
     ("RetainOnDelete", False): (
         Effect.IN_PLACE,
@@ -32,7 +32,7 @@ _SWITCHES: Final[Mapping[tuple[str, bool], _Judgement]] = {
         Danger.LOWER_PROTECTION,
     ),
 }
-_OTHERS: Final[Mapping[str, _Judgement]] = {
+_OTHERS: Final[Mapping[str, _Outcome]] = {
     "WaitForDistributionInvalidation": (Effect.NOTHING, "It concerns a distribution, and there is none."),
     "OutputObjectKeys": (Effect.NOTHING, "It concerns what the upload answers."),
     "ServiceToken": (Effect.REFUSED, "CloudFormation allows a custom resource no other function."),

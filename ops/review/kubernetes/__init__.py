@@ -1,1 +1,1 @@
-"""Judge Kubernetes objects, Helm values and charts of two assemblies."""
+"""Review Kubernetes objects, Helm values and charts of two assemblies."""

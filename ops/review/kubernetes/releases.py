@@ -1,4 +1,4 @@
-"""Judge Helm releases: their names, values, charts and life."""
+"""Review Helm releases: their names, values, charts and life."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -8,13 +8,13 @@ from ops.review.consequences import ReviewFinding, endangers, unknown
 from ops.review.kubernetes.charts import RenderedRelease
 from ops.review.kubernetes.deltas import deltas, summary
 from ops.review.kubernetes.objects import ApplyingResource, literal
-from ops.review.kubernetes.rules.values import judge_values
+from ops.review.kubernetes.rules.values import review_values
 from ops.review.kubernetes.sides import ObjectComparison
 from ops.review.model import Address, Danger, Effect
 
 _ORPHANS: Final = "The old release stays in the cluster unmanaged, and Helm refuses its objects in the new one."
 _GUARD: Final = "Helm deletes its objects."
-# What else goes with a release of this project; a release's objects are judged too, if its chart was rendered.
+# What else goes with a release of this project; a release's objects are reviewed too, if its chart was rendered.
 _REMOVED: Final = {
     "kuberay-crds": (
         "Kubernetes deletes every RayCluster of the cluster with the definitions.",
@@ -35,7 +35,7 @@ _REMOVED: Final = {
 }
 
 
-def judge_release(address: Address, both: ObjectComparison) -> Iterator[ReviewFinding]:
+def review_release(address: Address, both: ObjectComparison) -> Iterator[ReviewFinding]:
     """Yield what the change of a release does, its objects aside."""
     before, after = both.before.releases.get(address), both.after.releases.get(address)
     if before and after:
@@ -45,7 +45,7 @@ def judge_release(address: Address, both: ObjectComparison) -> Iterator[ReviewFi
     elif after:
         yield from _invalid(after)
         if other := _exists(after.source, both.before.sources):
-            yield from judge_values(both.before.releases[other.address].values, after.values, both.accounts)
+            yield from review_values(both.before.releases[other.address].values, after.values, both.accounts)
             return
         yield ReviewFinding(f"installed: {_chart(after)}", Effect.CREATED)
         if not both.new and after.objects is None:
@@ -57,7 +57,7 @@ def _updated(before: RenderedRelease, after: RenderedRelease, both: ObjectCompar
     if old != new:
         dangers = _REMOVED.get(_name(before.source), ("", Effect.DELETED, {Danger.LOWER_PROTECTION}))[2]
         yield ReviewFinding(f"{old} → {new}", Effect.REFUSED, _ORPHANS, dangers=frozenset(dangers))
-    yield from judge_values(before.values, after.values, both.accounts)
+    yield from review_values(before.values, after.values, both.accounts)
     changed = before.chart and after.chart and before.chart.name != after.chart.name
     if (before.chart is None) != (after.chart is None) or (after.chart is None and not before.objects):
         yield unknown("chart", "The assembly lacks the chart.")
@@ -121,14 +121,14 @@ def _chart(release: RenderedRelease) -> str:
     return f"{release.metadata.get('name', 'chart')} {release.metadata.get('version', '')}".strip()
 
 
-def judge_settings(before: ApplyingResource, after: ApplyingResource) -> Iterator[ReviewFinding]:
+def review_settings(before: ApplyingResource, after: ApplyingResource) -> Iterator[ReviewFinding]:
     """Yield what differs in a manifest's or release's resource beside its objects, values and chart."""
-    judged = {"Manifest", "PruneLabel", "Release", "Namespace", "Values", "ChartAssetURL"}
+    reviewed = {"Manifest", "PruneLabel", "Release", "Namespace", "Values", "ChartAssetURL"}
     harmless = {"Wait", "Timeout", "Atomic", "CreateNamespace", "SkipValidation", "Overwrite", "RoleArn"}
     changed = [
         each
         for each in deltas(dict(before.properties), dict(after.properties))
-        if each.path and each.path[0] not in judged
+        if each.path and each.path[0] not in reviewed
     ]
     if other := _another_bucket(before, after):
         yield unknown(other, "The chart does not come from this assembly.")

@@ -1,4 +1,4 @@
-"""Pairs that were kept aside until the judges were complete: data, clusters, instance groups."""
+"""Pairs that were kept aside until the rules were complete: data, clusters, instance groups."""
 
 from ops.review.model import Danger, Effect
 from tests.synth.corpus.cases import CASES, Case, Category, Document, Expected, destructive, expect, harmless

@@ -1,4 +1,4 @@
-"""Pairs that were kept aside until the judges were complete: jobs, and scripts that run on nodes or in the cluster."""
+"""Pairs that were kept aside until the rules were complete: jobs, and scripts that run on nodes or in the cluster."""
 
 import copy
 import json

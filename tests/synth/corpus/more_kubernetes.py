@@ -1,4 +1,4 @@
-"""Pairs that were kept aside until the judges were complete: isolation, network, permissions, what no rule knows."""
+"""Pairs that were kept aside until the rules were complete: isolation, network, permissions, what no rule knows."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Pairs that were kept aside until the judges were complete: permissions, network, protection."""
+"""Pairs that were kept aside until the rules were complete: permissions, network, protection."""
 
 import copy
 

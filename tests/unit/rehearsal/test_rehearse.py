@@ -17,10 +17,10 @@ def test_a_protected_environment_is_deployed_again_and_only_a_ray_environments_r
 ) -> None:
     rehearsal = create_autospec(kind, instance=True, environment=SimpleNamespace(protect=True))
     rehearsal.destroy.return_value = ()
-    judged = []
-    monkeypatch.setattr(rehearse, "_judge", lambda *_, protected: judged.append(protected))
+    shown = []
+    monkeypatch.setattr(rehearse, "_show_leftovers", lambda *_, protected: shown.append(protected))
     rehearse._end(rehearsal, Console(), kills=())
     begun = ["lift_protection", "destroy", "deployed_again"]
     ended = ["destroy_unprotected", "existing_is_untouched", "timeline"]
     assert [name for name, *_ in rehearsal.method_calls] == [*begun, *["ray_is_ready"] * asks_for_ray, *ended]
-    assert judged == [True, False]
+    assert shown == [True, False]

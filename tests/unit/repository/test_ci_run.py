@@ -188,21 +188,21 @@ def result(name: str, cpu_seconds: float, *, budget: int, exit_code: int = 0) ->
 def test_tier_over_its_budget_is_named_with_advice() -> None:
     results = [result("small", 30, budget=40), result("large", 70, budget=60)]
     tiers = [each.tier for each in results]
-    [complaint] = report.complaints(tiers, results, judge_shares=True)
+    [complaint] = report.complaints(tiers, results, check_shares=True)
     assert complaint.startswith("large took 70.0 % of the CPU time of all tiers, its budget is 60 %: make it cheaper")
-    assert not report.complaints(tiers, results, judge_shares=False)
+    assert not report.complaints(tiers, results, check_shares=False)
 
 
 def test_a_run_of_one_tier_keeps_a_budget_of_100_percent() -> None:
     # For this number of seconds, 100 * seconds / seconds is more than 100 in floating point.
     alone = result("alone", 0.007, budget=100)
     assert 100 * alone.cpu_seconds / alone.cpu_seconds > 100
-    assert report.complaints([alone.tier], [alone], judge_shares=True) == []
+    assert report.complaints([alone.tier], [alone], check_shares=True) == []
 
 
 def test_budgets_of_a_failed_run_are_not_checked() -> None:
     results = [result("small", 30, budget=40), result("large", 70, budget=60, exit_code=1)]
-    [complaint] = report.complaints([each.tier for each in results], results, judge_shares=True)
+    [complaint] = report.complaints([each.tier for each in results], results, check_shares=True)
     assert complaint == "large failed with exit code 1; its output is above"
 
 

@@ -54,8 +54,13 @@ def files(folders: tuple[str, ...]) -> Iterator[Path]:
 
 
 def names(code: str) -> Iterator[tuple[int, str]]:
-    """Yield line and name of all classes, functions and methods."""
-    for node in ast.walk(ast.parse(code)):
+    """Yield line and name of all classes, functions and methods, and of a module's constants and types."""
+    tree = ast.parse(code)
+    for line in tree.body:
+        for target in line.targets if isinstance(line, ast.Assign) else [getattr(line, "target", None)]:
+            if isinstance(target, ast.Name):
+                yield line.lineno, target.id
+    for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.lineno, node.name
 
@@ -127,4 +132,4 @@ def test_words_of_a_name_are_seen_in_each_form() -> None:
     assert words("_look_atHTTPServer") == {"look", "at", "http", "server"}
     assert wrong("LookAgain", {"look": "poll"}) == ["LookAgain: 'look' is no term. Fix: use 'poll'"]
     assert not wrong("lookup_table", {"look": "poll"})
-    assert [name for _, name in names("class A:\n    async def b(self): ...\n")] == ["A", "b"]
+    assert [name for _, name in names("C = D = 1\nE: int = 2\nclass A:\n    async def b(self): ...\n")] == list("CDEAb")

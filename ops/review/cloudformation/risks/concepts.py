@@ -1,6 +1,6 @@
 """Say what a property of a resource stands for, by its name: a role, a security group, code, a policy.
 
-CloudFormation's types name alike what is alike, so that types which this project does not know are judged too.
+CloudFormation's types name alike what is alike, so that types which this project does not know are reviewed too.
 """
 
 import re

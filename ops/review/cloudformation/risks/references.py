@@ -25,8 +25,8 @@ _DANGERS: Final = {
     Concept.TARGET: Danger.RUNS_CODE,
     Concept.ENDPOINT: Danger.WIDER_PERMISSIONS,
 }
-# Type and top-level property that another module of this folder judges by its value.
-_JUDGED: Final = tuple(
+# Type and top-level property whose value another module of this folder reviews.
+_ELSEWHERE: Final = tuple(
     (re.compile(kind), re.compile(names))
     for kind, names in (
         (r"AWS::IAM::(?!InstanceProfile)\w+", ".*"),
@@ -46,7 +46,7 @@ _JUDGED: Final = tuple(
         (r"AWS::EFS::FileSystem", "FileSystemPolicy"),
         (r"AWS::Backup::\w+", "AccessPolicy|BackupPlan|BackupSelection"),
         (r"AWS::FSx::\w+", "SubnetIds|DataRepositoryPath"),
-        # Other judges know the project's own types; security groups count for all of them.
+        # Other modules know the project's own types; security groups count for all of them.
         (r"Custom::\w.*", "(?!ServiceToken|VpcConfig)\\w+"),
     )
 )
@@ -67,17 +67,17 @@ def other_references(sides: TemplateComparison) -> Iterator[Risk]:
         if each.new:
             yield from _existing_roles(each, sides)
             if each.kind == _OF_NODES:
-                yield from _judged_new(each, sides)
+                yield from _of_new_template(each, sides)
         else:
             for leaf in single(each.before, each.after):
-                yield from _judged(each, leaf, sides)
+                yield from _of_leaf(each, leaf, sides)
 
 
-def _judged_new(template: ChangedResource, sides: TemplateComparison) -> Iterator[Risk]:
+def _of_new_template(template: ChangedResource, sides: TemplateComparison) -> Iterator[Risk]:
     """Yield what a new launch template lets nodes run: existing nodes may get it."""
     for leaf in single({}, template.after):
         if concept(leaf[0]) in (Concept.CODE, Concept.LOGIN):
-            yield from _judged(template, leaf, sides)
+            yield from _of_leaf(template, leaf, sides)
 
 
 def single(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
@@ -130,10 +130,10 @@ def _values(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
         yield path, inner
 
 
-def _judged(resource: ChangedResource, leaf: Leaf, sides: TemplateComparison) -> Iterator[Risk]:
+def _of_leaf(resource: ChangedResource, leaf: Leaf, sides: TemplateComparison) -> Iterator[Risk]:
     key, kind = resource.key, resource.kind
     path, before, after = leaf
-    if not path or any(one.fullmatch(kind) and names.fullmatch(path[0]) for one, names in _JUDGED):
+    if not path or any(one.fullmatch(kind) and names.fullmatch(path[0]) for one, names in _ELSEWHERE):
         return
     what = f"{'.'.join(path)} {short(before)} → {short(after)}"
     if before and isinstance(after, list) and (added := _added(before, after)):
@@ -185,7 +185,7 @@ def _own(value: Any, found: Concept, head: ResolvedTemplates) -> bool:
 def _existing_roles(resource: ChangedResource, sides: TemplateComparison) -> Iterator[Risk]:
     """Yield the roles of a new resource that this change does not create."""
     kind = resource.kind
-    if kind.startswith("Custom::") or any(one.fullmatch(kind) and names.pattern == ".*" for one, names in _JUDGED):
+    if kind.startswith("Custom::") or any(one.fullmatch(kind) and names.pattern == ".*" for one, names in _ELSEWHERE):
         return
     for path, value in _values(resource.after, ()):
         if concept(path) is Concept.ROLE and value and not _created(value, sides):

@@ -1,4 +1,4 @@
-"""Judge Kubernetes roles, their bindings and service accounts."""
+"""Review Kubernetes roles, their bindings and service accounts."""
 
 from collections.abc import Iterator, Mapping
 from itertools import product
@@ -18,7 +18,7 @@ Grant = tuple[str, str, str, str]
 """API group or `url`, resource or path, resource name (`*`: all), verb."""
 
 
-def judge_role(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
+def review_role(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield what a Role or ClusterRole newly allows."""
     if wider := new_grants(before, after):
         yield endangers(Danger.WIDER_PERMISSIONS, f"may now {summary(in_words(wider))}")
@@ -36,7 +36,7 @@ def judge_role(before: Body | None, after: Body, _context: RuleContext) -> Itera
         yield ReviewFinding("its rules are written in another way", Effect.NOTHING, "They allow the same.")
 
 
-def judge_binding(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
+def review_binding(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield who newly gets which role."""
     role = f"{at(after, 'roleRef', 'kind')} {at(after, 'roleRef', 'name')}"
     same_name = before is not None and before["metadata"]["name"] == after["metadata"]["name"]
@@ -51,14 +51,14 @@ def judge_binding(before: Body | None, after: Body, _context: RuleContext) -> It
         yield ReviewFinding(f"{', '.join(gone)} loses {role}", Effect.IN_PLACE)
 
 
-def judge_service_account(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
+def review_service_account(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield which AWS role a service account's pods newly get, and whether they get a token."""
     old, new = (at(side, "metadata", "annotations", ROLE_ANNOTATION) for side in (before, after))
     if old != new and new is not None:
         yield endangers(Danger.WIDER_PERMISSIONS, f"AWS role {old or 'none'} → {new}", "Its pods act with that role.")
     elif old != new:
         yield ReviewFinding(f"AWS role {old} → none", Effect.IN_PLACE, "Its new pods cannot call AWS.")
-    # The judges of pods look at the pods' own field, which wins.
+    # The rules of pods read the pods' own field, which wins.
     tokens = [at(side, "automountServiceAccountToken") is not False for side in (before, after)]
     if before is not None and tokens == [False, True]:
         why = "Its pods get a token of the API server."

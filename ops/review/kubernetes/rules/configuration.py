@@ -1,4 +1,4 @@
-"""Judge ConfigMaps and Secrets."""
+"""Review ConfigMaps and Secrets."""
 
 import difflib
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from ops.review.steps import author
 _DATA: Final = ("data", "binaryData")
 
 
-def judge_config_map(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
+def review_config_map(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield which texts of a ConfigMap differ, and what newly added lines may do."""
     old, new = at(before, "data") or {}, at(after, "data") or {}
     names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
@@ -34,7 +34,7 @@ def judge_config_map(before: Body | None, after: Body, _context: RuleContext) ->
         yield endangers(Danger.UNKNOWN, "binaryData", "No rule reads binary data.", Effect.UNKNOWN)
 
 
-def judge_secret(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
+def review_secret(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield a Secret's change; a value in a template is no secret."""
     for key in ("data", "stringData"):
         for each in deltas(at(before, key) or {}, at(after, key) or {}):

@@ -1,4 +1,4 @@
-"""What a rule knows beside the object that it judges."""
+"""What a rule knows beside the object that it reviews."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -58,4 +58,4 @@ class RuleContext:
 
 
 Rule = Callable[[Body | None, Body, RuleContext], Iterator[ReviewFinding]]
-"""Judge an object as it was and as it is. `before` of a created object is the one that it replaces, if there is one."""
+"""Review an object as it was and as it is. `before` of a created object is the one that it replaces, if any."""

@@ -1,4 +1,4 @@
-"""Judge custom resource definitions and admission rules."""
+"""Review custom resource definitions and admission rules."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -20,7 +20,7 @@ _CHECKS: Final = (
 _UNCOUNTED: Final = ("additionalPrinterColumns", "description")
 
 
-def judge_definition(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
+def review_definition(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield what a CustomResourceDefinition's change does to the objects of its kind."""
     if before is None:
         return
@@ -45,18 +45,18 @@ def judge_definition(before: Body | None, after: Body, _context: RuleContext) ->
         yield _loses("preserveUnknownFields true → false", "Objects lose the fields that the schema lacks.")
 
 
-def judge_admission(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
+def review_admission(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield how webhooks and admission policies check less."""
     if before is None:
         if str(after["kind"]).startswith("Mutating"):
             yield unknown("created", "It rewrites objects of the cluster.")
         elif urls := [str(url) for each in after.get("webhooks") or [] if (url := at(each, "clientConfig", "url"))]:
             yield unknown(f"created: {summary(urls)}", "It sends objects of the cluster to an address outside.")
-    elif changed := list(deltas(_judged(before), _judged(after))):
+    elif changed := list(deltas(_checks(before), _checks(after))):
         yield endangers(Danger.LOOSER_ISOLATION, summary(changed), "It may check less.")
 
 
-def _judged(body: Body) -> dict[str, Any]:
+def _checks(body: Body) -> dict[str, Any]:
     return {key: value for key, value in body.items() if key not in {"metadata", "apiVersion"}}
 
 

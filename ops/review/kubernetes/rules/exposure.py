@@ -1,4 +1,4 @@
-"""Judge Services and Ingresses: who can reach the pods behind them."""
+"""Review Services and Ingresses: who can reach the pods behind them."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -14,7 +14,7 @@ _TYPES: Final = ("ClusterIP", "ExternalName")
 _BALANCER: Final = ("service.beta.kubernetes.io/", "alb.ingress.kubernetes.io/", "external-dns")
 
 
-def judge_service(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
+def review_service(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield how a Service becomes reachable from outside its cluster."""
     old, new = at(before, "spec") or {}, at(after, "spec") or {}
     kind = new.get("type", "ClusterIP")
@@ -32,15 +32,15 @@ def judge_service(before: Body | None, after: Body, _context: RuleContext) -> It
         return
     if old.get("clusterIP") != new.get("clusterIP") and before["metadata"]["name"] == after["metadata"]["name"]:
         yield refused("clusterIP", "The clusterIP of a Service is immutable.", author("rename the Service"))
-    judged = {"type", "externalIPs", "loadBalancerSourceRanges", "clusterIP"}
-    if rest := others(old, new, judged):
+    reviewed = {"type", "externalIPs", "loadBalancerSourceRanges", "clusterIP"}
+    if rest := others(old, new, reviewed):
         if outside:
             yield endangers(Danger.PUBLIC_ENDPOINT, summary(rest), "Other pods or ports are reachable from outside.")
         else:
             yield ReviewFinding(summary(rest), Effect.IN_PLACE)
 
 
-def judge_ingress(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
+def review_ingress(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield what an Ingress publishes."""
     changed = fields(before, after, "spec")
     if before is None or changed:

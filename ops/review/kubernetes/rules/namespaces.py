@@ -1,4 +1,4 @@
-"""Judge namespaces and the limits of their pods: security levels, quotas, ranges, disruption budgets, priorities."""
+"""Review namespaces and the limits of their pods: security levels, quotas, ranges, disruption budgets, priorities."""
 
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
@@ -21,7 +21,7 @@ _UNITS: Final = {
 }
 
 
-def judge_namespace(before: Body | None, after: Body, context: RuleContext) -> Iterator[ReviewFinding]:
+def review_namespace(before: Body | None, after: Body, context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield what a namespace's change does to everything in it."""
     old, new = (at(side, "metadata", "labels") or {} for side in (before, after))
     for mode in ("enforce", "audit", "warn"):
@@ -41,7 +41,7 @@ def judge_namespace(before: Body | None, after: Body, context: RuleContext) -> I
         yield from _other_labels(old, new, context)
 
 
-def judge_quota(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
+def review_quota(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield the limits of a ResourceQuota that are raised or removed."""
     if before is None:
         return
@@ -54,7 +54,7 @@ def judge_quota(before: Body | None, after: Body, _context: RuleContext) -> Iter
         yield endangers(Danger.LOOSER_ISOLATION, summary(scopes), "The quota counts other objects.")
 
 
-def judge_limit_range(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
+def review_limit_range(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield a LimitRange's changes; every change but a lower maximum may allow more."""
     if before is not None and (changed := list(deltas(_by_type(before), _by_type(after)))):
         if looser := [each for each in changed if not _stricter(each)]:
@@ -63,7 +63,7 @@ def judge_limit_range(before: Body | None, after: Body, _context: RuleContext) -
             yield ReviewFinding(summary(rest), Effect.IN_PLACE, "It holds for new pods.")
 
 
-def judge_disruption_budget(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
+def review_disruption_budget(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield how many more pods may be evicted at once."""
     if before is None:
         return
@@ -76,7 +76,7 @@ def judge_disruption_budget(before: Body | None, after: Body, _context: RuleCont
             yield endangers(Danger.LOOSER_ISOLATION, str(each), "More pods may be evicted at once.")
 
 
-def judge_priority_class(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
+def review_priority_class(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield a PriorityClass' change; its value is immutable."""
     if after.get("globalDefault") and not at(before, "globalDefault"):
         yield endangers(Danger.LOOSER_ISOLATION, "globalDefault true", "All new pods of the cluster get this priority.")

@@ -1,4 +1,4 @@
-"""Judge NetworkPolicies by the flows that all policies of a namespace allow together."""
+"""Review NetworkPolicies by the flows that all policies of a namespace allow together."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class AllowedFlow:
         return f"{_pods(self.pods)} in {self.namespace} may {verb} {_port(self.port)} {towards} {_peer(self.peer)}"
 
 
-def judge_network_policy(before: Body | None, after: Body, context: RuleContext) -> Iterator[ReviewFinding]:
+def review_network_policy(before: Body | None, after: Body, context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield what a policy newly allows, and which pods it no longer isolates."""
     name, namespace = str(after["metadata"]["name"]), str(after["metadata"].get("namespace", ""))
     opened = [str(flow) for flow in new_flows(context) if (flow.policy, flow.namespace) == (name, namespace)]

@@ -1,4 +1,4 @@
-"""Judge RayClusters by what KubeRay 1.2.0 does with a changed one (ADR 23, docs/operate/kuberay.md)."""
+"""Review RayClusters by what KubeRay 1.2.0 does with a changed one (ADR 23, docs/operate/kuberay.md)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from ops.review.consequences import ReviewFinding, endangers, unknown
 from ops.review.kubernetes.deltas import Delta, at, deltas, fields, others, summary
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import RuleContext
-from ops.review.kubernetes.rules.pods.template import judge_pod
+from ops.review.kubernetes.rules.pods.template import review_pod
 from ops.review.kubernetes.rules.pods.words import in_words
 from ops.review.model import Danger, Effect
 from ops.review.scripts import dangerous_lines
@@ -44,7 +44,7 @@ class _Cluster:
     context: RuleContext
 
 
-def judge_ray_cluster(before: Body | None, after: Body, context: RuleContext) -> Iterator[ReviewFinding]:
+def review_ray_cluster(before: Body | None, after: Body, context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield what a RayCluster's change does to its pods."""
     name = str(after["metadata"]["name"])
     if before is not None and before["metadata"]["name"] != name:
@@ -126,7 +126,7 @@ def _wanted(group: Mapping[str, Any]) -> Any:
 def _group(name: str, before: Any, after: Any, cluster: _Cluster) -> Iterator[ReviewFinding]:
     """Yield the consequences of a changed template or start parameters; `before` is None for a new group."""
     old, new = at(before, "template"), at(after, "template")
-    for each in judge_pod(old, new, cluster.context, namespace=cluster.namespace):
+    for each in review_pod(old, new, cluster.context, namespace=cluster.namespace):
         yield replace(each, what=f"{name}: {each.what}", action=cluster.rollout if before else "")
     started = ["\n".join(map(str, (at(side, "rayStartParams") or {}).values())) for side in (before, after)]
     if lines := dangerous_lines(*started):

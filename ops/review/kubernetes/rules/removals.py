@@ -1,4 +1,4 @@
-"""Judge the removal of an object of each kind."""
+"""Review the removal of an object of each kind."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
@@ -14,7 +14,7 @@ _RAY: Final = frozenset({"RayCluster", "RayJob", "RayService"})
 _GROUP_OF_RAY: Final = "ray.io"
 
 
-def judge_removal(body: Body, context: RuleContext) -> Iterator[ReviewFinding]:
+def review_removal(body: Body, context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield what the removal of an object does."""
     if body["kind"] == "NetworkPolicy":
         yield from no_longer_isolates(body, context, Effect.DELETED)

@@ -1,4 +1,4 @@
-"""Judge volumes, claims and storage classes."""
+"""Review volumes, claims and storage classes."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -39,7 +39,7 @@ _CLASS_FIXED: Final = ("parameters", "provisioner", "reclaimPolicy", "volumeBind
 _OTHER_FILES: Final = "Jobs would see another file system."
 
 
-def judge_volume(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
+def review_volume(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield what a PersistentVolume's change does to its data and to the pods that mount it."""
     policy = at(before, "spec", "persistentVolumeReclaimPolicy") or "Retain"
     old, new = at(before, "spec") or {}, at(after, "spec") or {}
@@ -59,7 +59,7 @@ def judge_volume(before: Body | None, after: Body, _context: RuleContext) -> Ite
     yield from _other(old, new, _VOLUME_FIELDS - set(_SOURCES) - {"persistentVolumeReclaimPolicy"})
 
 
-def judge_claim(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
+def review_claim(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield what a PersistentVolumeClaim's change does to its data."""
     if before is None:
         return
@@ -86,7 +86,7 @@ def _size(old: Any, new: Any) -> Iterator[ReviewFinding]:
         yield ReviewFinding(what, Effect.IN_PLACE, "The driver expands the volume if its storage class allows it.")
 
 
-def judge_storage_class(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
+def review_storage_class(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield a StorageClass' change; all but the labels is immutable."""
     default = "storageclass.kubernetes.io/is-default-class"
     if before is None:
@@ -109,7 +109,7 @@ def judge_storage_class(before: Body | None, after: Body, _context: RuleContext)
 
 
 def _other(old: Any, new: Any, known: frozenset[str], *, skip: bool = False) -> Iterator[ReviewFinding]:
-    """Yield the changes of known fields, unless `skip`, and of unknown ones; sources are judged apart."""
+    """Yield the changes of known fields, unless `skip`, and of unknown ones; sources are reviewed apart."""
     changed = others(old, new, {*_SOURCES, "persistentVolumeReclaimPolicy"})
     if mine := [each for each in changed if each.path[0] in known and not skip]:
         yield ReviewFinding(summary(mine), Effect.IN_PLACE, "It holds for new mounts.")

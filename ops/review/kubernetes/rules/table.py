@@ -4,59 +4,59 @@ from collections.abc import Mapping
 from typing import Final
 
 from ops.review.kubernetes.objects import Key
-from ops.review.kubernetes.rules.access import judge_binding, judge_role, judge_service_account
-from ops.review.kubernetes.rules.configuration import judge_config_map, judge_secret
+from ops.review.kubernetes.rules.access import review_binding, review_role, review_service_account
+from ops.review.kubernetes.rules.configuration import review_config_map, review_secret
 from ops.review.kubernetes.rules.context import Rule
-from ops.review.kubernetes.rules.definitions import judge_admission, judge_definition
-from ops.review.kubernetes.rules.exposure import judge_ingress, judge_service
+from ops.review.kubernetes.rules.definitions import review_admission, review_definition
+from ops.review.kubernetes.rules.exposure import review_ingress, review_service
 from ops.review.kubernetes.rules.namespaces import (
-    judge_disruption_budget,
-    judge_limit_range,
-    judge_namespace,
-    judge_priority_class,
-    judge_quota,
+    review_disruption_budget,
+    review_limit_range,
+    review_namespace,
+    review_priority_class,
+    review_quota,
 )
-from ops.review.kubernetes.rules.network_policies import judge_network_policy
-from ops.review.kubernetes.rules.ray_clusters import judge_ray_cluster
-from ops.review.kubernetes.rules.storage import judge_claim, judge_storage_class, judge_volume
-from ops.review.kubernetes.rules.workloads import judge_driver, judge_workload
+from ops.review.kubernetes.rules.network_policies import review_network_policy
+from ops.review.kubernetes.rules.ray_clusters import review_ray_cluster
+from ops.review.kubernetes.rules.storage import review_claim, review_storage_class, review_volume
+from ops.review.kubernetes.rules.workloads import review_driver, review_workload
 
 _ACCESS: Final = "rbac.authorization.k8s.io"
 _ADMISSION: Final = "admissionregistration.k8s.io"
 
 _RULES: Final[Mapping[tuple[str, str], Rule]] = {
-    ("", "ConfigMap"): judge_config_map,
-    ("", "LimitRange"): judge_limit_range,
-    ("", "Namespace"): judge_namespace,
-    ("", "PersistentVolume"): judge_volume,
-    ("", "PersistentVolumeClaim"): judge_claim,
-    ("", "Pod"): judge_workload,
-    ("", "ResourceQuota"): judge_quota,
-    ("", "Secret"): judge_secret,
-    ("", "Service"): judge_service,
-    ("", "ServiceAccount"): judge_service_account,
-    (_ACCESS, "ClusterRole"): judge_role,
-    (_ACCESS, "ClusterRoleBinding"): judge_binding,
-    (_ACCESS, "Role"): judge_role,
-    (_ACCESS, "RoleBinding"): judge_binding,
-    (_ADMISSION, "MutatingWebhookConfiguration"): judge_admission,
-    (_ADMISSION, "ValidatingAdmissionPolicy"): judge_admission,
-    (_ADMISSION, "ValidatingAdmissionPolicyBinding"): judge_admission,
-    (_ADMISSION, "ValidatingWebhookConfiguration"): judge_admission,
-    ("apiextensions.k8s.io", "CustomResourceDefinition"): judge_definition,
-    ("apps", "DaemonSet"): judge_workload,
-    ("apps", "Deployment"): judge_workload,
-    ("apps", "ReplicaSet"): judge_workload,
-    ("apps", "StatefulSet"): judge_workload,
-    ("batch", "CronJob"): judge_workload,
-    ("batch", "Job"): judge_workload,
-    ("networking.k8s.io", "Ingress"): judge_ingress,
-    ("networking.k8s.io", "NetworkPolicy"): judge_network_policy,
-    ("policy", "PodDisruptionBudget"): judge_disruption_budget,
-    ("ray.io", "RayCluster"): judge_ray_cluster,
-    ("scheduling.k8s.io", "PriorityClass"): judge_priority_class,
-    ("storage.k8s.io", "CSIDriver"): judge_driver,
-    ("storage.k8s.io", "StorageClass"): judge_storage_class,
+    ("", "ConfigMap"): review_config_map,
+    ("", "LimitRange"): review_limit_range,
+    ("", "Namespace"): review_namespace,
+    ("", "PersistentVolume"): review_volume,
+    ("", "PersistentVolumeClaim"): review_claim,
+    ("", "Pod"): review_workload,
+    ("", "ResourceQuota"): review_quota,
+    ("", "Secret"): review_secret,
+    ("", "Service"): review_service,
+    ("", "ServiceAccount"): review_service_account,
+    (_ACCESS, "ClusterRole"): review_role,
+    (_ACCESS, "ClusterRoleBinding"): review_binding,
+    (_ACCESS, "Role"): review_role,
+    (_ACCESS, "RoleBinding"): review_binding,
+    (_ADMISSION, "MutatingWebhookConfiguration"): review_admission,
+    (_ADMISSION, "ValidatingAdmissionPolicy"): review_admission,
+    (_ADMISSION, "ValidatingAdmissionPolicyBinding"): review_admission,
+    (_ADMISSION, "ValidatingWebhookConfiguration"): review_admission,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): review_definition,
+    ("apps", "DaemonSet"): review_workload,
+    ("apps", "Deployment"): review_workload,
+    ("apps", "ReplicaSet"): review_workload,
+    ("apps", "StatefulSet"): review_workload,
+    ("batch", "CronJob"): review_workload,
+    ("batch", "Job"): review_workload,
+    ("networking.k8s.io", "Ingress"): review_ingress,
+    ("networking.k8s.io", "NetworkPolicy"): review_network_policy,
+    ("policy", "PodDisruptionBudget"): review_disruption_budget,
+    ("ray.io", "RayCluster"): review_ray_cluster,
+    ("scheduling.k8s.io", "PriorityClass"): review_priority_class,
+    ("storage.k8s.io", "CSIDriver"): review_driver,
+    ("storage.k8s.io", "StorageClass"): review_storage_class,
 }
 
 

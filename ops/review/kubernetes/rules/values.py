@@ -1,4 +1,4 @@
-"""Judge the values of Helm releases."""
+"""Review the values of Helm releases."""
 
 import json
 import re
@@ -34,14 +34,14 @@ _ACCOUNT: Final = re.compile(
 )
 
 
-def judge_values(
+def review_values(
     before: Mapping[str, Any], after: Mapping[str, Any], accounts: frozenset[str] = frozenset()
 ) -> Iterator[ReviewFinding]:
     """Yield a consequence for each dangerous value, and one for all others. `accounts`: the environment's own."""
     changed = list(deltas(_parsed(before), _parsed(after)))
     ordinary: list[Delta] = []
     for each in changed:
-        if found := _judged(each, accounts):
+        if found := _finding(each, accounts):
             yield found
         else:
             ordinary.append(each)
@@ -49,7 +49,7 @@ def judge_values(
         yield ReviewFinding(summary(ordinary), Effect.IN_PLACE, "Helm upgrades the release.")
 
 
-def _judged(each: Delta, accounts: frozenset[str]) -> ReviewFinding | None:
+def _finding(each: Delta, accounts: frozenset[str]) -> ReviewFinding | None:
     path = ".".join(each.path)
     for rule in (_security, _access, _exposure, partial(_images, accounts=accounts), _switches, _texts):
         found, known = rule(each, path)
@@ -129,7 +129,7 @@ def _images(each: Delta, path: str, accounts: frozenset[str]) -> Answer:
 
 
 def _switches(each: Delta, path: str) -> Answer:
-    """Judge `enabled`: a component that is switched off does its work no more."""
+    """Review `enabled`: a component that is switched off does its work no more."""
     switch = bool(each.path) and each.path[-1] == "enabled" and not _HINT.search(path)
     if switch and each.before is True and not each.after:
         return endangers(Danger.LOWER_PROTECTION, str(each), "Helm deletes the component's objects."), True

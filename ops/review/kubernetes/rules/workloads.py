@@ -1,4 +1,4 @@
-"""Judge Deployments, DaemonSets, StatefulSets, Jobs, CronJobs and Pods."""
+"""Review Deployments, DaemonSets, StatefulSets, Jobs, CronJobs and Pods."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -7,8 +7,8 @@ from ops.review.consequences import ReviewFinding, endangers, refused
 from ops.review.kubernetes.deltas import at, fields, summary
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import RuleContext
-from ops.review.kubernetes.rules.pods.reach import judge_variables
-from ops.review.kubernetes.rules.pods.template import judge_pod
+from ops.review.kubernetes.rules.pods.reach import review_variables
+from ops.review.kubernetes.rules.pods.template import review_pod
 from ops.review.model import Danger, Effect
 from ops.review.steps import author
 
@@ -24,11 +24,11 @@ _EFFECTS: Final = {
 }
 
 
-def judge_workload(before: Body | None, after: Body, context: RuleContext) -> Iterator[ReviewFinding]:
+def review_workload(before: Body | None, after: Body, context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield what a workload's change does."""
     kind, namespace = str(after["kind"]), str(after["metadata"].get("namespace", ""))
     old, new = template_of(before), template_of(after)
-    yield from judge_pod(old, new, context, namespace=namespace)
+    yield from review_pod(old, new, context, namespace=namespace)
     if before is None or before["metadata"]["name"] != after["metadata"]["name"]:
         return
     if kind in _SELECTED and at(before, "spec", "selector") != at(after, "spec", "selector"):
@@ -37,7 +37,7 @@ def judge_workload(before: Body | None, after: Body, context: RuleContext) -> It
         yield refused("pod template", "The template of a Job is immutable.", author("rename the Job"))
         return
     if kind in _CONTROLLERS:
-        yield from judge_variables(at(old, "spec"), at(new, "spec"))
+        yield from review_variables(at(old, "spec"), at(new, "spec"))
     yield from _in_place(before, after, kind)
 
 
@@ -87,7 +87,7 @@ def _fixed_part(job: Body) -> dict[str, Any]:
     return {key: value for key, value in (job.get("spec") or {}).items() if key not in changeable}
 
 
-def judge_driver(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
+def review_driver(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield a CSIDriver's change."""
     if before is not None and (changed := fields(before, after, "spec")):
         yield ReviewFinding(summary(changed), Effect.IN_PLACE, "It holds for new mounts.")

@@ -9,7 +9,7 @@ import pytest
 
 from ops.review.assembly import Pair
 from ops.review.model import Change, Danger
-from ops.review.verdict import judge
+from ops.review.verdict import verdict_on
 from tests.unit.ops.review.cloudformation.pairs import Pairs, of
 
 BUCKET = "AWS::S3::Bucket"
@@ -27,7 +27,7 @@ def stack(**names: str) -> dict[str, Any]:
 
 def lost(pair: Pair) -> dict[tuple[str, str], str]:
     """Return the digest of each change that loses data, by its stack and resource."""
-    found = [each for each in judge(pair).changes if Danger.DATA_LOSS in each.dangers]
+    found = [each for each in verdict_on(pair).changes if Danger.DATA_LOSS in each.dangers]
     return {(each.stack, each.resource): each.digest for each in found}
 
 
@@ -69,7 +69,7 @@ def test_resources_of_the_same_name_have_digests_of_their_own(pairs: Pairs) -> N
     before, after = (
         {"storage": stack(Data0123ABCD=name, Data4567ABCD=name), "platform": stack(Data=name)} for name in "ab"
     )
-    found = [each for each in judge(pairs.pair(before, after)).changes if Danger.DATA_LOSS in each.dangers]
+    found = [each for each in verdict_on(pairs.pair(before, after)).changes if Danger.DATA_LOSS in each.dangers]
     assert [each.resource for each in found] == [f"{BUCKET} Data"] * 3
     assert len({each.digest for each in found}) == 3
 
@@ -88,7 +88,7 @@ def test_change_that_follows_from_another_resource_is_bound_to_all_that_differs(
         return {"storage": {"Resources": {"Subnet": key, "FileSystem": system}}, "ray": stack(Other=other or "o")}
 
     def follows(after: dict[str, Any]) -> Change:
-        found = judge(pairs.pair(side("a"), after)).changes
+        found = verdict_on(pairs.pair(side("a"), after)).changes
         [change] = [each for each in found if each.resource == "AWS::FSx::FileSystem FileSystem"]
         assert change.dangers == {Danger.DATA_LOSS}
         return change
@@ -99,7 +99,7 @@ def test_change_that_follows_from_another_resource_is_bound_to_all_that_differs(
 def test_change_of_a_stack_is_bound_to_all_that_differs(pairs: Pairs) -> None:
     def gone(name: str) -> str:
         pair = pairs.pair({"storage": stack(Data=name), "ray": stack(R="r")}, {"ray": stack(R="r")})
-        [change] = [each for each in judge(pair).changes if each.resource == "Stack storage"]
+        [change] = [each for each in verdict_on(pair).changes if each.resource == "Stack storage"]
         assert change.gated
         return change.digest
 

@@ -31,11 +31,11 @@ def base(tmp_path: Path) -> Checkout:
 def head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
     # The command's own checkout is a default argument, which tests replace: base, head, context.
     monkeypatch.setattr(review.review, "__defaults__", (tmp_path / "head", None))
-    monkeypatch.setattr(review, "judge", judge)
+    monkeypatch.setattr(review, "verdict_on", verdict_on)
     return Checkout(tmp_path / "head")
 
 
-def judge(pair: Pair) -> EnvironmentVerdict:
+def verdict_on(pair: Pair) -> EnvironmentVerdict:
     """Return a change for each resource that differs; those of the stack `storage` are replaced."""
     changes = []
     for each in resource_changes(pair):
@@ -64,7 +64,7 @@ def changes(verdict: Any) -> list[str]:
     return [f"{change['title']}: {change['what']}: {change['effect']}" for change in verdict["changes"]]
 
 
-def test_changed_new_and_removed_stacks_are_judged(base: Checkout, head: Checkout) -> None:
+def test_changed_new_and_removed_stacks_are_reviewed(base: Checkout, head: Checkout) -> None:
     base.environment("dev", network={"a": 1}, storage={"a": 1}, old={"a": 1})
     head.environment("dev", network={"a": 2}, storage={"a": 1}, new={"a": 1})
     head.write("app.py", "changed")
@@ -83,7 +83,7 @@ def test_the_worst_environment_comes_first(base: Checkout, head: Checkout) -> No
     assert list(verdicts(base)) == ["b", "a", "c"]
 
 
-def test_added_and_removed_environments_are_judged(base: Checkout, head: Checkout) -> None:
+def test_added_and_removed_environments_are_reviewed(base: Checkout, head: Checkout) -> None:
     base.environment("old", network={})
     head.environment("new", network={})
     found = verdicts(base)
@@ -333,7 +333,7 @@ def test_an_interrupted_review_has_no_verdict(base: Checkout, head: Checkout, mo
         raise KeyboardInterrupt
 
     differing(base, head)
-    monkeypatch.setattr(review, "judge", interrupt)
+    monkeypatch.setattr(review, "verdict_on", interrupt)
     result = run(base, "--json")
     assert (result.exit_code, result.stdout) == (130, "")
     assert "error: interrupted: no verdict. Fix: rerun `ops review`" in result.stderr

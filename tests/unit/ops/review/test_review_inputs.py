@@ -171,10 +171,10 @@ def test_a_file_that_is_no_yaml_counts_by_its_bytes(sides: tuple[Path, Path]) ->
     assert changed(*sides) == ["b"]
 
 
-JUDGED = (*SHARED.values(), "environments/a.yaml", "environments/c.yaml", "ops/review/verdict.py", "ops/new.py")
+REVIEWED = (*SHARED.values(), "environments/a.yaml", "environments/c.yaml", "ops/review/verdict.py", "ops/new.py")
 
 
-@pytest.mark.parametrize("path", JUDGED)
+@pytest.mark.parametrize("path", REVIEWED)
 def test_fingerprint_covers_what_a_verdict_depends_on(sides: tuple[Path, Path], path: str) -> None:
     assert fingerprint(sides[0]) == fingerprint(sides[1])
     write(sides[1], path, "changed")

@@ -1,4 +1,4 @@
-"""The verdict of all judges on one environment."""
+"""The whole verdict on one environment."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -32,17 +32,17 @@ def two_of(kind: str, text: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_resource_that_a_judge_skips_is_unknown(name: str, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
-    judge = getattr(verdict, name)
-    honest: Changes = judge.changes
+def test_resource_that_a_module_skips_is_unknown(name: str, pairs: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = getattr(verdict, name)
+    honest: Changes = module.changes
 
     def skipping(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]:
         yield from (each for each in honest(pair, differing) if differing[-1].address not in each.addresses)
 
     pair = pairs.pair(two_of(KINDS[name], "a"), two_of(KINDS[name], "b"))
-    assert not [each for each in verdict.judge(pair).changes if each.title.startswith(KINDS[name])]
-    monkeypatch.setattr(judge, "changes", skipping)
-    [overlooked] = [each for each in verdict.judge(pair).changes if each.title.startswith(KINDS[name])]
+    assert not [each for each in verdict.verdict_on(pair).changes if each.title.startswith(KINDS[name])]
+    monkeypatch.setattr(module, "changes", skipping)
+    [overlooked] = [each for each in verdict.verdict_on(pair).changes if each.title.startswith(KINDS[name])]
     assert overlooked.resource == f"{KINDS[name]} Thing4567ABCD"
     assert overlooked.effect is Effect.UNKNOWN
     assert overlooked.gated == {Danger.UNKNOWN}
@@ -50,7 +50,7 @@ def test_resource_that_a_judge_skips_is_unknown(name: str, pairs: Pairs, monkeyp
 
 def test_change_names_the_resources_that_it_accounts_for(pairs: Pairs) -> None:
     kind = KINDS["cloudformation"]
-    found = verdict.judge(pairs.pair(two_of(kind, "a"), two_of(kind, "b"))).changes
+    found = verdict.verdict_on(pairs.pair(two_of(kind, "a"), two_of(kind, "b"))).changes
     assert {each.addresses for each in found} == {
         (("storage", "Thing0123ABCD"),),
         (("storage", "Thing4567ABCD"),),
@@ -64,8 +64,8 @@ def test_verdict_reads_a_folder_again_that_was_written_again(kind: str, pairs: P
         return {"Resources": {"Thing0123ABCD": of(kind, BucketName=text, Manifest=json.dumps(manifest))}}
 
     base, head = (pairs.assembly({"storage": declared("a")}) for _ in range(2))
-    assert not verdict.judge(Pair("dev", base, head)).changes
+    assert not verdict.verdict_on(Pair("dev", base, head)).changes
     (head.directory / "rayhp-dev-storage.template.json").write_text(json.dumps(declared("b")))
-    changes = verdict.judge(Pair("dev", base, Assembly(head.directory))).changes
+    changes = verdict.verdict_on(Pair("dev", base, Assembly(head.directory))).changes
     assert changes
     assert Effect.NOTHING not in {each.effect for each in changes}

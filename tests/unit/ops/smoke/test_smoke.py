@@ -19,7 +19,7 @@ from ops.jobs.runs import Runs
 from ops.smoke import gpu_health
 from ops.smoke.expected import Expected, ExpectedWorker, expected
 from ops.smoke.run import MARK, _wait
-from ops.smoke.verdict import judge
+from ops.smoke.verdict import evaluate
 from tests.support.waiting import PATIENCE_SECONDS
 from tests.unit.support.documented_data import assert_same_shape, documented
 from tests.unit.support.fake_apis import Apis
@@ -42,7 +42,7 @@ def result(*parts: dict[str, Any], problems: tuple[str, ...] = ()) -> dict[str, 
 
 
 def test_all_workers_with_all_gpus_over_efa_pass() -> None:
-    verdict = judge("rayml", WANTED, result(part("10.0.0.1"), part("10.0.0.2")))
+    verdict = evaluate("rayml", WANTED, result(part("10.0.0.1"), part("10.0.0.2")))
     assert verdict.problems == ()
     assert [(row.node, row.gpus, row.seconds) for row in verdict.rows] == [("n-1", 8, 0.002), ("n-2", 8, 0.002)]
 
@@ -61,21 +61,21 @@ def test_all_workers_with_all_gpus_over_efa_pass() -> None:
     ],
 )
 def test_what_is_wrong_is_said_with_its_node(found: dict[str, Any], problem: str) -> None:
-    [said] = judge("rayml", WANTED, found).problems
+    [said] = evaluate("rayml", WANTED, found).problems
     assert problem in said
 
 
 def test_worker_without_a_pod_is_missed() -> None:
     less = Expected(3, WANTED.workers)
-    found = judge("rayml", less, result(part("10.0.0.1"), part("10.0.0.2")))
+    found = evaluate("rayml", less, result(part("10.0.0.1"), part("10.0.0.2")))
     assert found.problems == ("only 2 of 3 workers are running",)
 
 
 def test_bandwidth_is_compared_with_the_network_only_between_nodes() -> None:
     pods = [ExpectedWorker(f"w-{n}", node, f"10.0.0.{n}", 8, 32, 3200) for n, node in enumerate(("n-1", "n-1", "n-2"))]
-    three = judge("rayml", Expected(3, tuple(pods)), result(*(part(pod.address) for pod in pods)))
+    three = evaluate("rayml", Expected(3, tuple(pods)), result(*(part(pod.address) for pod in pods)))
     assert [row.nominal for row in three.rows] == [400, 400, 400]
-    alone = judge("rayml", Expected(2, tuple(pods[:2])), result(*(part(pod.address) for pod in pods[:2])))
+    alone = evaluate("rayml", Expected(2, tuple(pods[:2])), result(*(part(pod.address) for pod in pods[:2])))
     assert [row.nominal for row in alone.rows] == [None, None]
 
 
@@ -93,7 +93,7 @@ def test_table_shows_the_share_of_the_nominal_bandwidth(workers: Apis, ended: Ca
 
 def test_efa_matters_only_to_gpus() -> None:
     wanted = Expected(1, (ExpectedWorker("w-1", "n-1", "10.0.0.1", 0, 1),))
-    assert judge("rayml", wanted, result(part("10.0.0.1", gpus=0, network=["gloo"]))).problems == ()
+    assert evaluate("rayml", wanted, result(part("10.0.0.1", gpus=0, network=["gloo"]))).problems == ()
 
 
 def test_short_silence_of_the_api_server_does_not_end_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,12 +165,13 @@ def test_failure_ends_with_1_and_names_the_cluster(ended: Callable[[dict[str, An
 
 def test_faults_of_gpus_fail_with_their_node_and_others_are_not_meant() -> None:
     broken = {"node": "n-1", "gpu": "3", "xid": "79"}
-    found = gpu_health.judge(
+    found = gpu_health.health_of(
         [{"node": "n-1"}, {"node": "n-9"}], {"XidError": [broken, broken | {"node": "n-9"}]}, {"n-1", "n-2"}
     )
     assert found == gpu_health.GpuHealth(frozenset({"n-1"}), ("XidError 79 on GPU 3 of n-1",))
     assert (
-        judge("rayml", WANTED, result(part("10.0.0.1"), part("10.0.0.2"))).with_gpus(found).problems == found.problems
+        evaluate("rayml", WANTED, result(part("10.0.0.1"), part("10.0.0.2"))).with_gpus(found).problems
+        == found.problems
     )
 
 

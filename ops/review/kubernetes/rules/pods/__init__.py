@@ -1,1 +1,1 @@
-"""Judge pod templates: privileges, accounts, images, what they read and write, and the texts that they run."""
+"""Review pod templates: privileges, accounts, images, what they read and write, and the texts that they run."""

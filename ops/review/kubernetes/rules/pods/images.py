@@ -1,4 +1,4 @@
-"""Judge where the images of pods come from, and whether their names are fixed."""
+"""Review where the images of pods come from, and whether their names are fixed."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -15,7 +15,7 @@ _PUBLIC: Final = frozenset({"docker.io", "ghcr.io", "quay.io", "public.ecr.aws",
 _MOVING: Final = frozenset({"", "latest", "nightly", "master", "main", "stable", "edge"})
 
 
-def judge_images(old: Any, new: Any, context: RuleContext) -> Iterator[ReviewFinding]:
+def review_images(old: Any, new: Any, context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield images of a pod's specification that come from elsewhere than the environment's, or have no fixed name."""
     before = {str(each["name"]): str(each.get("image", "")) for each in containers(old)}
     known = {registry(image) for image in before.values()} or _used(context)

@@ -1,4 +1,4 @@
-"""Judge what pods reach: the account they act with, secrets, tokens, writable mounts and variables."""
+"""Review what pods reach: the account they act with, secrets, tokens, writable mounts and variables."""
 
 import json
 import re
@@ -24,7 +24,7 @@ _TELLS: Final = re.compile(r"\w*LOG_?LEVEL|\w*VERBOS\w*|TZ|LANG|LC_\w+|PYTHON(UN
 _SORTS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
-def judge_reach(old: Any, new: Any, context: RuleContext, namespace: str) -> Iterator[ReviewFinding]:
+def review_reach(old: Any, new: Any, context: RuleContext, namespace: str) -> Iterator[ReviewFinding]:
     """Yield what a pod's specification newly reaches."""
     known = set(_secrets(old))
     if secrets := [each for each in _secrets(new) if each not in known and not _is_new(each, context, namespace)]:
@@ -40,7 +40,7 @@ def judge_reach(old: Any, new: Any, context: RuleContext, namespace: str) -> Ite
         yield endangers(Danger.RUNS_CODE, f"env {summary(loaded)}", "It decides which code or service a program uses.")
 
 
-def judge_variables(old: Any, new: Any) -> Iterator[ReviewFinding]:
+def review_variables(old: Any, new: Any) -> Iterator[ReviewFinding]:
     """Yield variables by which a controller may act on something else."""
     changed = [each for each in variables(old, new) if not _TELLS.fullmatch(each.partition(" ")[0])]
     if others := [each for each in changed if not _LOADERS.fullmatch(each.partition(" ")[0])]:

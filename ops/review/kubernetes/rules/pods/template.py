@@ -1,4 +1,4 @@
-"""Judge what pods may do: privileges, labels and the texts that they run."""
+"""Review what pods may do: privileges, labels and the texts that they run."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -7,8 +7,8 @@ from ops.review.consequences import ReviewFinding, endangers, unknown
 from ops.review.kubernetes.deltas import at, deltas, summary
 from ops.review.kubernetes.objects import is_placeholder
 from ops.review.kubernetes.rules.context import RuleContext
-from ops.review.kubernetes.rules.pods.images import judge_images
-from ops.review.kubernetes.rules.pods.reach import containers, judge_reach
+from ops.review.kubernetes.rules.pods.images import review_images
+from ops.review.kubernetes.rules.pods.reach import containers, review_reach
 from ops.review.model import Danger
 from ops.review.scripts import dangerous_lines
 
@@ -74,7 +74,7 @@ _BESIDE: Final = ("env", "lifecycle", "livenessProbe", "readinessProbe", "startu
 _HOST: Final = ("hostNetwork", "hostPID", "hostIPC")
 
 
-def judge_pod(before: Any, after: Any, context: RuleContext, *, namespace: str) -> Iterator[ReviewFinding]:
+def review_pod(before: Any, after: Any, context: RuleContext, *, namespace: str) -> Iterator[ReviewFinding]:
     """Yield the dangers of a changed pod template (`metadata`, `spec`). Yield nothing for a harmless change."""
     old, new = at(before, "spec") or {}, at(after, "spec") or {}
     # Nothing restricted a pod that did not exist: its own restrictions are what it needs.
@@ -88,8 +88,8 @@ def judge_pod(before: Any, after: Any, context: RuleContext, *, namespace: str) 
         )
     if lines := dangerous_lines(texts(old), texts(new)):
         yield endangers(Danger.RUNS_CODE, f"runs: {summary(lines)}")
-    yield from judge_images(old, new, context)
-    yield from judge_reach(old, new, context, namespace)
+    yield from review_images(old, new, context)
+    yield from review_reach(old, new, context, namespace)
     strange = [str(each) for each in deltas(_unknown_fields(old), _unknown_fields(new))]
     if strange:
         yield unknown(summary(strange), "No rule knows these fields of a pod.")

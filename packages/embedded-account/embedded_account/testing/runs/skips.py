@@ -46,24 +46,24 @@ class Skips:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Fail a run that is green otherwise, or that has collected nothing but skips."""
         green = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
-        if session.exitstatus in green and any(not found for _, _, found in self._judged()):
+        if session.exitstatus in green and any(not found for _, _, found in self._skipped()):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Print how many skips are allowed and why, and each that is not."""
-        judged = list(self._judged())
-        if not judged:
+        skipped = list(self._skipped())
+        if not skipped:
             return
-        refused = [(test, reason) for test, reason, found in judged if not found]
-        terminalreporter.section(f"{len(judged)} skipped, {len(refused)} of them without permission")
-        for found, number in Counter(found for _, _, found in judged if found).items():
+        refused = [(test, reason) for test, reason, found in skipped if not found]
+        terminalreporter.section(f"{len(skipped)} skipped, {len(refused)} of them without permission")
+        for found, number in Counter(found for _, _, found in skipped if found).items():
             terminalreporter.write_line(f"{number} allowed: {found.tests} ({found.why})")
         for test, reason in refused:
             terminalreporter.write_line(
                 f"error: {test} was skipped: {reason}. Allowed: the skips that conftest.py lists"
             )
 
-    def _judged(self) -> Iterator[tuple[str, str, PermittedSkips | None]]:
+    def _skipped(self) -> Iterator[tuple[str, str, PermittedSkips | None]]:
         """Yield each skip's node id and reason, and what allows it."""
         for test, reason in self._reasons.items():
             fits = (

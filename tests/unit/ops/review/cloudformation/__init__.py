@@ -1,1 +1,1 @@
-"""Tests of the judge of CloudFormation's own resources."""
+"""Tests of the review of CloudFormation's own resources."""

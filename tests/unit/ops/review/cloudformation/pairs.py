@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ops.review.assembly import Assembly, Pair, resource_changes
-from ops.review.cloudformation import judge
+from ops.review.cloudformation import changes as cloudformation
 from ops.review.model import Change, Danger, Effect
 
 Template = Mapping[str, Any]
@@ -15,7 +15,7 @@ ACCOUNT = "111122223333"
 
 
 class Pairs:
-    """Writes assemblies below a folder, and judges them."""
+    """Writes assemblies below a folder, and reviews them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -43,7 +43,7 @@ class Pairs:
         """Return a pair of assemblies with these templates by stack part."""
         return Pair("dev", self.assembly(before), self.assembly(after))
 
-    def judged(self, before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> list[Change]:
+    def changes(self, before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> list[Change]:
         """Return the changes between the resources of a stack named storage."""
         base = None if before is None else self.assembly({"storage": {"Resources": before}})
         return changes(Pair("dev", base, self.assembly({"storage": {"Resources": after}})))
@@ -53,12 +53,12 @@ class Pairs:
         after = copy.deepcopy(dict(resource))
         for name, value in properties.items():
             _set(after.setdefault("Properties", {}), name.split("__"), value)
-        return self.judged({"Thing0123ABCD": resource}, {"Thing0123ABCD": after})
+        return self.changes({"Thing0123ABCD": resource}, {"Thing0123ABCD": after})
 
 
 def changes(pair: Pair) -> list[Change]:
     """Return all changes of a pair."""
-    return list(judge.changes(pair, list(resource_changes(pair))))
+    return list(cloudformation.changes(pair, list(resource_changes(pair))))
 
 
 def of(kind: str, attributes: Mapping[str, Any] | None = None, /, **properties: object) -> dict[str, Any]:

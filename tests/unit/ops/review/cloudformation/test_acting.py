@@ -89,9 +89,9 @@ def test_a_new_resource_is_dangerous_if_it_may_act_on_what_is_there(
     pairs: Pairs, created: dict[str, Any], danger: Danger | None
 ) -> None:
     topic = of("AWS::SNS::Topic")
-    assert dangers(pairs.judged({"Old": topic}, {"Old": topic, "New": created})) == ({danger} if danger else set())
+    assert dangers(pairs.changes({"Old": topic}, {"Old": topic, "New": created})) == ({danger} if danger else set())
 
 
 @pytest.mark.parametrize("created", [may("fsx:DeleteFileSystem"), of("AWS::SSM::Association", Name="a")])
 def test_in_a_new_environment_there_is_nothing_to_act_on(pairs: Pairs, created: dict[str, Any]) -> None:
-    assert dangers(pairs.judged(None, {"New": created})) == set()
+    assert dangers(pairs.changes(None, {"New": created})) == set()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ops.review.assembly import Pair, resource_changes, stable
-from ops.review.cloudformation import judge
+from ops.review.cloudformation import changes as cloudformation
 from ops.review.model import Effect
 from tests.unit.ops.review.cloudformation.pairs import Pairs, of
 from tests.unit.ops.review.cloudformation.test_effects import FILE_SYSTEM, RETAIN
@@ -61,7 +61,7 @@ def test_each_differing_resource_has_a_change(edits: list[tuple[tuple[Any, ...],
         base, head = (pairs.assembly({"storage": {"Resources": each}}) for each in (RESOURCES, after))
         pair = Pair("dev", base, head)
         differing = list(resource_changes(pair))
-        found = {change.resource for change in judge.changes(pair, differing)}
+        found = {change.resource for change in cloudformation.changes(pair, differing)}
     assert {f"{each.type} {stable(each.logical_id)}" for each in differing} <= found
 
 
@@ -70,7 +70,7 @@ def test_each_differing_resource_has_a_change(edits: list[tuple[tuple[Any, ...],
 def test_values_in_another_order_change_nothing(source: random.Random) -> None:
     after = _shuffled(RESOURCES, source)
     with TemporaryDirectory() as folder:
-        found = Pairs(Path(folder)).judged(RESOURCES, after)
+        found = Pairs(Path(folder)).changes(RESOURCES, after)
     assert all(change.effect.rank >= Effect.IN_PLACE.rank and not change.dangers for change in found)
 
 

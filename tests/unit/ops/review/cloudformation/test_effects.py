@@ -87,7 +87,7 @@ def test_rights_that_follow_a_hash_are_told_as_such(pairs: Pairs, after: str, fo
             "Properties": {**ROLE["Properties"], "Policies": [{"PolicyDocument": {"Statement": [statement]}}]},
         }
 
-    found = pairs.judged({"Role": role("a" * 64)}, {"Role": role(after)})
+    found = pairs.changes({"Role": role("a" * 64)}, {"Role": role(after)})
     assert ("rights follow the new content hashes, no wider than before" in {each.what for each in found}) is follows
 
 
@@ -130,7 +130,7 @@ def test_other_changes_of_the_file_system(pairs: Pairs, properties: dict[str, An
 def test_a_removed_resource_loses_what_its_type_holds(
     pairs: Pairs, resource: dict[str, Any], effect: Effect, danger: Danger | None
 ) -> None:
-    [change] = pairs.judged({"Thing0123ABCD": resource, "Role": ROLE}, {"Role": ROLE})
+    [change] = pairs.changes({"Thing0123ABCD": resource, "Role": ROLE}, {"Role": ROLE})
     assert (change.effect, set(change.dangers)) == (effect, {danger} if danger else set())
 
 
@@ -143,7 +143,7 @@ def test_a_retained_file_system_that_is_replaced_is_kept_but_its_users_get_an_em
 @pytest.mark.parametrize("policies", [{}, RETAIN])
 def test_a_renamed_construct_loses_its_data(pairs: Pairs, policies: dict[str, Any]) -> None:
     old = {**BUCKET, **policies}
-    found = pairs.judged({"Data0123ABCD": old}, {"Renamed89ABCDEF": old})
+    found = pairs.changes({"Data0123ABCD": old}, {"Renamed89ABCDEF": old})
     gone = next(change for change in found if change.resource == "AWS::S3::Bucket Data")
     assert gone.dangers == {Danger.DATA_LOSS}
     assert "The same definition appears as Renamed in stack storage" in gone.reason
@@ -151,7 +151,7 @@ def test_a_renamed_construct_loses_its_data(pairs: Pairs, policies: dict[str, An
 
 def test_a_retained_bucket_that_another_one_succeeds_is_dangerous_even_with_other_properties(pairs: Pairs) -> None:
     new = {**of("AWS::S3::Bucket", BucketName="other"), **RETAIN}
-    assert Danger.DATA_LOSS in dangers(pairs.judged({"Data": {**BUCKET, **RETAIN}}, {"Other": new}))
+    assert Danger.DATA_LOSS in dangers(pairs.changes({"Data": {**BUCKET, **RETAIN}}, {"Other": new}))
 
 
 def test_a_file_system_that_moves_to_another_stack_loses_its_data(pairs: Pairs) -> None:
@@ -177,7 +177,7 @@ def test_a_renamed_function_with_its_role_and_log_is_harmless(pairs: Pairs) -> N
             ),
         }
 
-    found = pairs.judged(function("Old"), function("New"))
+    found = pairs.changes(function("Old"), function("New"))
     assert dangers(found) == set()
     assert len(found) == 8
 
@@ -198,7 +198,7 @@ def test_the_replacement_of_a_security_group_replaces_the_file_system_that_names
 
 @pytest.mark.parametrize("name", ["Metadata", "DependsOn"])
 def test_metadata_and_order_change_nothing(pairs: Pairs, name: str) -> None:
-    [change] = pairs.judged({"A": BUCKET}, {"A": {**BUCKET, name: {"aws:cdk:path": "b"}}})
+    [change] = pairs.changes({"A": BUCKET}, {"A": {**BUCKET, name: {"aws:cdk:path": "b"}}})
     assert (change.effect, set(change.dangers)) == (Effect.NOTHING, set())
 
 
@@ -213,17 +213,17 @@ def test_metadata_and_order_change_nothing(pairs: Pairs, name: str) -> None:
     ],
 )
 def test_what_no_rule_knows_is_unknown(pairs: Pairs, before: dict[str, Any], after: dict[str, Any]) -> None:
-    found = pairs.judged({"A": before}, {"A": after})
+    found = pairs.changes({"A": before}, {"A": after})
     assert worst(found) is Effect.UNKNOWN
     assert dangers(found) == {Danger.UNKNOWN}
 
 
 def test_a_changed_type_loses_what_the_old_type_held(pairs: Pairs) -> None:
-    assert dangers(pairs.judged({"A": BUCKET}, {"A": LOG})) == {Danger.DATA_LOSS}
+    assert dangers(pairs.changes({"A": BUCKET}, {"A": LOG})) == {Danger.DATA_LOSS}
 
 
 def test_a_created_resource_of_an_unknown_type_is_unknown(pairs: Pairs) -> None:
-    assert dangers(pairs.judged({"A": BUCKET}, {"A": BUCKET, "B": of("Custom::Invented")})) == {Danger.UNKNOWN}
+    assert dangers(pairs.changes({"A": BUCKET}, {"A": BUCKET, "B": of("Custom::Invented")})) == {Danger.UNKNOWN}
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ every_resource = pytest.mark.parametrize(("make", "effect", "danger"), RESOURCES
 def test_a_key_that_goes_or_changes_stops(
     pairs: Pairs, make: Any, effect: Effect, danger: Danger, after: str | None
 ) -> None:
-    found = pairs.judged({"Thing": make(OWN)}, {"Thing": make(after)})
+    found = pairs.changes({"Thing": make(OWN)}, {"Thing": make(after)})
     assert worst(found) is effect
     assert danger in dangers(found)
 
@@ -66,7 +66,7 @@ def test_a_key_that_goes_or_changes_stops(
 def test_a_first_key_is_harmless_only_where_it_is_in_place(
     pairs: Pairs, make: Any, effect: Effect, danger: Danger
 ) -> None:
-    found = pairs.judged({"Thing": make(None)}, {"Thing": make(OWN)})
+    found = pairs.changes({"Thing": make(None)}, {"Thing": make(OWN)})
     assert worst(found) is effect
     # Nodes: by its name alone, a key from outside may be anybody's.
     assert dangers(found) == (set() if effect is Effect.IN_PLACE else {danger})
@@ -84,8 +84,8 @@ FOR_AWS = {"Bool": {"kms:GrantIsForAWSResource": "true"}}
 @pytest.mark.parametrize("left", [THROUGH, FOR_AWS, {}])
 def test_a_right_on_a_key_that_loses_a_condition_is_wider(pairs: Pairs, left: dict[str, Any]) -> None:
     before, after = role(**THROUGH, **FOR_AWS), role(**left)
-    assert dangers(pairs.judged({"Role": before}, {"Role": after})) == {Danger.WIDER_PERMISSIONS}
-    assert dangers(pairs.judged({"Role": after}, {"Role": before})) == set()
+    assert dangers(pairs.changes({"Role": before}, {"Role": after})) == {Danger.WIDER_PERMISSIONS}
+    assert dangers(pairs.changes({"Role": after}, {"Role": before})) == set()
 
 
 LOGS = {
@@ -111,4 +111,4 @@ def test_a_wider_key_policy_stops(pairs: Pairs, change: dict[str, Any]) -> None:
     before = of("AWS::KMS::Key", KeyPolicy={"Statement": [LOGS]})
     after = copy.deepcopy(before)
     after["Properties"]["KeyPolicy"]["Statement"] = [{**LOGS, **change}]
-    assert dangers(pairs.judged({"Key": before}, {"Key": after})) == {Danger.WIDER_PERMISSIONS}
+    assert dangers(pairs.changes({"Key": before}, {"Key": after})) == {Danger.WIDER_PERMISSIONS}

@@ -35,7 +35,7 @@ def separate(given: dict[str, Any], kind: str = "Ingress") -> dict[str, Any]:
     ],
 )
 def test_a_security_group_that_lets_more_through(pairs: Pairs, after: dict[str, Any]) -> None:
-    assert dangers(pairs.judged({"Group": group(rule())}, {"Group": after})) == {Danger.OPENED_PORT}
+    assert dangers(pairs.changes({"Group": group(rule())}, {"Group": after})) == {Danger.OPENED_PORT}
 
 
 @pytest.mark.parametrize(
@@ -49,12 +49,12 @@ def test_a_security_group_that_lets_more_through(pairs: Pairs, after: dict[str, 
     ],
 )
 def test_a_security_group_that_lets_no_more_through_is_harmless(pairs: Pairs, after: dict[str, Any]) -> None:
-    assert dangers(pairs.judged({"Group": group(rule())}, after)) == set()
+    assert dangers(pairs.changes({"Group": group(rule())}, after)) == set()
 
 
 @pytest.mark.parametrize("kind", ["Ingress", "Egress"])
 def test_a_rule_of_its_own_opens_a_port(pairs: Pairs, kind: str) -> None:
-    found = pairs.judged({"Group": group()}, {"Group": group(), "Rule": separate(rule("10.0.0.0/8"), kind)})
+    found = pairs.changes({"Group": group()}, {"Group": group(), "Rule": separate(rule("10.0.0.0/8"), kind)})
     assert dangers(found) == {Danger.OPENED_PORT}
     direction = "from" if kind == "Ingress" else "to"
     assert next(each.what for each in found if each.dangers) == f"Group: + TCP 443 {direction} 10.0.0.0/8"
@@ -62,8 +62,8 @@ def test_a_rule_of_its_own_opens_a_port(pairs: Pairs, kind: str) -> None:
 
 def test_a_new_group_is_dangerous_only_if_the_internet_may_enter(pairs: Pairs) -> None:
     role = of("AWS::IAM::Role")
-    assert dangers(pairs.judged({"R": role}, {"R": role, "Group": group(rule(), out=None)})) == set()
-    assert dangers(pairs.judged({"R": role}, {"R": role, "Group": group(rule("0.0.0.0/0"))})) == {Danger.OPENED_PORT}
+    assert dangers(pairs.changes({"R": role}, {"R": role, "Group": group(rule(), out=None)})) == set()
+    assert dangers(pairs.changes({"R": role}, {"R": role, "Group": group(rule("0.0.0.0/0"))})) == {Danger.OPENED_PORT}
 
 
 def test_a_resource_that_joins_another_group(pairs: Pairs) -> None:
@@ -78,9 +78,9 @@ def test_network_acls(pairs: Pairs) -> None:
         )
 
     denied, both = {"A": entry(1, "deny")}, {"A": entry(1, "deny"), "B": entry(2, "allow")}
-    assert dangers(pairs.judged(denied, both)) == {Danger.OPENED_PORT}
-    assert dangers(pairs.judged(both, {"B": both["B"]})) == {Danger.OPENED_PORT}
-    assert dangers(pairs.judged(both, denied)) == set()
+    assert dangers(pairs.changes(denied, both)) == {Danger.OPENED_PORT}
+    assert dangers(pairs.changes(both, {"B": both["B"]})) == {Danger.OPENED_PORT}
+    assert dangers(pairs.changes(both, denied)) == set()
 
 
 CLUSTER = of(
@@ -123,11 +123,11 @@ def test_a_wider_list_of_networks(pairs: Pairs, more: list[str]) -> None:
 
 def test_a_workspace_of_grafana_for_some_networks_only_is_harmless(pairs: Pairs) -> None:
     assert dangers(pairs.edited(LIST, Entries=[{"Cidr": "203.0.113.0/28", "Description": "one floor"}])) == set()
-    assert dangers(pairs.judged({}, {"List": LIST, "Workspace": GRAFANA})) == set()
+    assert dangers(pairs.changes({}, {"List": LIST, "Workspace": GRAFANA})) == set()
 
 
 def test_a_new_workspace_of_grafana_that_everybody_reaches(pairs: Pairs) -> None:
-    assert dangers(pairs.judged({}, {"Workspace": of("AWS::Grafana::Workspace")})) == {Danger.PUBLIC_ENDPOINT}
+    assert dangers(pairs.changes({}, {"Workspace": of("AWS::Grafana::Workspace")})) == {Danger.PUBLIC_ENDPOINT}
 
 
 def test_a_subnet_with_a_new_route_to_an_internet_gateway(pairs: Pairs) -> None:
@@ -140,8 +140,8 @@ def test_a_subnet_with_a_new_route_to_an_internet_gateway(pairs: Pairs) -> None:
         ),
     }
     route = of("AWS::EC2::Route", RouteTableId={"Ref": "Table"}, GatewayId={"Ref": "Gateway"})
-    assert dangers(pairs.judged(before, {**before, "Route": route})) == {Danger.PUBLIC_ENDPOINT}
-    assert dangers(pairs.judged({**before, "Route": route}, before)) == set()
+    assert dangers(pairs.changes(before, {**before, "Route": route})) == {Danger.PUBLIC_ENDPOINT}
+    assert dangers(pairs.changes({**before, "Route": route}, before)) == set()
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_subnet_with_a_new_route_to_an_internet_gateway(pairs: Pairs) -> None:
 )
 def test_a_new_way_in(pairs: Pairs, kind: str) -> None:
     role = of("AWS::IAM::Role")
-    assert Danger.PUBLIC_ENDPOINT in dangers(pairs.judged({"R": role}, {"R": role, "New": of(kind)}))
+    assert Danger.PUBLIC_ENDPOINT in dangers(pairs.changes({"R": role}, {"R": role, "New": of(kind)}))
 
 
 def test_an_unchanged_switch_that_nobody_can_read_opens_nothing(pairs: Pairs) -> None:
@@ -159,4 +159,4 @@ def test_an_unchanged_switch_that_nobody_can_read_opens_nothing(pairs: Pairs) ->
         "Subnet": of("AWS::EC2::Subnet", MapPublicIpOnLaunch={"Ref": "Map"}),
     }
     before, after = ({**unchanged, "Topic": of("AWS::SNS::Topic", DisplayName=name)} for name in "ab")
-    assert Danger.PUBLIC_ENDPOINT not in dangers(pairs.judged(before, after))
+    assert Danger.PUBLIC_ENDPOINT not in dangers(pairs.changes(before, after))

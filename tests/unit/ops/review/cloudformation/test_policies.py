@@ -58,7 +58,7 @@ WIDER = [
 
 @pytest.mark.parametrize(("before", "after"), WIDER)
 def test_a_statement_that_allows_more_is_wider(pairs: Pairs, before: dict[str, Any], after: dict[str, Any]) -> None:
-    found = pairs.judged({"Role": role(before)}, {"Role": role(after)})
+    found = pairs.changes({"Role": role(before)}, {"Role": role(after)})
     assert Danger.WIDER_PERMISSIONS in dangers(found)
 
 
@@ -68,7 +68,7 @@ REVERSIBLE = [case for case in WIDER if not any(word in str(case) for word in ("
 
 @pytest.mark.parametrize(("after", "before"), REVERSIBLE)
 def test_a_statement_that_allows_less_is_harmless(pairs: Pairs, before: dict[str, Any], after: dict[str, Any]) -> None:
-    assert dangers(pairs.judged({"Role": role(before)}, {"Role": role(after)})) == set()
+    assert dangers(pairs.changes({"Role": role(before)}, {"Role": role(after)})) == set()
 
 
 def test_split_merged_and_reordered_statements_allow_the_same(pairs: Pairs) -> None:
@@ -78,13 +78,13 @@ def test_split_merged_and_reordered_statements_allow_the_same(pairs: Pairs) -> N
         allow(["s3:GetObject"], "arn:b/*"),
         allow("S3:GetObject", "arn:a/*"),
     )
-    found = pairs.judged({"Role": merged}, {"Role": split})
+    found = pairs.changes({"Role": merged}, {"Role": split})
     assert (dangers(found), worst(found)) == (set(), Effect.IN_PLACE)
 
 
 def test_a_statement_that_moves_to_an_attached_policy_allows_the_same(pairs: Pairs) -> None:
     attached = of("AWS::IAM::Policy", PolicyDocument={"Statement": [allow("s3:GetObject")]}, Roles=[{"Ref": "Role"}])
-    found = pairs.judged({"Role": role(allow("s3:GetObject"))}, {"Role": role(), "Policy": attached})
+    found = pairs.changes({"Role": role(allow("s3:GetObject"))}, {"Role": role(), "Policy": attached})
     assert dangers(found) == set()
 
 
@@ -97,7 +97,7 @@ def test_a_statement_that_moves_to_an_attached_policy_allows_the_same(pairs: Pai
     ],
 )
 def test_a_role_that_more_principals_may_assume(pairs: Pairs, trust: object) -> None:
-    assert dangers(pairs.judged({"Role": role()}, {"Role": role(trust=trust)})) == {Danger.WIDER_PERMISSIONS}
+    assert dangers(pairs.changes({"Role": role()}, {"Role": role(trust=trust)})) == {Danger.WIDER_PERMISSIONS}
 
 
 def test_a_trust_policy_in_a_text_is_read(pairs: Pairs) -> None:
@@ -109,8 +109,8 @@ def test_a_trust_policy_in_a_text_is_read(pairs: Pairs) -> None:
         variables = {"Provider": {"Ref": "P"}, "Issuer": {"Fn::Select": [1, {"Fn::Split": ["/", {"Ref": "P"}]}]}}
         return of("AWS::IAM::Role", AssumeRolePolicyDocument={"Fn::Sub": [text, variables]})
 
-    same = pairs.judged({"Role": trust("ray")}, {"Role": {**trust("ray"), "Metadata": {}}})
-    other = pairs.judged({"Role": trust("ray")}, {"Role": trust("default")})
+    same = pairs.changes({"Role": trust("ray")}, {"Role": {**trust("ray"), "Metadata": {}}})
+    other = pairs.changes({"Role": trust("ray")}, {"Role": trust("default")})
     assert (dangers(same), dangers(other)) == (set(), {Danger.WIDER_PERMISSIONS})
     assert "cannot be read" not in other[0].what
 
@@ -118,9 +118,9 @@ def test_a_trust_policy_in_a_text_is_read(pairs: Pairs) -> None:
 def test_managed_policies_and_boundaries(pairs: Pairs) -> None:
     admin = {"Fn::Sub": "arn:${AWS::Partition}:iam::aws:policy/AdministratorAccess"}
     bounded = role(PermissionsBoundary="arn:boundary")
-    assert dangers(pairs.judged({"R": role()}, {"R": role(ManagedPolicyArns=[admin])})) == {Danger.WIDER_PERMISSIONS}
-    assert dangers(pairs.judged({"R": bounded}, {"R": role()})) == {Danger.WIDER_PERMISSIONS}
-    assert dangers(pairs.judged({"R": role(ManagedPolicyArns=[admin])}, {"R": bounded})) == set()
+    assert dangers(pairs.changes({"R": role()}, {"R": role(ManagedPolicyArns=[admin])})) == {Danger.WIDER_PERMISSIONS}
+    assert dangers(pairs.changes({"R": bounded}, {"R": role()})) == {Danger.WIDER_PERMISSIONS}
+    assert dangers(pairs.changes({"R": role(ManagedPolicyArns=[admin])}, {"R": bounded})) == set()
 
 
 @pytest.mark.parametrize(
@@ -137,14 +137,14 @@ def test_managed_policies_and_boundaries(pairs: Pairs) -> None:
 def test_a_new_role_is_dangerous_if_its_rights_are_broad_or_strangers_use_it(
     pairs: Pairs, created: dict[str, Any], danger: Danger | None
 ) -> None:
-    found = pairs.judged({"Old": role()}, {"Old": role(), "New": created})
+    found = pairs.changes({"Old": role()}, {"Old": role(), "New": created})
     assert dangers(found) == ({danger} if danger else set())
 
 
 def test_a_bucket_policy_that_no_longer_enforces_tls(pairs: Pairs) -> None:
     bucket = of("AWS::S3::Bucket")
     policy = of("AWS::S3::BucketPolicy", Bucket={"Ref": "Data"}, PolicyDocument={"Statement": [TLS]})
-    found = pairs.judged({"Data": bucket, "Policy": policy}, {"Data": bucket})
+    found = pairs.changes({"Data": bucket, "Policy": policy}, {"Data": bucket})
     assert dangers(found) == {Danger.WIDER_PERMISSIONS, Danger.LOWER_PROTECTION}
 
 
@@ -177,10 +177,10 @@ def test_access_to_the_kubernetes_api(pairs: Pairs) -> None:
     cluster = of("AWS::EKS::Cluster", ResourcesVpcConfig={"EndpointPublicAccess": False})
     before = {"Cluster": cluster, "Entry": entry("view")}
     for after in (entry("view", "admin"), entry("view", principal="arn:b"), entry("view", groups=("g",))):
-        assert Danger.WIDER_PERMISSIONS in dangers(pairs.judged(before, {"Cluster": cluster, "Entry": after}))
-    assert dangers(pairs.judged(before, {**before, "Other": entry("view")})) == {Danger.WIDER_PERMISSIONS}
-    assert dangers(pairs.judged(None, before)) == set()
-    assert dangers(pairs.judged(before, {"Cluster": cluster})) == set()
+        assert Danger.WIDER_PERMISSIONS in dangers(pairs.changes(before, {"Cluster": cluster, "Entry": after}))
+    assert dangers(pairs.changes(before, {**before, "Other": entry("view")})) == {Danger.WIDER_PERMISSIONS}
+    assert dangers(pairs.changes(None, before)) == set()
+    assert dangers(pairs.changes(before, {"Cluster": cluster})) == set()
 
 
 def test_a_grant_to_a_renamed_bucket_is_the_same_grant(pairs: Pairs) -> None:

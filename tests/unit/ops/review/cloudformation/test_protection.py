@@ -105,9 +105,9 @@ def test_a_higher_protection_is_harmless(pairs: Pairs, resource: dict[str, Any],
 @pytest.mark.parametrize("name", ["DeletionPolicy", "UpdateReplacePolicy"])
 def test_a_retention_policy_that_goes(pairs: Pairs, name: str) -> None:
     kept, deleted = {**BUCKET, name: "Retain"}, {**BUCKET, name: "Delete"}
-    assert dangers(pairs.judged({"A": kept}, {"A": deleted})) == {Danger.LOWER_PROTECTION}
-    assert dangers(pairs.judged({"A": kept}, {"A": BUCKET})) == {Danger.LOWER_PROTECTION}
-    assert dangers(pairs.judged({"A": deleted}, {"A": kept})) == set()
+    assert dangers(pairs.changes({"A": kept}, {"A": deleted})) == {Danger.LOWER_PROTECTION}
+    assert dangers(pairs.changes({"A": kept}, {"A": BUCKET})) == {Danger.LOWER_PROTECTION}
+    assert dangers(pairs.changes({"A": deleted}, {"A": kept})) == set()
 
 
 def test_a_network_add_on_that_no_longer_enforces_policies(pairs: Pairs) -> None:
@@ -126,10 +126,10 @@ def test_an_emptier_that_goes_while_the_bucket_keeps_its_tag_deletes_all_objects
     tagged = of("AWS::S3::Bucket", Tags=[{"Key": "aws-cdk:auto-delete-objects", "Value": "true"}])
     emptier = of("Custom::S3AutoDeleteObjects", BucketName={"Ref": "Data"})
     before = {"Data": tagged, "Emptier": emptier}
-    [change] = [each for each in pairs.judged(before, {"Data": tagged}) if each.dangers]
+    [change] = [each for each in pairs.changes(before, {"Data": tagged}) if each.dangers]
     assert (change.effect, set(change.dangers)) == (Effect.DATA_LOST, {Danger.DATA_LOSS})
-    assert dangers(pairs.judged(before, {"Data": tagged, "Renamed": emptier})) == {Danger.DATA_LOSS}
-    assert dangers(pairs.judged(before, {"Data": of("AWS::S3::Bucket")})) == set()
+    assert dangers(pairs.changes(before, {"Data": tagged, "Renamed": emptier})) == {Danger.DATA_LOSS}
+    assert dangers(pairs.changes(before, {"Data": of("AWS::S3::Bucket")})) == set()
 
 
 EMPTIERS_ROLE = "CustomS3AutoDeleteObjectsCustomResourceProviderRole3B1BD092"

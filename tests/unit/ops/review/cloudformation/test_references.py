@@ -76,6 +76,6 @@ def test_a_new_resource_with_a_role_that_exists_acts_with_it(pairs: Pairs) -> No
     trust = {"Statement": [{"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "a:b"}]}
     role = of("AWS::IAM::Role", AssumeRolePolicyDocument=trust)
     function = of("AWS::Lambda::Function", Role={"Fn::GetAtt": ["Role", "Arn"]})
-    assert dangers(pairs.judged({"Role": role}, {"Role": role, "New": function})) == {WIDER}
+    assert dangers(pairs.changes({"Role": role}, {"Role": role, "New": function})) == {WIDER}
     topic = of("AWS::SNS::Topic")
-    assert dangers(pairs.judged({"Old": topic}, {"Old": topic, "Role": role, "New": function})) == set()
+    assert dangers(pairs.changes({"Old": topic}, {"Old": topic, "Role": role, "New": function})) == set()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ops.review.assembly import Assembly, Pair, resource_changes
-from ops.review.hyperpod import judge
+from ops.review.hyperpod.changes import TYPES, changes
 from ops.review.model import Change
 
 Resource = dict[str, Any]
@@ -139,6 +139,6 @@ def ray_cluster(instance_group: str, *tolerations: Mapping[str, Any], **selector
     return {"Type": "Custom::AWSCDK-EKS-KubernetesResource", "Properties": {"Manifest": text}}
 
 
-def judged(reviewed: Pair) -> list[Change]:
-    """Return the changes of the resources that belong to the judge."""
-    return list(judge.changes(reviewed, [each for each in resource_changes(reviewed) if each.type in judge.TYPES]))
+def changes_of(reviewed: Pair) -> list[Change]:
+    """Return the changes of the resources that the module reviews."""
+    return list(changes(reviewed, [each for each in resource_changes(reviewed) if each.type in TYPES]))

@@ -12,9 +12,9 @@ from tests.unit.ops.review.hyperpod.assemblies import (
     Resource,
     asset,
     changed,
+    changes_of,
     cluster,
     group,
-    judged,
     pair,
     scripts,
     upload,
@@ -36,7 +36,7 @@ def of(
         for digest, files in assets.items():
             if side:
                 asset(side, digest, **files)
-    found = judged(reviewed)
+    found = changes_of(reviewed)
     assert len({change.resource for change in found}) == len(found)
     return {change.resource: change for change in found}
 
@@ -96,7 +96,7 @@ def test_an_asset_in_an_archive_is_read(tmp_path: Path) -> None:
     asset(reviewed.head, "v2", on_create="mkfs.xfs /dev/nvme1n1\n")
     with zipfile.ZipFile(tmp_path / "base" / "asset.v1.zip", "w") as archive:
         archive.writestr("on_create.sh", SCRIPT)
-    [change] = judged(reviewed)
+    [change] = changes_of(reviewed)
     assert (change.what, set(change.dangers)) == ("on_create.sh of no group", {Danger.RUNS_CODE})
 
 
@@ -133,7 +133,7 @@ def test_a_removed_upload_keeps_its_files_unless_it_says_otherwise(tmp_path: Pat
         ({"NeverHeardOf": True}, Effect.UNKNOWN, {Danger.UNKNOWN}),
     ],
 )
-def test_a_setting_of_the_upload_is_judged(
+def test_a_setting_of_the_upload_is_reviewed(
     tmp_path: Path, properties: dict[str, Any], effect: Effect, dangers: set[Danger]
 ) -> None:
     [change] = of(tmp_path, {"U": upload()}, {"U": changed(upload(), **properties)}, {}, {}).values()
@@ -153,7 +153,7 @@ def test_an_upload_that_prunes_may_delete_what_others_keep_there(
     tmp_path: Path, properties: dict[str, Any], worst: Effect, dangers: set[Danger]
 ) -> None:
     reviewed = pair(tmp_path, {"U": upload()}, {"U": changed(upload(), **properties)})
-    found = judged(reviewed)
+    found = changes_of(reviewed)
     assert min(found, key=lambda each: each.effect.rank).effect is worst
     assert dangers <= {danger for change in found for danger in change.dangers}
 

@@ -1,1 +1,1 @@
-"""Tests of the review's judge of Kubernetes objects and Helm releases."""
+"""Tests of the review of Kubernetes objects and Helm releases."""

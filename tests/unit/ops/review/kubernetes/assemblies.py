@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ops.review.assembly import Assembly, Pair, resource_changes
-from ops.review.kubernetes.judge import changes
+from ops.review.kubernetes.changes import changes
 from ops.review.kubernetes.objects import MANIFEST, RELEASE
 from ops.review.model import Change, Danger, Effect
 
@@ -40,14 +40,14 @@ class Environment:
         assert sides[1]
         return Pair("dev", sides[0], sides[1])
 
-    def judged(self, before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> list[Change]:
+    def changes(self, before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> list[Change]:
         """Return all changes between two sides."""
         pair = self.pair(before, after)
         return list(changes(pair, list(resource_changes(pair))))
 
     def of_object(self, before: Body, after: Body) -> list[Change]:
         """Return the changes of an object that stays in its manifest."""
-        return self.judged({"One": manifest(before)}, {"One": manifest(after)})
+        return self.changes({"One": manifest(before)}, {"One": manifest(after)})
 
     def _side(self, name: str, side: Mapping[str, Any]) -> Assembly:
         directory = self.root / f"{name}-{self._written}"

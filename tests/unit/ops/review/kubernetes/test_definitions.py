@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ops.review.kubernetes.rules.context import RuleContext
-from ops.review.kubernetes.rules.definitions import judge_definition
+from ops.review.kubernetes.rules.definitions import review_definition
 from ops.review.model import Danger
 
 CONTEXT = RuleContext("dev", {}, {})
@@ -42,10 +42,10 @@ def definition(field: dict[str, Any] | None, **version: Any) -> dict[str, Any]:
 def test_a_changed_field_has_its_danger(
     before: dict[str, Any] | None, after: dict[str, Any] | None, dangers: set[Danger]
 ) -> None:
-    found = judge_definition(definition(before), definition(after), CONTEXT)
+    found = review_definition(definition(before), definition(after), CONTEXT)
     assert {danger for each in found for danger in each.dangers} == dangers
 
 
 def test_a_status_that_is_no_subresource_any_more() -> None:
     sides = (definition({}, subresources={"status": {}}), definition({}))
-    assert {danger for each in judge_definition(*sides, CONTEXT) for danger in each.dangers} == LOOSER
+    assert {danger for each in review_definition(*sides, CONTEXT) for danger in each.dangers} == LOOSER

@@ -1,4 +1,4 @@
-"""Every object that this project renders is of a kind that the judge knows."""
+"""Every object that this project renders is of a kind that the review knows."""
 
 import copy
 from functools import cache
@@ -27,7 +27,7 @@ def _releases(name: str) -> list[Document]:
 @pytest.mark.parametrize("name", available())
 def test_every_object_is_of_a_known_kind(environment: Environment, name: str) -> None:
     objects = _objects(name)
-    created = environment.judged({}, {"All": manifest(*objects)})
+    created = environment.changes({}, {"All": manifest(*objects)})
     assert len({each.resource for each in created}) == len(objects)
     assert Effect.UNKNOWN not in effects(created)
     assert Danger.UNKNOWN not in dangers(created)
@@ -40,7 +40,7 @@ def test_another_label_of_every_object_and_another_order_are_harmless(environmen
         {**each, "metadata": {**each["metadata"], "labels": {**each["metadata"].get("labels", {}), "team": "vision"}}}
         for each in objects
     ]
-    found = environment.judged({"All": manifest(*objects)}, {"All": manifest(*reversed(labelled))})
+    found = environment.changes({"All": manifest(*objects)}, {"All": manifest(*reversed(labelled))})
     assert (effects(found), dangers(found)) == ({Effect.IN_PLACE}, set())
     assert len(found) == len(objects)
 
@@ -54,7 +54,7 @@ def test_field_that_no_schema_has_is_unknown_in_every_object(environment: Enviro
         for part in place:
             target = target[part]
         target["bypass"] = True
-    found = environment.judged({"All": manifest(*objects)}, {"All": manifest(*changed)})
+    found = environment.changes({"All": manifest(*objects)}, {"All": manifest(*changed)})
     stopped = {each.resource for each in found if each.effect is Effect.UNKNOWN}
     assert len({each.resource for each in found}) == len(objects)
     assert stopped == {each.resource for each in found}
@@ -65,5 +65,5 @@ def test_more_memory_for_every_release_is_harmless(environment: Environment, nam
     for release in _releases(name):
         more = {**release["values"], "resources": {"limits": {"memory": "9Gi"}}}
         sides = [{"A": helm_release(release["name"], values)} for values in (release["values"], more)]
-        found = [each for each in environment.judged(*sides) if each.what != "chart"]
+        found = [each for each in environment.changes(*sides) if each.what != "chart"]
         assert (effects(found), dangers(found)) == ({Effect.IN_PLACE}, set())

@@ -6,10 +6,10 @@ import pytest
 
 from ops.review.kubernetes.objects import ApplyingResource, KubernetesObject
 from ops.review.kubernetes.rules.context import RuleContext
-from ops.review.kubernetes.rules.definitions import judge_admission
+from ops.review.kubernetes.rules.definitions import review_admission
 from ops.review.kubernetes.rules.pods.images import foreign as foreign_image
 from ops.review.kubernetes.rules.pods.images import registry
-from ops.review.kubernetes.rules.ray_clusters import judge_ray_cluster
+from ops.review.kubernetes.rules.ray_clusters import review_ray_cluster
 from ops.review.kubernetes.sides import _is_hook
 from ops.review.model import Danger
 
@@ -33,7 +33,7 @@ def test_in_a_public_registry_the_owner_counts(before: str, after: str, foreign:
 
 
 @pytest.mark.parametrize(("hook", "only_test"), [("test", True), ("test-success", True), ("test,pre-install", False)])
-def test_a_hook_that_also_runs_at_the_deployment_is_judged(hook: str, only_test: bool) -> None:
+def test_a_hook_that_also_runs_at_the_deployment_is_reviewed(hook: str, only_test: bool) -> None:
     body: dict[str, Any] = {"kind": "Job", "metadata": {"annotations": {"helm.sh/hook": hook}}}
     assert _is_hook(KubernetesObject(ApplyingResource("ray", "A", {}), body)) is only_test
 
@@ -44,7 +44,7 @@ def test_worker_groups_of_one_name_are_unknown() -> None:
         {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "a"}, "spec": {"workerGroupSpecs": each}}
         for each in ([group], [{**group, "template": {"spec": {"hostNetwork": True}}}, group])
     )
-    assert Danger.UNKNOWN in {each for found in judge_ray_cluster(before, after, CONTEXT) for each in found.dangers}
+    assert Danger.UNKNOWN in {each for found in review_ray_cluster(before, after, CONTEXT) for each in found.dangers}
 
 
 @pytest.mark.parametrize(
@@ -52,4 +52,4 @@ def test_worker_groups_of_one_name_are_unknown() -> None:
 )
 def test_a_new_webhook_outside_the_cluster_is_unknown(client: dict[str, Any], dangers: set[Danger]) -> None:
     body = {"kind": "ValidatingWebhookConfiguration", "webhooks": [{"name": "a", "clientConfig": client}]}
-    assert {each for found in judge_admission(None, body, CONTEXT) for each in found.dangers} == dangers
+    assert {each for found in review_admission(None, body, CONTEXT) for each in found.dangers} == dangers

@@ -1,4 +1,4 @@
-"""The judge's answers on one object that changes in its manifest."""
+"""The review's answers on one object that changes in its manifest."""
 
 from typing import Any
 
@@ -228,20 +228,20 @@ def test_the_pods_of_a_removed_worker_group_stay_until_a_rollout(environment: En
         ),
     ],
 )
-def test_a_removed_object_is_judged_by_its_kind(
+def test_a_removed_object_is_reviewed_by_its_kind(
     environment: Environment, body: Body, effect: Effect, danger: Danger
 ) -> None:
-    found = environment.judged({"One": manifest(body)}, {})
+    found = environment.changes({"One": manifest(body)}, {})
     assert effect in effects(found)
     assert danger in dangers(found)
 
 
 def test_a_removed_namespace_takes_what_is_in_it(environment: Environment) -> None:
-    with_jobs = environment.judged(
+    with_jobs = environment.changes(
         {"A": manifest(a.NAMESPACE), "B": manifest(a.RAY_CLUSTER)}, {"B": manifest(a.RAY_CLUSTER)}
     )
     assert dangers(with_jobs) == {Danger.JOBS_REMOVED}
-    with_data = environment.judged({"A": manifest(a.NAMESPACE, a.DYNAMIC_CLAIM)}, {})
+    with_data = environment.changes({"A": manifest(a.NAMESPACE, a.DYNAMIC_CLAIM)}, {})
     assert {Danger.DATA_LOSS} == dangers([each for each in with_data if each.resource == "Namespace ray"])
 
 
@@ -265,16 +265,16 @@ def test_a_removed_version_of_a_definition_is_refused(environment: Environment) 
     assert dangers(found) == {Danger.DATA_LOSS}
 
 
-def test_a_policy_is_judged_with_the_others_of_its_namespace(environment: Environment) -> None:
+def test_a_policy_is_reviewed_with_the_others_of_its_namespace(environment: Environment) -> None:
     renamed = changed(a.ALLOW, "metadata", "name", value="allow-tls")
-    assert dangers(environment.judged({"A": manifest(a.DENY, a.ALLOW)}, {"A": manifest(a.DENY, renamed)})) == set()
-    added = environment.judged({"A": manifest(a.DENY)}, {"A": manifest(a.DENY, a.ALLOW)})
+    assert dangers(environment.changes({"A": manifest(a.DENY, a.ALLOW)}, {"A": manifest(a.DENY, renamed)})) == set()
+    added = environment.changes({"A": manifest(a.DENY)}, {"A": manifest(a.DENY, a.ALLOW)})
     assert dangers(added) == {Danger.LOOSER_ISOLATION}
     narrower = changed(a.ALLOW, "spec", "podSelector", "matchLabels", "role", value="head")
-    assert dangers(environment.judged({"A": manifest(a.DENY, a.ALLOW)}, {"A": manifest(a.DENY, narrower)})) == set()
-    alone = environment.judged({"A": manifest(a.ALLOW)}, {"A": manifest(narrower)})
+    assert dangers(environment.changes({"A": manifest(a.DENY, a.ALLOW)}, {"A": manifest(a.DENY, narrower)})) == set()
+    alone = environment.changes({"A": manifest(a.ALLOW)}, {"A": manifest(narrower)})
     assert dangers(alone) == {Danger.LOOSER_ISOLATION}
-    first = environment.judged({}, {"A": manifest(a.DENY, a.ALLOW)})
+    first = environment.changes({}, {"A": manifest(a.DENY, a.ALLOW)})
     assert dangers(first) == set()
 
 
@@ -287,10 +287,10 @@ def test_a_new_ray_cluster_brings_its_policy_without_a_danger(environment: Envir
     }
     second = changed(a.RAY_CLUSTER, "metadata", "name", value="second")
     before = {"A": manifest(a.NAMESPACE, a.DENY), "B": manifest(a.RAY_CLUSTER)}
-    found = environment.judged(before, {**before, "C": manifest(second), "D": manifest(policy)})
+    found = environment.changes(before, {**before, "C": manifest(second), "D": manifest(policy)})
     assert (effects(found), dangers(found)) == ({Effect.CREATED}, set())
     from_all = changed(policy, "spec", "ingress", value=[{}])
-    found = environment.judged(before, {**before, "C": manifest(second), "D": manifest(from_all)})
+    found = environment.changes(before, {**before, "C": manifest(second), "D": manifest(from_all)})
     assert dangers(found) == {Danger.LOOSER_ISOLATION}
 
 
@@ -301,7 +301,7 @@ def test_the_code_of_a_controller_is_told_once(environment: Environment) -> None
         )
         return {"A": manifest(rolled), "B": manifest(changed(a.CODE, "data", "reaper.py", value=text))}
 
-    found = environment.judged(side("1", "a\n"), side("2", "b\n"))
+    found = environment.changes(side("1", "a\n"), side("2", "b\n"))
     assert {each.resource: each.effect for each in found} == {
         "Deployment kuberay/ray-reaper": Effect.NOTHING,
         "ConfigMap kuberay/ray-reaper-code": Effect.IN_PLACE,

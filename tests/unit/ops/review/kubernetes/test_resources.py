@@ -1,4 +1,4 @@
-"""The judge's answers on manifests and releases: what becomes of objects that leave them or move, and Helm values."""
+"""The review's answers on manifests and releases: what becomes of objects that leave them or move, and Helm values."""
 
 import json
 from typing import Any
@@ -7,8 +7,8 @@ import pytest
 
 from ops.review.assembly import Pair, resource_changes
 from ops.review.checkouts.cdk import ReviewError
+from ops.review.kubernetes.changes import changes
 from ops.review.kubernetes.differences import differences, notes
-from ops.review.kubernetes.judge import changes
 from ops.review.kubernetes.ray import ray_clusters
 from ops.review.kubernetes.words import permissions
 from ops.review.model import Change, Danger, Difference, Effect
@@ -35,8 +35,8 @@ _TEMPLATE = """\
 
 def test_equal_sides_and_other_orders_of_keys_give_nothing(environment: Environment) -> None:
     reordered = json.loads(json.dumps(a.RAY_CLUSTER, sort_keys=True))
-    assert environment.judged({"A": manifest(a.RAY_CLUSTER)}, {"A": manifest(a.RAY_CLUSTER)}) == []
-    (same,) = environment.judged({"A": manifest(a.DENY, a.RAY_CLUSTER)}, {"A": manifest(reordered, a.DENY)})
+    assert environment.changes({"A": manifest(a.RAY_CLUSTER)}, {"A": manifest(a.RAY_CLUSTER)}) == []
+    (same,) = environment.changes({"A": manifest(a.DENY, a.RAY_CLUSTER)}, {"A": manifest(reordered, a.DENY)})
     assert (same.effect, same.resource) == (Effect.NOTHING, "KubernetesManifest A")
 
 
@@ -45,7 +45,7 @@ def test_the_prune_label_and_the_order_of_the_deployment_are_noise(environment: 
         marked = changed(a.QUOTA, "metadata", "labels", value={f"aws.cdk.eks/prune-{label}": ""})
         return {**manifest(marked, PruneLabel=f"aws.cdk.eks/prune-{label}"), "DependsOn": [after]}
 
-    (change,) = environment.judged({"A0123ABCD": side("c8", "X")}, {"A0123ABCD": side("c9", "Y")})
+    (change,) = environment.changes({"A0123ABCD": side("c8", "X")}, {"A0123ABCD": side("c9", "Y")})
     assert (change.effect, change.dangers, change.resource) == (Effect.NOTHING, frozenset(), "KubernetesManifest A")
 
 
@@ -55,22 +55,22 @@ def test_intrinsics_are_values_that_can_be_read(environment: Environment) -> Non
         joined = {"Fn::Join": ["", [before, reference, after]]}
         return {"Type": manifest()["Type"], "Properties": {"Manifest": joined, "PruneLabel": a.PRUNE}}
 
-    (change,) = environment.judged({"A": side("fs-1")}, {"A": side({"Fn::GetAtt": ["FileSystem", "Id"]})})
+    (change,) = environment.changes({"A": side("fs-1")}, {"A": side({"Fn::GetAtt": ["FileSystem", "Id"]})})
     assert "fs-1 → <GetAtt FileSystem.Id>" in change.what
     assert change.dangers == {Danger.DATA_LOSS}
-    assert environment.judged({"A": side({"Ref": "X"})}, {"A": side({"Ref": "X"})}) == []
+    assert environment.changes({"A": side({"Ref": "X"})}, {"A": side({"Ref": "X"})}) == []
 
 
 @pytest.mark.parametrize("text", ["{", '[{"kind": "Role"}]', "[1]"])
 def test_a_manifest_that_cannot_be_read_is_an_error(environment: Environment, text: str) -> None:
     broken = {**manifest(), "Properties": {"Manifest": text}}
     with pytest.raises(ReviewError, match=r"Manifest of A .* Fix: "):
-        environment.judged({"A": manifest()}, {"A": broken})
+        environment.changes({"A": manifest()}, {"A": broken})
 
 
 def test_an_object_that_leaves_a_manifest_is_pruned_or_kept(environment: Environment) -> None:
     def left(one: Body, **properties: Any) -> tuple[set[Effect], set[Danger]]:
-        found = environment.judged({"A": manifest(a.QUOTA, one, **properties)}, {"A": manifest(a.QUOTA, **properties)})
+        found = environment.changes({"A": manifest(a.QUOTA, one, **properties)}, {"A": manifest(a.QUOTA, **properties)})
         return effects(found), dangers(found)
 
     assert left(a.DYNAMIC_CLAIM) == ({Effect.DATA_LOST}, {Danger.DATA_LOSS})
@@ -80,11 +80,11 @@ def test_an_object_that_leaves_a_manifest_is_pruned_or_kept(environment: Environ
 
 def test_a_manifest_with_a_retain_policy_leaves_its_objects(environment: Environment) -> None:
     kept = {**manifest(a.RAY_CLUSTER), "DeletionPolicy": "Retain"}
-    assert effects(environment.judged({"A": kept}, {})) == {Effect.KEPT}
+    assert effects(environment.changes({"A": kept}, {})) == {Effect.KEPT}
 
 
 def test_a_renamed_construct_fails_because_its_object_exists(environment: Environment) -> None:
-    found = environment.judged({"A": manifest(a.RAY_CLUSTER)}, {"B": manifest(a.RAY_CLUSTER)})
+    found = environment.changes({"A": manifest(a.RAY_CLUSTER)}, {"B": manifest(a.RAY_CLUSTER)})
     moved = [each for each in found if each.resource == "RayCluster ray/rayml" and each.dangers]
     assert (effects(moved), dangers(moved)) == ({Effect.REFUSED}, {Danger.JOBS_REMOVED})
     assert "it exists" in moved[0].reason
@@ -92,13 +92,13 @@ def test_a_renamed_construct_fails_because_its_object_exists(environment: Enviro
 
 def test_an_object_that_another_manifest_takes_over_is_deleted_with_its_old_one(environment: Environment) -> None:
     before = {"A": manifest(a.RAY_CLUSTER), "B": manifest(a.QUOTA)}
-    found = environment.judged(before, {"B": manifest(a.QUOTA, a.RAY_CLUSTER)})
+    found = environment.changes(before, {"B": manifest(a.QUOTA, a.RAY_CLUSTER)})
     assert Effect.ENDS_JOBS in effects(found)
     assert dangers(found) == {Danger.JOBS_REMOVED}
 
 
 def test_an_object_that_moves_to_another_stack_may_be_deleted(environment: Environment) -> None:
-    found = environment.judged(
+    found = environment.changes(
         {"ray": {"A": manifest(a.DYNAMIC_CLAIM)}, "platform": {}},
         {"ray": {}, "platform": {"A": manifest(a.DYNAMIC_CLAIM)}},
     )
@@ -108,13 +108,13 @@ def test_an_object_that_moves_to_another_stack_may_be_deleted(environment: Envir
 
 def test_an_object_that_stays_in_the_cluster_can_be_taken_over(environment: Environment) -> None:
     before = {"A": manifest(a.QUOTA, a.DENY), "B": manifest(a.CODE)}
-    found = environment.judged(before, {"A": manifest(a.QUOTA), "B": manifest(a.CODE, a.DENY)})
+    found = environment.changes(before, {"A": manifest(a.QUOTA), "B": manifest(a.CODE, a.DENY)})
     assert (effects(found), dangers(found)) == ({Effect.IN_PLACE}, set())
 
 
 def test_a_new_environment_stops_only_at_what_is_open_or_unknown(environment: Environment) -> None:
     public = changed(a.SERVICE, "spec", "type", value="LoadBalancer")
-    found = environment.judged(None, {"A": manifest(a.ROLE, a.BINDING, a.NAMESPACE, public)})
+    found = environment.changes(None, {"A": manifest(a.ROLE, a.BINDING, a.NAMESPACE, public)})
     assert effects(found) == {Effect.CREATED}
     assert {each.resource: set(each.dangers) for each in found if each.dangers} == {
         "Service ray/dashboard": {Danger.PUBLIC_ENDPOINT}
@@ -170,11 +170,11 @@ VALUES: list[tuple[dict[str, Any], dict[str, Any], set[Danger]]] = [
 
 
 @pytest.mark.parametrize(("before", "after", "expected"), VALUES)
-def test_helm_values_are_judged_by_name(
+def test_helm_values_are_reviewed_by_name(
     environment: Environment, before: dict[str, Any], after: dict[str, Any], expected: set[Danger]
 ) -> None:
     sides = [{"KubeRay": helm_release("kuberay-operator", values)} for values in (before, after)]
-    found = [each for each in environment.judged(*sides) if each.what != "chart"]
+    found = [each for each in environment.changes(*sides) if each.what != "chart"]
     assert {each.resource for each in found} == {"HelmRelease kuberay/kuberay-operator"}
     assert dangers(found) == expected
 
@@ -207,13 +207,13 @@ class TestCharts:
             (chart / "files" / "objects.yaml").write_text("\n---\n".join(map(json.dumps, objects)))
         return pair
 
-    def judged(self, environment: Environment, before: list[Body], after: list[Body]) -> list[Change]:
+    def changes(self, environment: Environment, before: list[Body], after: list[Body]) -> list[Change]:
         pair = self.pair(environment, before, after)
         return list(changes(pair, list(resource_changes(pair))))
 
-    def test_the_objects_of_the_chart_are_judged_one_by_one(self, environment: Environment) -> None:
+    def test_the_objects_of_the_chart_are_reviewed_one_by_one(self, environment: Environment) -> None:
         code = changed(a.CODE, "data", "reaper.py", value="import json\nprint(1)\n")
-        found = self.judged(environment, [a.CODE], [code])
+        found = self.changes(environment, [a.CODE], [code])
         assert {each.resource: each.effect for each in found} == {
             "ConfigMap kuberay/ray-reaper-code": Effect.IN_PLACE,
             "HelmRelease kuberay/own": Effect.NOTHING,
@@ -221,11 +221,11 @@ class TestCharts:
         assert dangers(found) == set()
 
     def test_helm_deletes_what_leaves_the_chart_also_kinds_that_kubectl_keeps(self, environment: Environment) -> None:
-        found = self.judged(environment, [a.CODE, a.DENY], [a.CODE])
+        found = self.changes(environment, [a.CODE, a.DENY], [a.CODE])
         assert {each.effect for each in found if each.resource == "NetworkPolicy ray/default-deny"} == {Effect.DELETED}
 
     def test_a_definition_that_leaves_the_chart_takes_all_ray_clusters(self, environment: Environment) -> None:
-        found = self.judged(environment, [a.DEFINITION], [])
+        found = self.changes(environment, [a.DEFINITION], [])
         assert Effect.DATA_LOST in effects(found)
         assert {Danger.DATA_LOSS, Danger.JOBS_REMOVED} <= dangers(found)
 
@@ -249,7 +249,7 @@ class TestCharts:
 
 def test_a_chart_that_nobody_renders_is_unknown_and_noted(environment: Environment) -> None:
     sides = [{"A": helm_release("x", {}, ChartAssetURL=f"s3://assets/{digit * 64}.zip")} for digit in "12"]
-    found = environment.judged(*sides)
+    found = environment.changes(*sides)
     assert (effects(found), dangers(found)) == ({Effect.UNKNOWN}, {Danger.UNKNOWN})
     assert "HelmRelease kuberay/x was not rendered" in " ".join(notes(environment.pair(*sides)))
 
@@ -266,18 +266,18 @@ def test_a_release_that_is_removed_renamed_or_moved_is_dangerous(
     environment: Environment, release: str, expected: set[Danger]
 ) -> None:
     before = {"A": helm_release(release, {})}
-    assert expected <= dangers(environment.judged(before, {}))
-    assert expected <= dangers(environment.judged(before, {"A": helm_release("other", {})}))
-    assert expected <= dangers(environment.judged(before, {"A": helm_release(release, {}, Namespace="elsewhere")}))
-    moved = environment.judged(before, {"B": helm_release(release, {})})
+    assert expected <= dangers(environment.changes(before, {}))
+    assert expected <= dangers(environment.changes(before, {"A": helm_release("other", {})}))
+    assert expected <= dangers(environment.changes(before, {"A": helm_release(release, {}, Namespace="elsewhere")}))
+    moved = environment.changes(before, {"B": helm_release(release, {})})
     assert expected <= dangers(moved)
     assert any("uninstalls it" in each.reason for each in moved)
 
 
 def test_another_cluster_or_type_of_a_resource_is_never_harmless(environment: Environment) -> None:
     before = {"A": manifest(a.DENY, ClusterName="one")}
-    assert dangers(environment.judged(before, {"A": manifest(a.DENY, ClusterName="two")})) == {Danger.UNKNOWN}
-    typed = environment.judged(before, {"A": helm_release("x", {})})
+    assert dangers(environment.changes(before, {"A": manifest(a.DENY, ClusterName="two")})) == {Danger.UNKNOWN}
+    typed = environment.changes(before, {"A": helm_release("x", {})})
     assert Effect.REFUSED in effects(typed)
     assert Danger.LOOSER_ISOLATION in dangers(typed)
 
@@ -316,7 +316,7 @@ def test_a_job_that_replaces_another_is_one_change_without_a_hash_in_its_name(en
 
 def test_the_dangers_of_a_job_that_replaces_another_stay(environment: Environment) -> None:
     privileged = changed(a.JOB, "spec", "template", "spec", "hostNetwork", value=True)
-    found = environment.judged(
+    found = environment.changes(
         {"A": manifest(a.JOB)}, {"A": manifest(changed(privileged, "metadata", "name", value="ray-image-2"))}
     )
     assert dangers(found) == {Danger.LOOSER_ISOLATION}
@@ -324,7 +324,7 @@ def test_the_dangers_of_a_job_that_replaces_another_stay(environment: Environmen
 
 def test_a_job_that_its_manifest_does_not_prune_is_kept(environment: Environment) -> None:
     renamed = changed(a.JOB, "metadata", "name", value="ray-image-2")
-    found = environment.judged({"A": manifest(a.JOB, PruneLabel=None)}, {"A": manifest(renamed, PruneLabel=None)})
+    found = environment.changes({"A": manifest(a.JOB, PruneLabel=None)}, {"A": manifest(renamed, PruneLabel=None)})
     assert effects(found) == {Effect.KEPT, Effect.CREATED}
 
 

@@ -1,4 +1,4 @@
-"""Verdicts to draw, with the words that judges use."""
+"""Verdicts to draw, with the words that rules use."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Judge the differing resources of the HyperPod cluster: the cluster, its teardown guard, the lifecycle scripts."""
+"""Review the differing resources of the HyperPod cluster: the cluster, its teardown guard, the lifecycle scripts."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from ops.review.hyperpod.values import shown
 from ops.review.model import Change, Danger, Effect
 
 TYPES: Final = frozenset({CLUSTER, TEARDOWN, UPLOAD})
-"""The resource types that this judge knows."""
+"""The resource types that this module reviews."""
 _NAMES: Final = {
     CLUSTER: ("HyperPodCluster", "HyperPod cluster"),
     TEARDOWN: ("HyperPodClusterTeardown", "teardown guard of the HyperPod cluster"),

@@ -1,4 +1,4 @@
-"""Judge every resource that differs and that CloudFormation itself manages, and the stacks around them."""
+"""Review every resource that differs and that CloudFormation itself manages, and the stacks around them."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

@@ -14,9 +14,9 @@ from tests.unit.ops.review.hyperpod.assemblies import (
     assembly,
     asset,
     changed,
+    changes_of,
     cluster,
     group,
-    judged,
     network,
     pair,
     ray_cluster,
@@ -38,7 +38,7 @@ def of(tmp_path: Path, before: Resource | None, after: Resource) -> list[Change]
     for side in (reviewed.base, reviewed.head):
         if side:
             asset(side, "v1", on_create="bash main.sh\n", other="echo\n")
-    return [change for change in judged(reviewed) if not change.resource.startswith("LifecycleScripts")]
+    return [change for change in changes_of(reviewed) if not change.resource.startswith("LifecycleScripts")]
 
 
 def one(tmp_path: Path, before: Resource, after: Resource) -> Change:
@@ -116,7 +116,7 @@ def test_a_removed_group_names_the_ray_clusters_that_use_it(tmp_path: Path, befo
     base = {"C": cluster(HEAD, WORKERS), "Ray": ray_cluster(before)}
     change = next(
         each
-        for each in judged(pair(tmp_path, base, {"C": cluster(HEAD), "Ray": ray_cluster(after)}))
+        for each in changes_of(pair(tmp_path, base, {"C": cluster(HEAD), "Ray": ray_cluster(after)}))
         if each.resource == "InstanceGroup worker-group-1"
     )
     assert said in change.reason
@@ -331,7 +331,7 @@ def tainted(
         fields = {"KubernetesConfig": settings} if settings else {}
         resources = {"C": cluster(HEAD, WORKERS | fields)}
         sides.append(assembly(tmp_path / name, hyperpod=resources, network=network(), ray=ray))
-    [change] = judged(Pair("dev", *sides))
+    [change] = changes_of(Pair("dev", *sides))
     return change
 
 
@@ -355,7 +355,7 @@ def tainted(
         ),
     ],
 )
-def test_a_taint_is_judged_by_what_rays_pods_tolerate(
+def test_a_taint_is_reviewed_by_what_rays_pods_tolerate(
     tmp_path: Path, taint: Any, before: Any, after: Any, effect: Effect
 ) -> None:
     assert tainted(tmp_path, taint, before, after).effect is effect
@@ -368,7 +368,7 @@ def test_a_taint_that_needs_a_rollout_names_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("selected", "effect"), [({"disk": "fast"}, Effect.ENDS_JOBS), ({}, Effect.IN_PLACE)])
-def test_a_lost_label_is_judged_by_what_rays_pods_select(
+def test_a_lost_label_is_reviewed_by_what_rays_pods_select(
     tmp_path: Path, selected: dict[str, str], effect: Effect
 ) -> None:
     ray = {"Ray": ray_cluster("worker-group-1", **selected)}
@@ -376,7 +376,7 @@ def test_a_lost_label_is_judged_by_what_rays_pods_select(
         assembly(tmp_path / name, hyperpod={"C": cluster(WORKERS | {"KubernetesConfig": {"Labels": labels}})}, ray=ray)
         for name, labels in (("base", {"disk": "fast", "a": "b"}), ("head", {"a": "b"}))
     ]
-    [change] = judged(Pair("dev", *sides))
+    [change] = changes_of(Pair("dev", *sides))
     assert change.effect is effect
 
 
@@ -388,7 +388,7 @@ def test_an_added_label_is_in_place_and_an_unreadable_one_unknown(tmp_path: Path
 
 
 def test_a_deleted_cluster_is_lost(tmp_path: Path) -> None:
-    [change] = judged(pair(tmp_path, {"C": cluster(HEAD)} | GUARDED, GUARDED))
+    [change] = changes_of(pair(tmp_path, {"C": cluster(HEAD)} | GUARDED, GUARDED))
     assert (change.resource, change.effect, set(change.dangers)) == (
         "HyperPodCluster",
         Effect.DELETED,
@@ -397,7 +397,7 @@ def test_a_deleted_cluster_is_lost(tmp_path: Path) -> None:
 
 
 def test_a_cluster_of_another_logical_id_is_replaced(tmp_path: Path) -> None:
-    gone, new = judged(pair(tmp_path, {"C": cluster(HEAD)}, {"Other": cluster(HEAD)}))
+    gone, new = changes_of(pair(tmp_path, {"C": cluster(HEAD)}, {"Other": cluster(HEAD)}))
     assert (gone.effect, set(gone.dangers)) == (Effect.REPLACED, {Danger.CLUSTER_LOSS})
     assert "The creation fails while the name and the EKS cluster belong to the old one" in gone.reason
     assert new.effect is Effect.CREATED
@@ -406,22 +406,22 @@ def test_a_cluster_of_another_logical_id_is_replaced(tmp_path: Path) -> None:
 def test_a_cluster_that_moves_to_another_stack_is_replaced(tmp_path: Path) -> None:
     base = assembly(tmp_path / "base", hyperpod={"C": cluster(HEAD)}, compute={})
     head = assembly(tmp_path / "head", hyperpod={}, compute={"C": cluster(HEAD)})
-    gone, new = judged(Pair("dev", base, head))
+    gone, new = changes_of(Pair("dev", base, head))
     assert (gone.stack, gone.effect, set(gone.dangers)) == ("hyperpod", Effect.REPLACED, {Danger.CLUSTER_LOSS})
     assert (new.stack, new.effect) == ("compute", Effect.CREATED)
 
 
 def test_a_cluster_that_is_retained_leaves_its_stack(tmp_path: Path) -> None:
-    [change] = judged(pair(tmp_path, {"C": cluster(HEAD) | {"DeletionPolicy": "Retain"}}, {}))
+    [change] = changes_of(pair(tmp_path, {"C": cluster(HEAD) | {"DeletionPolicy": "Retain"}}, {}))
     assert (change.effect, set(change.dangers)) == (Effect.KEPT, {Danger.CLUSTER_LOSS})
 
 
 def test_a_resource_that_becomes_a_guard_is_lost_and_what_it_replaces_is_unknown(tmp_path: Path) -> None:
-    gone, created = judged(pair(tmp_path, {"C": cluster(HEAD)}, {"C": teardown()}))[:2]
+    gone, created = changes_of(pair(tmp_path, {"C": cluster(HEAD)}, {"C": teardown()}))[:2]
     assert (gone.effect, set(gone.dangers)) == (Effect.REPLACED, {Danger.CLUSTER_LOSS})
     assert created.effect is Effect.CREATED
     bucket = {"Type": "AWS::S3::Bucket", "Properties": {}}
-    found = judged(pair(tmp_path / "bucket", {"C": bucket}, {"C": teardown()}))
+    found = changes_of(pair(tmp_path / "bucket", {"C": bucket}, {"C": teardown()}))
     assert [change.effect for change in found] == [Effect.CREATED, Effect.UNKNOWN]
 
 
@@ -432,20 +432,20 @@ def test_a_new_environment_creates_a_cluster_without_danger(tmp_path: Path) -> N
 
 
 def test_a_removed_guard_lowers_protection(tmp_path: Path) -> None:
-    [change] = judged(pair(tmp_path, {"C": cluster(HEAD)} | GUARDED, {"C": cluster(HEAD)}))
+    [change] = changes_of(pair(tmp_path, {"C": cluster(HEAD)} | GUARDED, {"C": cluster(HEAD)}))
     assert (change.resource, change.effect) == ("HyperPodClusterTeardown", Effect.DELETED)
     assert set(change.dangers) == {Danger.LOWER_PROTECTION}
 
 
 def test_a_guard_of_another_logical_id_leaves_the_cluster_alone(tmp_path: Path) -> None:
-    gone, new = judged(pair(tmp_path, GUARDED, {"Other": teardown()}))
+    gone, new = changes_of(pair(tmp_path, GUARDED, {"Other": teardown()}))
     assert (gone.effect, set(gone.dangers)) == (Effect.REPLACED, set())
     assert new.effect is Effect.CREATED
 
 
 def test_a_guard_reads_no_property_but_its_function_cannot_change(tmp_path: Path) -> None:
     after = changed(teardown(), Note="x", ServiceToken={"Fn::GetAtt": ["Other", "Arn"]})
-    found = judged(pair(tmp_path, GUARDED, {"Teardown": after}))
+    found = changes_of(pair(tmp_path, GUARDED, {"Teardown": after}))
     assert {change.what.split()[0]: change.effect for change in found} == {
         "ServiceToken": Effect.REFUSED,
         "Note": Effect.NOTHING,
@@ -461,7 +461,7 @@ def test_a_guard_reads_no_property_but_its_function_cannot_change(tmp_path: Path
         ("Condition", "Never", Effect.UNKNOWN, {Danger.UNKNOWN, Danger.CLUSTER_LOSS}),
     ],
 )
-def test_an_attribute_of_the_cluster_is_judged(
+def test_an_attribute_of_the_cluster_is_reviewed(
     tmp_path: Path, attribute: str, value: Any, effect: Effect, dangers: set[Danger]
 ) -> None:
     change = one(tmp_path, cluster(HEAD), cluster(HEAD) | {attribute: value})

@@ -1,4 +1,4 @@
-"""Judge the changes of Kubernetes objects and Helm releases, one object at a time."""
+"""Review the changes of Kubernetes objects and Helm releases, one object at a time."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,9 +12,9 @@ from ops.review.kubernetes.deltas import deltas, summary
 from ops.review.kubernetes.fields import strange_fields
 from ops.review.kubernetes.object_effects import ObjectEffect, ReasonedEffect, effect_on
 from ops.review.kubernetes.objects import KubernetesObject
-from ops.review.kubernetes.releases import judge_release, judge_settings
+from ops.review.kubernetes.releases import review_release, review_settings
 from ops.review.kubernetes.rules.context import RuleContext
-from ops.review.kubernetes.rules.removals import judge_removal
+from ops.review.kubernetes.rules.removals import review_removal
 from ops.review.kubernetes.rules.table import rule_of
 from ops.review.kubernetes.sides import TYPES, ObjectComparison, sides
 from ops.review.model import Address, Change, Danger, Effect
@@ -106,7 +106,7 @@ def _consequences(
         yield unknown(_what(before, after), "No rule knows this kind.")
         return
     if before and way.fate is not ObjectEffect.STAYS:
-        yield from (_on_the_way(each, way) for each in judge_removal(before.body, context))
+        yield from (_on_the_way(each, way) for each in review_removal(before.body, context))
     if after is None:
         return
     if strange := strange_fields(before.body if before else None, after.body):
@@ -152,9 +152,9 @@ def _metadata(before: KubernetesObject, after: KubernetesObject) -> Iterator[Rev
     strange = [each for each in changed if each.path[1] not in _METADATA]
     if strange:
         yield unknown(summary(strange), "No rule knows these fields of the metadata.")
-    judged = {"Namespace", "ServiceAccount", "Service", "Ingress"}
+    reviewed = {"Namespace", "ServiceAccount", "Service", "Ingress"}
     plain = [each for each in changed if each not in strange]
-    if plain and before.kind not in judged:
+    if plain and before.kind not in reviewed:
         hashes = all("ray-on-hyperpod/" in ".".join(each.path) for each in plain)
         yield ReviewFinding(
             summary(plain), Effect.NOTHING if hashes else Effect.IN_PLACE, "Only labels or annotations."
@@ -170,9 +170,9 @@ def _of_resource(resource: ResourceChange, both: ObjectComparison) -> Iterator[R
     elif len(types) > 1:
         yield ReviewFinding("type", Effect.REFUSED, "CloudFormation refuses another type of the same resource.")
     if (old and old.is_release) or (new and new.is_release):
-        yield from judge_release(address, both)
+        yield from review_release(address, both)
     if old and new and old.is_release == new.is_release:
-        yield from judge_settings(old, new)
+        yield from review_settings(old, new)
 
 
 def _addresses(*objects: KubernetesObject | None) -> tuple[Address, ...]:
