@@ -42,14 +42,14 @@ def _document(verdict: Verdict) -> Iterator[str]:
 
 
 def _table(verdict: Verdict) -> Iterator[str]:
-    yield from ('<div class="wide">', '<table class="verdict">', _header(summary.HEADER), "<tbody>")
+    yield from ('<table class="verdict">', _header(summary.HEADER), "<tbody>")
     for row in summary.rows(verdict):
         change = f"<strong>{texts.markup(row.title)}</strong>" + (f": {texts.markup(row.what)}" if row.what else "")
         environment = f"<strong>{texts.markup(row.environment)}</strong>"
         cells = (environment, change, _happens(row), _lines(summary.acts(row)))
         first = ' class="first"' if row.first else ""
-        yield f"<tr{first}>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-    yield "</tbody></table></div>"
+        yield f"<tr{first}>{''.join(map(_cell, summary.HEADER, cells))}</tr>"
+    yield "</tbody></table>"
 
 
 def _happens(row: summary.TableRow) -> str:
@@ -92,14 +92,19 @@ def _before_after(title: str, table: Sequence[ComparedRow]) -> Iterator[str]:
     if not table:
         return
     columns = summary.columns(table)
-    yield from (f"<h3>{title}</h3>", '<div class="wide"><table>', _header(["name", *columns]), "<tbody>")
+    yield from (f"<h3>{title}</h3>", "<table>", _header(["name", *columns]), "<tbody>")
     for row in table:
-        cells = [f"<td>{texts.markup(summary.row_name(row))}</td>"]
+        cells = [_cell("name", texts.markup(summary.row_name(row)))]
         for column in columns:
             value, changed = summary.cell(row, column)
-            cells.append(f"<td{' class=changed' if changed else ''}>{texts.markup(value)}</td>")
+            cells.append(_cell(column, texts.markup(value), " class=changed" if changed else ""))
         yield f"<tr>{''.join(cells)}</tr>"
-    yield "</tbody></table></div>"
+    yield "</tbody></table>"
+
+
+def _cell(column: str, content: str, attributes: str = "") -> str:
+    """Return a cell; on a narrow screen its column's name is above it."""
+    return f'<td{attributes} data-column="{html.escape(texts.line(column))}">{content}</td>'
 
 
 def _folded(difference: Difference) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from ops.review.model import ComparedRow, Difference, Effect, EnvironmentVerdict
 from ops.review.report import page
+from ops.review.report.style import CSS
 from tests.unit.ops.review.report.verdicts import change, everything, verdict
 
 VOID = {"meta"}
@@ -76,3 +77,56 @@ def test_policy_allows_the_pages_own_style_only() -> None:
     digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
     assert policy == f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     assert not re.search(r"(?:src|href|style)=|url\(|@import", drawn)
+
+
+@pytest.fixture(scope="module")
+def rules() -> list[tuple[str, str, str]]:
+    """Return the selector, the property and the value of each declaration of the page's style."""
+    blocks = re.findall(r"([^{}]+)\{([^{}]*)\}", CSS)
+    declared = [(selector.strip(), part) for selector, body in blocks for part in body.split(";") if part.strip()]
+    return [(selector, *(side.strip() for side in part.split(":", 1))) for selector, part in declared]
+
+
+def test_no_width_of_a_screen_or_of_paper_cuts_or_scrolls_the_page(rules: list[tuple[str, str, str]]) -> None:
+    """Every text breaks anywhere, also inside a name, and nothing is wider than a screen of 400 pixels."""
+    assert ("body", "overflow-wrap", "anywhere") in rules
+    assert ("table.verdict", "table-layout", "fixed") in rules
+    assert ("pre", "white-space", "pre-wrap") in rules
+    forbidden = {"overflow-x", "min-width", "text-overflow", "word-break", "height", "max-height", "hyphens"}
+    assert [each for each in rules if each[1] in forbidden and "details-content" not in each[0]] == []
+    assert [each for each in rules if each[1] in {"white-space", "overflow-wrap"}] == [
+        ("body", "overflow-wrap", "anywhere"),
+        ("pre", "white-space", "pre-wrap"),
+    ]
+    narrow = re.compile(r"100%|\d\d?%|[0-9.]+em|none")
+    assert [each for each in rules if each[1] == "width" and not narrow.fullmatch(each[2])] == []
+
+
+def test_on_a_narrow_screen_the_columns_names_are_in_the_rows() -> None:
+    assert re.search(
+        r"@media screen and \(max-width: \d+rem\) \{.*td::before \{ content: attr\(data-column\)", CSS, re.S
+    )
+    cells = [each for tag, each in Reader(page.page(verdict(everything("prod")))).tags if tag == "td"]
+    names = [each.get("data-column") for each in cells]
+    assert set(names[:4]) == {"environment", "change", "what happens", "who does what, when"}
+    assert set(names[-2:]) == {"name", "replicas"}
+    assert all(names)
+
+
+def test_on_paper_everything_is_shown() -> None:
+    """Paper has no colours of a dark screen, and what is folded on a screen is open."""
+    paper = CSS[CSS.index("@media print") :]
+    assert "details::details-content { content-visibility: visible" in paper
+    assert "max-width: none" in paper
+    assert re.findall(r"@media ([^{]*)prefers-color-scheme: dark", CSS) == ["screen and ("]
+
+
+def test_who_does_what_and_when_is_never_cut() -> None:
+    name = "worker-group-" + "x" * 3_000
+    action = f"Operator, before the deployment: run `ops scale {name} 0`.\nOperator, after the deployment: wait."
+    many = tuple(
+        change(f"{name}-{n}", name, Effect.NODES_REMOVED, action=action.replace(name, f"{name}-{n}")) for n in range(9)
+    )
+    shown = Reader(page.page(verdict(EnvironmentVerdict("dev", many)))).shown
+    assert all(f"run ops scale {name}-{n} 0." in shown for n in range(9))
+    assert "wait." in shown
