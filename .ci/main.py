@@ -72,7 +72,7 @@ def _unchanged(asked: Sequence[Tier], record: Record) -> dict[str, Green]:
 def _set_up(tiers: Sequence[Tier], repository: Path) -> None:
     """Make what the tiers need in advance, so that no tier's figures include a download."""
     if targets := sorted({target for tier in tiers for target in tier.needs}):
-        argv = ["make", *targets]
+        argv = ["make", f"--jobs={len(targets)}", *targets]
         subprocess.run(argv, cwd=repository, stdin=subprocess.DEVNULL, check=True)
 
 

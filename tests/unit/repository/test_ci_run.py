@@ -101,6 +101,14 @@ def test_after_a_failure_nothing_starts_and_running_tiers_finish(
     assert "error: fails failed with exit code 7; its output is above" in output
 
 
+def test_what_tiers_need_is_made_side_by_side(repository: Path) -> None:
+    """Each target waits for the other."""
+    waits = "\ttouch $@; for i in $$(seq 600); do [ ! -e {} ] || exit 0; sleep 0.05; done; exit 1\n"
+    (repository / "Makefile").write_text(f"a:\n{waits.format('b')}b:\n{waits.format('a')}")
+    needing = (replace(tier(name, "true"), needs=(name,)) for name in ("a", "b"))
+    assert run(repository, *needing) == 0
+
+
 def test_tiers_run_in_parallel_as_far_as_there_is_room(repository: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     both = f"echo begins >> {log}; while [ $(grep -c begins {log}) -lt 2 ]; do sleep 0.05; done; echo ends >> {log}"
