@@ -2,14 +2,15 @@
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
-from config.findings import ConfigError, Finding, InvalidEnvironmentError, Severity, place_of
+from config.findings import ConfigError, Finding, InvalidEnvironmentError, Place, Severity, place_of
 from config.model import PARTS_OF_EKS, EksEnvironment, Environment, SlurmEnvironment
 from config.model.environment import model_of
 from config.reading import strict_yaml
@@ -96,7 +97,7 @@ def examine(name: str, directory: Path = DIRECTORY) -> Examined:
     if name not in [*available(directory), *examples()]:
         return Examined(name, file, None, [_unknown(name, file, directory)])
     try:
-        content = strict_yaml.read(file)
+        content = strict_yaml.read(file, _advice)
     except strict_yaml.UnreadableFileError as error:
         return Examined(name, file, None, error.findings)
     except OSError as error:
@@ -107,7 +108,7 @@ def examine(name: str, directory: Path = DIRECTORY) -> Examined:
             "check its permissions",
         )
         return Examined(name, file, None, [Finding("", *problem, file=file)])
-    environment, found = validated(content.values, name)
+    environment, found = validated(content.values, name, content.spellings)
     examined = Examined(name, file, environment, [], content)
     return examined._replace(findings=sorted(examined.located(found), key=lambda finding: finding.line))
 
@@ -150,8 +151,13 @@ def neighbours(directory: Path = DIRECTORY, *, of: str | None = None) -> list[En
     return found
 
 
-def validated(values: dict[str, Any], name: str) -> tuple[Environment | None, list[Finding]]:
-    """Return the environment if all its values are of the right kind, and all findings."""
+def validated(
+    values: dict[str, Any], name: str, spellings: Mapping[Place, str] = MappingProxyType({})
+) -> tuple[Environment | None, list[Finding]]:
+    """Return the environment if all its values are of the right kind, and all findings.
+
+    `spellings` has the numbers that the file writes otherwise than Python.
+    """
     found = []
     if values.setdefault("name", name) != name:
         reason, fix = "it is not the file's name", f"remove the key, or rename the file to {values['name']}{_SUFFIX}"
@@ -165,10 +171,16 @@ def validated(values: dict[str, Any], name: str) -> tuple[Environment | None, li
         from config.reading import partial_environment, type_errors  # noqa: PLC0415
 
         refused = type_errors.first_hand(error.errors(include_url=False))
-        found += [type_errors.kind_finding(item, values) for item in refused]
+        found += [type_errors.kind_finding(item, values, spellings) for item in refused]
         part = partial_environment.known_part(values, [item["loc"] for item in refused])
         return None, found + findings_of_part(part)
     return environment, found + findings(environment)
+
+
+def _advice(place: Place, text: str) -> tuple[str, str] | None:
+    from config.reading import type_errors  # noqa: PLC0415 - only after an error, so that valid files load faster
+
+    return type_errors.advice(place, text)
 
 
 def _located(finding: Finding, file: Path, content: YamlDocument | None) -> Finding:

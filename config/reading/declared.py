@@ -1,11 +1,12 @@
 """Look up what the models declare at a place of an environment: the keys, and the kind of value in words."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from config.findings import Place
@@ -37,12 +38,23 @@ class AllowedValues:
 
 def allowed_at(place: Place, *, key: bool = False) -> AllowedValues:
     """Return the allowed values at the place; with `key`, the allowed keys of the user's own mapping there."""
-    annotation: Any = every_key()
-    for part in place[:-1] if key else place:
-        annotation = _below(annotation, part)
-    if key:
-        annotation = get_args(_bare(annotation)[0])[0]
-    return _allowed(annotation)
+    annotation = _annotation(place[:-1] if key else place)
+    return _allowed(get_args(_bare(annotation)[0])[0] if key else annotation)
+
+
+def is_declared(place: Place) -> bool:
+    """Return whether the models declare the place."""
+    return _annotation(place) is not None
+
+
+def accepts(place: Place, value: Any) -> bool:
+    """Return whether the type at the place takes the value; rules may still refuse it."""
+    try:
+        # As environments are read: lists are tuples there, and texts networks.
+        TypeAdapter(_annotation(place)).validate_json(json.dumps(value), strict=True)
+    except ValidationError:
+        return False
+    return True
 
 
 def keys_of(place: Place) -> list[str]:
@@ -53,10 +65,7 @@ def keys_of(place: Place) -> list[str]:
 
 def model_of(place: Place) -> type[BaseModel] | None:
     """Return the model of the mapping at the place."""
-    annotation: Any = every_key()
-    for part in place:
-        annotation = _below(annotation, part)
-    return model_within(_bare(annotation)[0])
+    return model_within(_bare(_annotation(place))[0])
 
 
 def places_of(key: str, here: Place) -> list[str]:
@@ -89,6 +98,14 @@ def _mappings(model: type[BaseModel], way: tuple[str, ...]) -> Iterator[tuple[tu
         if inner := model_within(field.annotation):
             step = name + ("[]" if get_origin(_bare(field.annotation)[0]) is tuple else "")
             yield from _mappings(inner, (*way, step))
+
+
+def _annotation(place: Place) -> Any:
+    """Return the annotation at the place, or None if the models do not declare it."""
+    annotation: Any = every_key()
+    for part in place:
+        annotation = _below(annotation, part)
+    return annotation
 
 
 def _below(annotation: Any, part: int | str) -> Any:

@@ -5,7 +5,7 @@ that all of them read alike needs neither those values nor anchors, tags and dir
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -61,6 +61,8 @@ class YamlDocument(NamedTuple):
 
     values: dict[str, Any]
     lines: Mapping[Place, int]
+    spellings: Mapping[Place, str]
+    """Numbers as the file writes them, if Python writes them otherwise: 1.30."""
 
     def line(self, place: Place) -> int:
         """Return the line of the value; of the mapping that should contain it, if it is missing."""
@@ -82,27 +84,34 @@ def needs_quotes(text: str) -> bool:
     return any(pattern.fullmatch(text) for pattern, _, _ in _TRAPS)
 
 
-def read(file: Path) -> YamlDocument:
+def read(file: Path, advice: Callable[[Place, str], tuple[str, str] | None] = lambda *_: None) -> YamlDocument:
     """Return the file's document.
 
     Raises UnreadableFileError with all errors; an error of syntax ends the search.
+
+    Args:
+        file: The file.
+        advice: Returns what a place allows, and what to write there instead of a text that readers of YAML disagree
+            on; None if the place is unknown.
     """
-    reader = _Reader(file)
+    reader = _Reader(file, advice)
     values = reader.values()
     if not reader.findings and not isinstance(values, dict):
         kind = "a list" if isinstance(values, list) else "a single value"
         reader.note(1, "the document", f"it is {kind}", _MAPPING, "write `key: value` lines")
     if reader.findings:
         raise UnreadableFileError(reader.findings)
-    return YamlDocument(dict(values), reader.lines)
+    return YamlDocument(dict(values), reader.lines, reader.spellings)
 
 
 class _Reader:
     """Build values from the parser's events; `findings` collects what is refused although the parser accepts it."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, advice: Callable[[Place, str], tuple[str, str] | None]) -> None:
         self.findings: list[Finding] = []
         self.lines: dict[Place, int] = {}
+        self.spellings: dict[Place, str] = {}
+        self._advice = advice
         self._file = file
         self._place: Place = ()
         self._text = self._read()
@@ -239,10 +248,14 @@ class _Reader:
         for trap, reason, fix in _TRAPS:
             if trap.fullmatch(text):
                 shown = HIDDEN if may_be_secret(self._place) else text
-                self.note(_line(event), shown, reason, _ALIKE, f"{fix}, or {_QUOTES}" if fix else _QUOTES)
+                general = _ALIKE, f"{fix}, or {_QUOTES}" if fix else _QUOTES
+                self.note(_line(event), shown, reason, *(self._advice(self._place, text) or general))
                 return text
         if _FLOAT.fullmatch(text) and len(text) <= _MAX_DIGITS:
-            return float(text)
+            number = float(text)
+            if str(number) != text:
+                self.spellings[self._place] = text
+            return number
         return text
 
 

@@ -1,12 +1,15 @@
 """Turn pydantic's errors into findings: values of a wrong kind, missing keys, unknown keys."""
 
 import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, Final
 
 from pydantic_core import ErrorDetails
 
 from config.findings import HIDDEN, MISSING, Finding, Place, in_words, may_be_secret, named
-from config.reading.declared import AllowedValues, allowed_at, keys_of, places_of
+from config.reading.declared import AllowedValues, accepts, allowed_at, is_declared, keys_of, places_of
 from config.reading.earlier_schemas import removal_at
 from config.reading.other_words import absent, synonym
 from config.suggest import closest, did_you_mean
@@ -22,6 +25,9 @@ _REASONS: Final = {
     "greater_than": "it is too low",
     "less_than_equal": "it is too high",
 }
+# Plain texts that YAML 1.1 reads as true or false.
+_TRUE: Final = frozenset({"yes", "on", "y", "true"})
+_FALSE: Final = frozenset({"no", "off", "n", "false"})
 _KEY: Final = "[key]"
 """pydantic ends the place of a mapping's key with it."""
 
@@ -37,14 +43,22 @@ def first_hand(errors: list[ErrorDetails]) -> list[ErrorDetails]:
     return [error for error in errors if error["type"] != "too_short" or error["loc"] not in items]
 
 
-def kind_finding(error: ErrorDetails, document: Any) -> Finding:
-    """Return pydantic's error as a finding of the document."""
+def kind_finding(error: ErrorDetails, document: Any, spellings: Mapping[Place, str] = MappingProxyType({})) -> Finding:
+    """Return pydantic's error as a finding of the document; `spellings` are those of its file."""
     place = tuple(part for part in error["loc"] if part != _KEY)
     key = ".".join(map(str, place))
-    return Finding(key, *_parts(error, place, document), label=named(key, document))
+    return Finding(key, *_parts(error, place, document, spellings.get(place)), label=named(key, document))
 
 
-def _parts(error: ErrorDetails, place: Place, document: Any) -> tuple[str, str, str, str]:
+def advice(place: Place, text: str) -> tuple[str, str] | None:
+    """Return what the place allows, and what to write there instead of a plain text; None if the place is unknown."""
+    if not is_declared(place):
+        return None
+    allowed = allowed_at(place)
+    return allowed.text, "put it in quotes" if may_be_secret(place) else _right_kind(text, place, allowed)
+
+
+def _parts(error: ErrorDetails, place: Place, document: Any, spelling: str | None) -> tuple[str, str, str, str]:
     """Return value, reason, what is allowed, and fix."""
     if error["type"] == "extra_forbidden":
         if earlier := removal_at(place, document):
@@ -56,8 +70,10 @@ def _parts(error: ErrorDetails, place: Place, document: Any) -> tuple[str, str, 
     if error["type"] == "missing":
         other = "; or add `slurm` if Slurm orchestrates the cluster" if place == ("eks",) else ""
         return MISSING, "the key is required", allowed.text, f"add `{place[-1]}`, {allowed.like}{other}"
-    shown = "(empty)" if value is None else HIDDEN if may_be_secret(place) else in_words(value)
+    shown = "(empty)" if value is None else HIDDEN if may_be_secret(place) else spelling or in_words(value)
     reason, text, fix = _refusal(error, value, allowed)
+    if value is not None and error["type"] in {*_WRONG_KIND, "literal_error"}:
+        fix = _right_kind(spelling or value, place, allowed)
     return shown, reason, text, f"write {allowed.like} in quotes" if shown == HIDDEN else fix
 
 
@@ -112,14 +128,10 @@ def _reason(kind: str, value: Any, allowed: AllowedValues, message: str) -> str:
 def _fix(kind: str, value: Any, allowed: AllowedValues) -> str:
     if value is None:
         return f"write a value, {allowed.like}, or remove the key"
-    if kind in _WRONG_KIND:
-        return _other_kind(kind, value, allowed) or f"write {allowed.like}"
     if kind == "string_pattern_mismatch" and allowed.shape:
         return allowed.shape.fix
     if kind in _REASONS:
         return "lower it" if kind == "less_than_equal" else "raise it"
-    if allowed.values:
-        return did_you_mean(str(value), allowed.values)
     return _written_block(value) or f"write {allowed.like}"
 
 
@@ -127,24 +139,37 @@ def _kind(value: Any) -> str:
     return next((shown for kind, shown in _KINDS.items() if isinstance(value, kind)), "a whole number")
 
 
-def _other_kind(kind: str, value: Any, allowed: AllowedValues) -> str:
-    """Return how to write the same value as the right kind, or an empty text."""
-    if kind == "string_type" and isinstance(value, int | float):
-        if allowed.values and in_words(value) not in allowed.values:
-            return f'write one of them in quotes, such as "{allowed.values[-1]}"'
-        return f'write it in quotes: "{in_words(value)}"'
-    if kind.startswith("int_") and isinstance(value, str) and value.isascii() and value.isdigit():
-        return f"write it without quotes: {value}"
-    if kind.startswith("int_") and isinstance(value, float) and value.is_integer():
-        return f"write {int(value)}"
-    return ""
+def _right_kind(written: Any, place: Place, allowed: AllowedValues) -> str:
+    """Return how to write the same value as a kind that the place accepts, or else what to write."""
+    text = written if isinstance(written, str) else in_words(written)
+    if not isinstance(written, list | dict):
+        if accepts(place, text):
+            return f'write it in quotes: "{text}"'
+        for value in _meanings(text):
+            if accepts(place, value):
+                return f"write it without quotes: {text}" if written == str(value) else f"write {in_words(value)}"
+    if allowed.values and accepts(place, allowed.values[-1]) and [*_meanings(allowed.values[-1])]:
+        return f'write one of them in quotes, such as "{allowed.values[-1]}"'
+    if allowed.values:
+        return did_you_mean(text, allowed.values)
+    return f'write text such as "{allowed.shape.like}"' if allowed.shape else f"write {allowed.like}"
+
+
+def _meanings(text: str) -> Iterator[Any]:
+    """Yield the number, and the truth, that a plain text stands for."""
+    if text.lower() in _TRUE | _FALSE:
+        yield text.lower() in _TRUE
+    for number in (lambda: int(text, 0), lambda: int(text), lambda: float(text)):
+        with suppress(ValueError, OverflowError):
+            yield int(found) if (found := number()) == int(found) else found
 
 
 def _written_block(value: Any) -> str:
     from ipaddress import IPv4Network  # noqa: PLC0415
 
     try:
-        block = IPv4Network(value, strict=False)
-    except (TypeError, ValueError):
+        # A number would be an address, too.
+        block = IPv4Network(str(value), strict=False)
+    except ValueError:
         return ""
     return f"write {block}"

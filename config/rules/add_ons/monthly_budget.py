@@ -7,6 +7,7 @@ from config.estimates.costs import HOURS_PER_MONTH, estimate
 from config.facts.regions import regions_with, table_date
 from config.model import Environment
 from config.rules.network import OTHER_PARTITIONS
+from config.rules.parts import groups, is_known
 from config.rules.rule import Violation, error, warning
 
 _KEY: Final = "notifications.monthly_budget_usd"
@@ -37,7 +38,7 @@ def budget_covers_the_standing_costs(environment: Environment) -> Iterator[Viola
     """
     notifications = environment.notifications
     budget = notifications.monthly_budget_usd if notifications else None
-    if budget is None:
+    if budget is None or not all(is_known(group) for _, group in groups(environment)):
         return
     month = HOURS_PER_MONTH * sum(line.usd_per_hour or 0.0 for line in estimate(environment))
     if month > budget:

@@ -92,6 +92,13 @@ def test_an_unknown_instance_type_names_the_known_ones(dev: Any) -> None:
     assert f"{said}did you mean 'ml.p5.4xlarge'? Or state the figures in type_facts." in dev.refusal()
 
 
+def test_an_unknown_instance_type_beside_a_budget_and_alarms_is_a_finding(dev: Any) -> None:
+    dev.document["hyperpod"]["instance_groups"][1]["instance_type"] = "ml.zz.xlarge"
+    dev.document["notifications"] = {"email": "a@example.com", "monthly_budget_usd": 100}
+    dev.document["observability"] = {"container_insights": {}}
+    assert "'ml.zz.xlarge' is invalid: it is not in the catalogue. " in dev.refusal()
+
+
 def test_an_ec2_name_of_a_type_is_told_from_hyperpod_s(dev: Any) -> None:
     dev.document["hyperpod"]["instance_groups"][1]["instance_type"] = "p5.48xlarge"
     assert "instance_type: 'p5.48xlarge' is invalid: it is an EC2 type. " in dev.refusal()

@@ -42,11 +42,51 @@ def refusal(directory: Path, content: str | bytes) -> list[str]:
     ],
 )
 def test_an_ambiguous_value_is_refused_with_its_line_and_key(tmp_path: Path, value: str, reason: str, fix: str) -> None:
-    [said] = refusal(tmp_path, f"project: a\nregion: {value}\n")
+    """The reader does not know this key, so the fix names no value."""
+    [said] = refusal(tmp_path, f"project: a\nplace: {value}\n")
     allowed = "values that every reader of YAML reads alike"
     end = f"Allowed: {allowed}. Fix: {fix}put it in quotes if text is meant."
-    assert said == f"2 region: {value} is invalid: {reason}. {end}"
+    assert said == f"2 place: {value} is invalid: {reason}. {end}"
     assert read(_file(tmp_path, f"region: '{value}'\n")).values == {"region": value}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("node_recovery: Automatic", "node_recovery: yes"), "Allowed: Automatic, None. Fix: choose one of them."),
+        (("compression: LZ4", "compression: no"), "Allowed: LZ4, NONE. Fix: did you mean 'NONE'?"),
+        (("protect: true", "protect: yes"), "Allowed: true or false. Fix: write true."),
+        (("protect: true", "protect: Off"), "Allowed: true or false. Fix: write false."),
+        (("count: 4", "count: 0x1F"), "Allowed: a whole number, 0 to 6758. Fix: write 31."),
+        (("count: 4", "count: 1_000"), "Fix: write 1000."),
+        (("count: 4", "count: 010"), "Fix: write 10."),
+        (("count: 4", "count: yes"), "Fix: write a whole number."),
+        (('"111122223333"', "011122223333"), 'Fix: write it in quotes: "011122223333".'),
+        (("region: us-west-2", "region: 2026-11-27"), 'Fix: write text such as "us-west-2".'),
+    ],
+)
+def test_the_fix_of_an_ambiguous_value_fits_its_key(tmp_path: Path, change: tuple[str, str], message: str) -> None:
+    text = DEV.replace("region: us-west-2\n", "region: us-west-2\nprotect: true\n")
+    assert change[0] in text
+    [said] = refusal(tmp_path, text.replace(*change))
+    assert message in said
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        (
+            "labels: {build: 1.30}",
+            "1.30 is invalid: it is a decimal fraction. Allowed: the value of a Kubernetes label",
+        ),
+        ("labels: {build: 1.30}", 'Fix: write it in quotes: "1.30".'),
+        ("labels: {build: 1e3}", 'Fix: write it in quotes: "1e3".'),
+    ],
+)
+def test_a_fraction_keeps_its_spelling(tmp_path: Path, written: str, message: str) -> None:
+    """Python would write 1.3, which is another version."""
+    [said] = refusal(tmp_path, DEV.replace("    - name: head-group\n", f"    - name: head-group\n      {written}\n"))
+    assert message in said
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from config.model.environment import every_key
 from config.reading.declared import allowed_at
 from config.reading.partial_environment import model_within
 from config.reading.strict_yaml import read
-from tests.unit.support.findings import assert_whole, line_of, write
+from tests.unit.support.findings import assert_whole, line_of, values_of_fix, write
 
 # Together, these environments have every key of the models: test_every_key.py verifies this.
 FOLDER: Final = Path(__file__).parents[2] / "synth" / "every_key"
@@ -131,6 +131,41 @@ def test_a_required_key_that_is_missing_is_named(name: str, place: Place, tmp_pa
         finding = refused(changed(name, place), place, tmp_path)
         assert (finding.value, finding.reason) == ("(missing)", "the key is required")
         assert f"add `{place[-1]}`" in finding.fix
+
+
+# A value of each kind, and each text that readers of YAML disagree on, as a file writes it.
+WRITTEN: Final = (
+    *("1.30", "7", "99999999", "1e3", '"7"', '"yes"', "true", '"true"', "zzz", "yes", "Off", "TRUE", "012345678901"),
+    *("0x1F", "1_000", "12:30", "2026-11-27", ".inf"),
+)
+_LEAVES: Final = [(name, place) for name, place in PLACES if not isinstance(value_at(name, place), dict | list)]
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_value_that_the_fix_of_a_type_error_names_is_accepted(name: str, text: str, tmp_path: Path) -> None:
+    """All keys get the wrong value at once, then each fix's first value, then its last."""
+    places = {".".join(map(str, place)): place for other, place in _LEAVES if other == name}
+    wrong = _type_errors(tmp_path, name, dict.fromkeys(places.values(), text))
+    assert wrong
+    fixes = {places[key]: values_of_fix(finding) for key, finding in wrong.items()}
+    assert [str(wrong[".".join(map(str, place))]) for place, values in fixes.items() if not values] == []
+    for nth in (0, -1):
+        left = _type_errors(tmp_path, name, {place: values[nth] for place, values in fixes.items()})
+        assert [(str(wrong[key]), str(finding)) for key, finding in left.items() if key in wrong] == []
+
+
+def _type_errors(directory: Path, name: str, texts: dict[Place, str]) -> dict[str, Finding]:
+    """Return the findings of the types by their keys, after writing these texts into the document."""
+    whole: Any = copy.deepcopy(document(name))
+    for number, place in enumerate(texts):
+        inner = whole
+        for part in place[:-1]:
+            inner = inner[part]
+        inner[place[-1]] = f"replaced-{number}-here"
+    file = write(directory / "broken.yaml", whole)
+    file.write_text(re.sub(r"replaced-(\d+)-here", lambda found: [*texts.values()][int(found[1])], file.read_text()))
+    return {each.key: each for each in examine("broken", directory).errors if not each.rule}
 
 
 def test_every_pattern_of_the_schema_has_a_sentence() -> None:

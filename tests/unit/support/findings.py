@@ -54,6 +54,31 @@ def with_fix(document: Any, finding: Finding) -> Any | None:
     return document
 
 
+# The fixes of type errors, each with the values that it names, as a file writes them.
+_NAMED_VALUES = tuple(
+    (re.compile(fix), values)
+    for fix, values in (
+        (r'.*such as ("[^"]+")', lambda found, _: [found[1]]),
+        (r"write it (?:in|without) quotes: (\S+)", lambda found, _: [found[1]]),
+        (r"write (?:`true` or `false`)", lambda *_: ["true", "false"]),
+        (r"write some text|put it in quotes", lambda *_: ['"some text"']),
+        (r"write (?:an IPv4 block such as )?([^ ]+)", lambda found, _: [found[1]]),
+        (r"did you mean '(.+)'\?", lambda found, _: [found[1]]),
+        (r"choose one of them", lambda _, allowed: allowed.split(", ")),
+        (r"write a whole number|raise it|lower it", lambda _, allowed: re.findall(r"[-\d]+", allowed) or ["1"]),
+        (r".*", lambda _, allowed: [f'"{example}"' for example in re.findall(r", such as (.+)$", allowed)]),
+    )
+)
+
+
+def values_of_fix(finding: Finding) -> list[str]:
+    """Return the values that a type error's fix names, as a file writes them; the allowed ones if it names a set."""
+    for fix, values in _NAMED_VALUES:
+        if found := fix.fullmatch(finding.fix):
+            return values(found, finding.allowed)
+    raise ValueError(finding)
+
+
 def line_of(file: Path, place: Sequence[int | str]) -> int:
     """Return the line of a key or an item, or of the nearest one above it, according to PyYAML's node tree."""
     found, node = 1, yaml.compose(file.read_text(), Loader=yaml.CSafeLoader)
