@@ -19,7 +19,7 @@ import cdk8s
 import typer
 
 from config.facts.versions import PYTHON_IMAGE
-from controllers.kubernetes_api import LONG_WATCH
+from controllers.kubernetes_api import LONG_WATCH_SECONDS
 from embedded_account.kubernetes.building import binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.testing.cluster import Kubectl
@@ -60,10 +60,11 @@ def main(supervisors: int = 50, seconds: int = 240) -> None:
             rates.subtract(idle)
             each = {f"{verb} {resource}": rate / supervisors for (verb, resource), rate in rates.items() if rate > 0}
             print(f"{half} half, requests/s of each supervisor: " + ", ".join(f"{k} {v:.4f}" for k, v in each.items()))
-            watches = _WATCHES / LONG_WATCH
+            watches = _WATCHES / LONG_WATCH_SECONDS
             total = sum(each.values()) + watches
             print(
-                f"  with {_WATCHES} watches each {LONG_WATCH} s: {total:.4f}; of 1,000 supervisors: {1000 * total:.1f}"
+                f"  with {_WATCHES} watches each {LONG_WATCH_SECONDS} s: {total:.4f}; "
+                f"of 1,000 supervisors: {1000 * total:.1f}"
             )
         memory = sorted(_resident(process) for process in processes)[supervisors // 2]
         print(f"memory of a supervisor (median): {memory / 2**20:.0f} MiB")

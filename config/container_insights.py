@@ -11,7 +11,7 @@ from config.model import Environment
 RUNBOOK: Final = "docs/operate/observe-aws.md"
 CONTAINER_INSIGHTS: Final = "ContainerInsights"
 FSX: Final = "AWS/FSx"
-_FREE_PART: Final = 0.1
+_FREE_SHARE: Final = 0.1
 """Lustre spreads files unevenly: writes fail before the last byte is used (FSx for Lustre user guide, performance)."""
 
 
@@ -50,7 +50,7 @@ def owns_file_system(environment: Environment) -> bool:
 
 
 def _free_bytes(environment: Environment) -> float:
-    return environment.fsx.capacity_gib * 2**30 * _FREE_PART
+    return environment.fsx.capacity_gib * 2**30 * _FREE_SHARE
 
 
 ALARMS: Final = (

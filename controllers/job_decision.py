@@ -49,8 +49,8 @@ FIGURES: Final = re.compile(
 BAD_INPUT: Final = 2
 """Exit code of a job with invalid input; another attempt would end the same way."""
 
-_FIRST_DELAY: Final = 2.0
-_LONGEST_DELAY: Final = 300.0
+_FIRST_DELAY_SECONDS: Final = 2.0
+_LONGEST_DELAY_SECONDS: Final = 300.0
 _DEFAULT_CODE: Final = 1
 
 # How Ray's message begins if a job's entry point did not end by itself (ray: dashboard/modules/job/job_manager.py): the
@@ -149,11 +149,13 @@ def decide(ending: Ending, *, attempts: int, stalled: int, seconds: float, limit
         return AttemptDecision(Cause.QUEUE, ending.message, None, stalled, counts=False)
     cause, reason = _cause(ending)
     if ending.waited and cause is Cause.INFRASTRUCTURE:
-        return AttemptDecision(cause, f"{reason}; it waited for resources", None, stalled, _FIRST_DELAY, counts=False)
+        return AttemptDecision(
+            cause, f"{reason}; it waited for resources", None, stalled, _FIRST_DELAY_SECONDS, counts=False
+        )
     failures = 1 if ending.progressed else stalled + 1
     if against := _against(ending, cause, failures, attempts=attempts, seconds=seconds, limits=limits):
         return AttemptDecision(cause, f"{reason}; {against}", _exit_code(ending.exit_code), failures)
-    delay = min(_FIRST_DELAY * 2.0 ** min(failures - 1, _LONGEST_DELAY), _LONGEST_DELAY)
+    delay = min(_FIRST_DELAY_SECONDS * 2.0 ** min(failures - 1, _LONGEST_DELAY_SECONDS), _LONGEST_DELAY_SECONDS)
     return AttemptDecision(cause, reason, None, failures, delay)
 
 

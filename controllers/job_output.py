@@ -15,11 +15,11 @@ OUTPUT_MARK: Final = "output"
 """Message of lines with the position of the job's output at which the next line begins."""
 
 _LAST_LINES: Final = 200
-_LONGEST_LINE: Final = 10_000
-_LONGEST_REASON: Final = 300
-_LONGEST_HELD: Final = 1_000_000
+_LONGEST_LINE_CHARACTERS: Final = 10_000
+_LONGEST_REASON_CHARACTERS: Final = 300
+_LONGEST_HELD_CHARACTERS: Final = 1_000_000
 # A node keeps the last 10 MiB of a log by default: what it keeps always has marks.
-_MARK_EVERY: Final = 65_536
+_MARK_EVERY_CHARACTERS: Final = 65_536
 _MARK_SECONDS: Final = 30.0
 
 
@@ -101,9 +101,9 @@ class JobOutput:
             self._end_line()
         if rest:
             self._held.append(rest)
-        if sum(map(len, self._held)) > _LONGEST_HELD:
+        if sum(map(len, self._held)) > _LONGEST_HELD_CHARACTERS:
             self._write("".join(self._held))
-            self._line, self._held = self._held[-1][-_LONGEST_LINE:], []
+            self._line, self._held = self._held[-1][-_LONGEST_LINE_CHARACTERS:], []
         sys.stdout.flush()
 
     def _end_line(self) -> None:
@@ -111,12 +111,12 @@ class JobOutput:
         if not self._line:
             self._mark_if_due()
         self._write(f"{line}\n")
-        line, self._line = (self._line + line)[-_LONGEST_LINE:], ""
+        line, self._line = (self._line + line)[-_LONGEST_LINE_CHARACTERS:], ""
         for found in PROGRESS.finditer(line):
             self.progress = max(self.progress, int(found[1]))
         self.resumed = self.resumed or RESUMED.search(line) is not None
         if waits := WAITS.search(line):
-            self.waits = waits[1].strip()[:_LONGEST_REASON]
+            self.waits = waits[1].strip()[:_LONGEST_REASON_CHARACTERS]
         elif BEGAN.search(line):
             self.waits, self.began = "", True
         if workers := WORKERS.search(line):
@@ -132,6 +132,10 @@ class JobOutput:
     def _mark_if_due(self) -> None:
         now = time.monotonic()
         old = now - self._marked_at >= _MARK_SECONDS
-        if self._shown > self._marked and not self._line and (old or self._shown - self._marked >= _MARK_EVERY):
+        if (
+            self._shown > self._marked
+            and not self._line
+            and (old or self._shown - self._marked >= _MARK_EVERY_CHARACTERS)
+        ):
             self._mark(self._shown)
             self._marked, self._marked_at = self._shown, now

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self, get_args, get_origin, get_type_hints
 
-from controllers.kubernetes_api import LONG_WATCH, ApiServer, KubernetesApiError, Object, WatchCache, text
+from controllers.kubernetes_api import LONG_WATCH_SECONDS, ApiServer, KubernetesApiError, Object, WatchCache, text
 from controllers.lease import FIX, STATE, saved_state
 
 QUEUE: Final = "ray-on-hyperpod/queue"
@@ -163,7 +163,12 @@ class Queue:
         """Return behind which runs this one waits; empty if it is the first; None if the others are not known yet."""
         if self._mirror is None:
             self._mirror = WatchCache(
-                self._cluster, self._leases, _Waiting.of, self._failed, seconds=LONG_WATCH, labelSelector=self._selector
+                self._cluster,
+                self._leases,
+                _Waiting.of,
+                self._failed,
+                seconds=LONG_WATCH_SECONDS,
+                labelSelector=self._selector,
             )
             self._mirror.start()
         if not self._mirror.listed:

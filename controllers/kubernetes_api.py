@@ -23,17 +23,17 @@ NOT_FOUND: Final = 404
 CONFLICT: Final = 409
 GONE: Final = 410
 
-LONG_WATCH: Final = 1800
+LONG_WATCH_SECONDS: Final = 1800
 """Seconds of a watch of which there are as many as there are runs; each renewal is a request."""
 
-_TIMEOUT: Final = 10.0
+_TIMEOUT_SECONDS: Final = 10.0
 # Watches are renewed often, so that a dead connection is noticed within this time.
 _WATCH_SECONDS: Final = 30
 # In a long watch a dead connection is noticed by its silence: the API server sends a bookmark each minute.
 _SILENT_SECONDS: Final = 150
 _PAGE: Final = 250
-_FIRST_PAUSE: Final = 0.2
-_LONGEST_PAUSE: Final = 10.0
+_FIRST_PAUSE_SECONDS: Final = 0.2
+_LONGEST_PAUSE_SECONDS: Final = 10.0
 
 
 class KubernetesApiError(Exception):
@@ -128,7 +128,7 @@ class KubernetesApi:
     def watch(self, path: str, seconds: int, **query: str) -> Iterator[tuple[str, Object]]:
         """Yield (type, object) of each event until the server ends the watch after `seconds`."""
         parameters = query | {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
-        response = self._send("GET", path, parameters, timeout=min(seconds, _SILENT_SECONDS) + _TIMEOUT)
+        response = self._send("GET", path, parameters, timeout=min(seconds, _SILENT_SECONDS) + _TIMEOUT_SECONDS)
         try:
             while line := response.readline():
                 event = json.loads(line)
@@ -155,7 +155,7 @@ class KubernetesApi:
         path: str,
         query: Mapping[str, str],
         body: Object | None = None,
-        timeout: float = _TIMEOUT,
+        timeout: float = _TIMEOUT_SECONDS,
     ) -> http.client.HTTPResponse:
         target = f"{path}?{urlencode(query)}" if query else path
         content = None if body is None else json.dumps(body)
@@ -248,13 +248,13 @@ class WatchCache(threading.Thread, Generic[T]):
 
     def run(self) -> None:
         """List, then watch from that version; list again only if the server no longer knows the version (410)."""
-        pause = _FIRST_PAUSE
+        pause = _FIRST_PAUSE_SECONDS
         while not self._ending.is_set():
             try:
                 if not self._version:
                     self._list()
                 self._follow()
-                pause = _FIRST_PAUSE
+                pause = _FIRST_PAUSE_SECONDS
             except Exception as error:  # noqa: BLE001 - without this thread, its program sees nothing any more
                 problem = (
                     error
@@ -267,7 +267,7 @@ class WatchCache(threading.Thread, Generic[T]):
                 if self._ending.is_set():
                     return
                 self._failed(problem)
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
             self._ending.wait(pause * random.uniform(0.5, 1))  # noqa: S311 - so that replicas retry at different times
 
     def _list(self) -> None:

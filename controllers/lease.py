@@ -42,7 +42,7 @@ Not Kubernetes' own `DisruptionTarget`: its controller takes that back after two
 SAVE_SECONDS: Final = 300.0
 """How long the reaper waits for the runs' saves."""
 
-_POLL: Final = 2.0
+_POLL_SECONDS: Final = 2.0
 
 
 class LeaseLostError(Exception):
@@ -133,7 +133,7 @@ class Lease:
             if read(_owners, lease) != [self._owner]:
                 # It belongs to a deleted object of the same name: the garbage collector is about to delete it.
                 waits("another object of this name")
-                ending.wait(_POLL)
+                ending.wait(_POLL_SECONDS)
                 continue
             holder = read(_holder, lease)
             if lease["metadata"]["resourceVersion"] != seen:
@@ -149,7 +149,7 @@ class Lease:
                     continue
                 return read(saved_state, self._lease)
             waits(holder)
-            ending.wait(_POLL)
+            ending.wait(_POLL_SECONDS)
         return None
 
     def save(self, state: Object, labels: Mapping[str, str]) -> None:

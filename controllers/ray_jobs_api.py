@@ -23,11 +23,11 @@ ASKS: Final = "checkpoint-of"
 _AGENT: Final = re.compile(r"Request failed with status code ([0-9]{3})")
 # Ray 2.42.1's dashboard answers 500 to a request without a User-Agent (ray: dashboard/optional_utils.py).
 _HEADERS: Final = {"Content-Type": "application/json", "User-Agent": "ray-on-hyperpod"}
-_TIMEOUT: Final = 5.0
-_REST: Final = 5.0
+_TIMEOUT_SECONDS: Final = 5.0
+_REST_SECONDS: Final = 5.0
 # Ray itself waits 10 seconds for the agent that starts the job.
-_SUBMIT_TIMEOUT: Final = 15.0
-_UPLOAD_TIMEOUT: Final = 60.0
+_SUBMIT_TIMEOUT_SECONDS: Final = 15.0
+_UPLOAD_TIMEOUT_SECONDS: Final = 60.0
 
 
 class RayError(Exception):
@@ -104,11 +104,11 @@ class RayJobs:
 
     def submit(self, request: Mapping[str, Any]) -> None:
         """Start a job. Raises RayError if its `submission_id` was used before."""
-        self._json("POST", "/api/jobs/", json.dumps(request).encode(), timeout=_SUBMIT_TIMEOUT)
+        self._json("POST", "/api/jobs/", json.dumps(request).encode(), timeout=_SUBMIT_TIMEOUT_SECONDS)
 
     def stop(self, submission_id: str) -> None:
         """Stop a job: Ray sends SIGTERM, and SIGKILL three seconds later."""
-        self._json("POST", f"/api/jobs/{submission_id}/stop", timeout=_SUBMIT_TIMEOUT)
+        self._json("POST", f"/api/jobs/{submission_id}/stop", timeout=_SUBMIT_TIMEOUT_SECONDS)
 
     def upload(self, package: str, content: bytes) -> None:
         """Upload a package (`name.zip`) to the head unless the head has it."""
@@ -118,23 +118,23 @@ class RayJobs:
         except RayError as error:
             if error.status != NOT_FOUND:
                 raise
-            self._request("PUT", path, content, timeout=_UPLOAD_TIMEOUT)
+            self._request("PUT", path, content, timeout=_UPLOAD_TIMEOUT_SECONDS)
 
     def tail(self, submission_id: str) -> WebSocket:
         """Return a connection that sends a job's output from its beginning to its end."""
         try:
-            return WebSocket(self._host, self._port, f"/api/jobs/{submission_id}/logs/tail", timeout=_TIMEOUT)
+            return WebSocket(self._host, self._port, f"/api/jobs/{submission_id}/logs/tail", timeout=_TIMEOUT_SECONDS)
         except (OSError, HTTPException) as error:
             raise HeadUnavailableError(f"{self._host}: {error!r}") from error
 
-    def _json(self, method: str, path: str, body: bytes | None = None, timeout: float = _TIMEOUT) -> Any:
+    def _json(self, method: str, path: str, body: bytes | None = None, timeout: float = _TIMEOUT_SECONDS) -> Any:
         text = self._request(method, path, body, timeout)
         try:
             return json.loads(text)
         except ValueError as error:
             raise HeadUnavailableError(f"{self._host}: {method} {path}: {text[:100]!r}") from error
 
-    def _request(self, method: str, path: str, body: bytes | None = None, timeout: float = _TIMEOUT) -> bytes:
+    def _request(self, method: str, path: str, body: bytes | None = None, timeout: float = _TIMEOUT_SECONDS) -> bytes:
         connection = http.client.HTTPConnection(self._host, self._port, timeout=timeout)
         try:
             connection.request(method, path, body, _HEADERS)
@@ -169,7 +169,7 @@ class Pace:
 
     def __exit__(self, *_: object) -> None:
         self._ended = time.monotonic()
-        self._pause = _REST * (self._ended - self._began)
+        self._pause = _REST_SECONDS * (self._ended - self._began)
 
     def allows(self, head: str | None, pause: float = 0.0) -> bool:
         """Return whether the head may be asked now, which is at least `pause` seconds after the last time."""

@@ -33,9 +33,9 @@ LIFE: Final = "life"
 """Metadata of a Ray job that tells its submissions under one id apart: each has an output of its own."""
 
 _POLL_SECONDS: Final = 2.0
-_LAST_OUTPUT: Final = 15.0
+_LAST_OUTPUT_SECONDS: Final = 15.0
 _REFUSALS: Final = 2
-_SILENT: Final = 120.0
+_SILENT_SECONDS: Final = 120.0
 
 
 class Submitter:
@@ -57,7 +57,7 @@ class Submitter:
     def stall(self) -> str:
         """Return the fault that a restart would fix; empty if there is none."""
         silent = time.monotonic() - self._alive_at
-        return f"no sign of life for {silent:.0f} s" if silent > _SILENT else ""
+        return f"no sign of life for {silent:.0f} s" if silent > _SILENT_SECONDS else ""
 
     def run(self) -> int:
         """Return 0 once the job has ended, REFUSED if Ray refuses it, and TERMINATED after `ending`."""
@@ -113,7 +113,7 @@ class Submitter:
                 self.ending.wait(left)
 
     def _show_rest(self) -> None:
-        until = time.monotonic() + _LAST_OUTPUT
+        until = time.monotonic() + _LAST_OUTPUT_SECONDS
         while time.monotonic() < until and self._output.follow(self._ray, _POLL_SECONDS):
             pass
 

@@ -36,13 +36,13 @@ from controllers.telemetry import Metrics, end_on_signals, log, serve
 
 NAME: Final = "ray-reaper"
 
-_EVERY: Final = 1.0
-_RETRY: Final = 5.0
+_EVERY_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 5.0
 # After this time without an answer the copies of pods and nodes are out of date. Watches end every 30 seconds.
-_DEAF: Final = 90.0
-_STALLED: Final = 60.0
+_DEAF_SECONDS: Final = 90.0
+_STALLED_SECONDS: Final = 60.0
 # How often the Leases of runs are listed while pods wait for them.
-_LIST_RUNS: Final = 2.0
+_LIST_RUNS_SECONDS: Final = 2.0
 _EVENTS: Final = {
     PodAction.DELETE: ("MovedOffUnhealthyNode", "was deleted"),
     PodAction.FORCE: ("StuckPodForceDeleted", "was force-deleted"),
@@ -104,7 +104,7 @@ class Reaper:
     def poll(self) -> None:
         """Check all pods once, and act."""
         if self._missing != [] and time.monotonic() >= self._ask_at:
-            self._ask_at = time.monotonic() + _RETRY
+            self._ask_at = time.monotonic() + _RETRY_SECONDS
             self._check_permissions()
         if not self.blocking_reason():
             self._sort_out(time.time())
@@ -122,7 +122,7 @@ class Reaper:
 
     def deafness(self) -> str:
         """Return which watches got no answer for too long, or none yet; empty if all are up to date."""
-        deaf = [mirror.name for mirror in (self._pods, self._nodes) if mirror.silence() > _DEAF]
+        deaf = [mirror.name for mirror in (self._pods, self._nodes) if mirror.silence() > _DEAF_SECONDS]
         return f"no answer: {', '.join(deaf)}" if deaf else ""
 
     def stall(self) -> str:
@@ -131,7 +131,7 @@ class Reaper:
         if ended:
             return f"ended: {', '.join(ended)}"
         silent = time.monotonic() - self._polled_at
-        return f"the last look was {silent:.0f} s ago" if silent > _STALLED else ""
+        return f"the last look was {silent:.0f} s ago" if silent > _STALLED_SECONDS else ""
 
     def _check_permissions(self) -> None:
         """Ask for all permissions in advance: a missing one would otherwise show only when a node is lost."""
@@ -189,7 +189,7 @@ class Reaper:
     def _training(self, cluster: str) -> list[TrainingRun]:
         """Return the runs that train on a RayCluster, as they were a moment ago."""
         at, runs = self._runs.get(cluster, (float("-inf"), []))
-        if time.monotonic() >= at + _LIST_RUNS:
+        if time.monotonic() >= at + _LIST_RUNS_SECONDS:
             runs = training_runs(self._api, self._namespace, cluster, partial(self._failed, "list runs"))
             self._runs[cluster] = time.monotonic(), runs
         return runs
@@ -213,7 +213,7 @@ class Reaper:
         except KubernetesApiError as error:
             # The pod is gone or changed: the other replica was faster, or the kubelet came back. The next look decides.
             if error.status not in (NOT_FOUND, CONFLICT):
-                self._retry_at[seen.uid] = time.monotonic() + _RETRY
+                self._retry_at[seen.uid] = time.monotonic() + _RETRY_SECONDS
                 self._failed("delete", error, pod=seen.name)
 
     def _node(self, name: str) -> NodeState | None:
@@ -345,7 +345,7 @@ def main() -> None:
     serve(arguments.listen, metrics, {"/healthz": reaper.stall, "/readyz": reaper.blocking_reason})
     log("started", namespace=arguments.namespace, dry_run=arguments.dry_run)
     reaper.start()
-    while not ending.wait(_EVERY):
+    while not ending.wait(_EVERY_SECONDS):
         reaper.poll()
     reaper.stop()
     log("ended")

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Self
 
 from controllers.job_run import QUEUE, Queue, RunState, SupervisedRun
 from controllers.kubernetes_api import (
-    LONG_WATCH,
+    LONG_WATCH_SECONDS,
     NOT_FOUND,
     ApiServer,
     KubernetesApi,
@@ -30,8 +30,8 @@ LEASE_SECONDS: Final = 150
 """How long a successor waits for a supervisor of which nobody knows whether it has ended; two renewals may fail."""
 
 _PASSED_OVER: Final = LEASE_SECONDS
-_RENEW: Final = 60.0
-_RETRY: Final = 10.0
+_RENEW_SECONDS: Final = 60.0
+_RETRY_SECONDS: Final = 10.0
 # A lost node can take as many pods: more names would fill the Lease.
 _NAMED: Final = 20
 _KIND: Final = "ray.io/node-type"
@@ -54,7 +54,7 @@ class RunObjects:
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": run.name, "uid": self.uid}
         self._lease = Lease(self._api, run.namespace, run.name, holder, seconds=LEASE_SECONDS, owner=owner)
         self._job = WatchCache(
-            server, path, _Job.of, failed, seconds=LONG_WATCH, fieldSelector=f"metadata.name={run.name}"
+            server, path, _Job.of, failed, seconds=LONG_WATCH_SECONDS, fieldSelector=f"metadata.name={run.name}"
         )
         self.pods = RayClusterPods(self._api, server, run, failed)
         self.queue = Queue(server, run, self.submitted, failed, _PASSED_OVER)
@@ -99,7 +99,7 @@ class RunObjects:
         if self.pods.lost != state.lost:
             self.renew_soon()
         elif self.pods.running != state.pods:
-            self._renew_at = min(self._renew_at, time.monotonic() + _RETRY)
+            self._renew_at = min(self._renew_at, time.monotonic() + _RETRY_SECONDS)
         if time.monotonic() >= self._renew_at or self._is_gone():
             self._renew(state)
 
@@ -108,7 +108,7 @@ class RunObjects:
         state.pods, state.lost = self.pods.running, self.pods.lost
         labels = [QUEUE] if state.holds_up else [TRAINS] if state.trains else []
         self._lease.save(asdict(state), dict.fromkeys(labels, self._run.cluster))
-        self._renew_at = time.monotonic() + _RENEW
+        self._renew_at = time.monotonic() + _RENEW_SECONDS
 
     def release(self) -> None:
         """Free the Lease for a successor. Raises ApiError."""
@@ -130,7 +130,7 @@ class RunObjects:
         return self._job.listed and (job is None or job.uid != self.uid)
 
     def _renew(self, state: RunState) -> None:
-        self._renew_at = time.monotonic() + _RETRY
+        self._renew_at = time.monotonic() + _RETRY_SECONDS
         try:
             self.save(state)
         except KubernetesApiError as error:
@@ -147,7 +147,9 @@ class RayClusterPods:
         self._api = api
         self._path = f"/api/v1/namespaces/{run.namespace}/pods"
         self._selector = f"ray.io/cluster={run.cluster}"
-        self._mirror = WatchCache(server, self._path, _Pod.of, failed, seconds=LONG_WATCH, labelSelector=self._selector)
+        self._mirror = WatchCache(
+            server, self._path, _Pod.of, failed, seconds=LONG_WATCH_SECONDS, labelSelector=self._selector
+        )
         self._running: dict[str, str] = {}
         self._lost: dict[str, str] = {}
         self._gone: set[str] = set()

@@ -27,16 +27,16 @@ HOLD_SECONDS: Final = 120.0
 
 _POLL_SECONDS: Final = 2.0
 # While the output arrives, its end says when the job ended.
-_ASK_CONNECTED: Final = 30.0
+_ASK_CONNECTED_SECONDS: Final = 30.0
 # An attempt that prints nothing of its resources for this time has them: its job does not use the library.
-_SAYS_NOTHING: Final = 30.0
-_FIRST_LISTS: Final = 0.1
-_LAST_OUTPUT: Final = 15.0
-_STOP_AGAIN: Final = 30.0
-_SILENT: Final = 120.0
+_SAYS_NOTHING_SECONDS: Final = 30.0
+_FIRST_LISTS_SECONDS: Final = 0.1
+_LAST_OUTPUT_SECONDS: Final = 15.0
+_STOP_AGAIN_SECONDS: Final = 30.0
+_SILENT_SECONDS: Final = 120.0
 _REFUSALS: Final = 2
 # Longer than a submission takes, so that nobody else can hold the Lease before Ray has answered.
-_SAFE: Final = 20.0
+_SAFE_SECONDS: Final = 20.0
 # Phases whose reason changes, but seldom: each is logged and saved.
 _WITH_REASONS: Final = frozenset({"queued", WAITING, RUNNING})
 _PHASES: Final = {"SUCCEEDED": "succeeded", "STOPPED": "stopped"}
@@ -74,7 +74,7 @@ class Supervisor:
         if ended := self._objects.ended:
             return f"ended: the watch of {', '.join(ended)}"
         silent = time.monotonic() - self._alive_at
-        return f"no sign of life for {silent:.0f} s" if silent > _SILENT else ""
+        return f"no sign of life for {silent:.0f} s" if silent > _SILENT_SECONDS else ""
 
     def run(self) -> int:
         """Supervise the run and return its exit code. Raises ApiError, LeaseLostError and TerminatedError."""
@@ -89,7 +89,7 @@ class Supervisor:
         try:
             while not self._objects.known:
                 self._tick()
-                self.ending.wait(_FIRST_LISTS)
+                self.ending.wait(_FIRST_LISTS_SECONDS)
             while self._state.exit_code is None:
                 self._conclude(self._submit() or self._follow())
         except NameInUseError as error:
@@ -185,7 +185,7 @@ class Supervisor:
         return before
 
     def _require_lease(self) -> None:
-        if self._objects.lease_seconds() < _SAFE:
+        if self._objects.lease_seconds() < _SAFE_SECONDS:
             raise HeadUnavailableError("the Lease was renewed too slowly")
 
     def _check_owner(self, job: RayJob) -> None:
@@ -209,7 +209,7 @@ class Supervisor:
             runs_since = None
             try:
                 ray = self._head()
-                if asks := pace.allows(self._pods.head, _ASK_CONNECTED if output.connected else 0.0):
+                if asks := pace.allows(self._pods.head, _ASK_CONNECTED_SECONDS if output.connected else 0.0):
                     with pace:
                         job = ray.get(self._id)
                     if job is None:
@@ -223,11 +223,11 @@ class Supervisor:
                     self.ending.wait(_POLL_SECONDS)
                     continue
                 runs_since = time.monotonic()
-                self._note_resources(output, quiet=runs_since - began > _SAYS_NOTHING)
+                self._note_resources(output, quiet=runs_since - began > _SAYS_NOTHING_SECONDS)
                 self._save_before_moves(ray, saving)
                 self._withdraw_if_behind(output)
                 if (self._objects.wants_stop or self._state.withdrawn) and time.monotonic() >= stop_at:
-                    stop_at = time.monotonic() + _STOP_AGAIN
+                    stop_at = time.monotonic() + _STOP_AGAIN_SECONDS
                     ray.stop(self._id)
                 self._listen(ray, output)
             except (HeadUnavailableError, RayError) as error:
@@ -288,7 +288,7 @@ class Supervisor:
                 self.ending.wait(left)
 
     def _show_rest(self, ray: RayJobs, output: JobOutput) -> None:
-        until = time.monotonic() + _LAST_OUTPUT
+        until = time.monotonic() + _LAST_OUTPUT_SECONDS
         while time.monotonic() < until and output.follow(ray, _POLL_SECONDS):
             self._tick()
 

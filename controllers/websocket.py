@@ -15,8 +15,8 @@ _PONG: Final = 0xA
 _FINAL: Final = 0x80
 _MASKED: Final = 0x80
 _LENGTH: Final = 0x7F
-_CHUNK: Final = 65_536
-_LONGEST_HEAD: Final = 65_536
+_CHUNK_BYTES: Final = 65_536
+_LONGEST_HEAD_BYTES: Final = 65_536
 
 
 class WebSocket:
@@ -60,8 +60,8 @@ class WebSocket:
         )
         self._socket.sendall("\r\n".join((*lines, "", "")).encode())
         while b"\r\n\r\n" not in self._buffer:
-            received = self._socket.recv(_CHUNK)
-            if not received or len(self._buffer) > _LONGEST_HEAD:
+            received = self._socket.recv(_CHUNK_BYTES)
+            if not received or len(self._buffer) > _LONGEST_HEAD_BYTES:
                 raise HTTPException("the server ended the handshake")
             self._buffer += received
         head, _, self._buffer = self._buffer.partition(b"\r\n\r\n")
@@ -73,7 +73,7 @@ class WebSocket:
         """Wait for more data; return False if none arrived in time."""
         self._socket.settimeout(seconds)
         try:
-            received = self._socket.recv(_CHUNK)
+            received = self._socket.recv(_CHUNK_BYTES)
         except TimeoutError:
             return False
         self._closed |= not received

@@ -23,7 +23,7 @@ from ops.readiness.simulated import explanation
 # Containers of the build's pod, in running order. The third, `report`, prints nothing new.
 _CONTAINERS: Final = ("prepare", "build")
 # Print the elapsed time after this many seconds without a line.
-_SILENCE: Final = 60
+_SILENCE_SECONDS: Final = 60
 
 Say = Callable[[str], None]
 
@@ -67,7 +67,7 @@ class BuildFollower:
                 text = f"no answer, retrying: {error.what}"
             now = time.monotonic()
             reported_at = now if lines else reported_at
-            if text != before or now - reported_at >= _SILENCE:
+            if text != before or now - reported_at >= _SILENCE_SECONDS:
                 self.say(f"── {elapsed(now - started)}: {text}")
                 before, reported_at = text, now
             if now - started >= self.timeout:

@@ -20,7 +20,7 @@ DIGEST: Final = "sha256"
 """Key of an object's metadata: the SHA-256 of its file."""
 REPORTS: Final = ".fsx-reports"
 """Folder of a link's objects into which FSx writes reports of its tasks."""
-LONGEST_KEY: Final = 1024
+KEY_BYTES: Final = 1024
 _THREADS: Final = 8
 
 
@@ -93,8 +93,8 @@ def upload(s3: Any, place: LinkedPath, files: Mapping[str, Path]) -> list[Transf
 
     def planned(name: str) -> TransferItem:
         path, key = files[name], "/".join(filter(None, (place.key, name)))
-        if len(key.encode()) > LONGEST_KEY:
-            raise BadPathError(f"{path} cannot be uploaded: its key has more than {LONGEST_KEY} bytes. Fix: rename it")
+        if len(key.encode()) > KEY_BYTES:
+            raise BadPathError(f"{path} cannot be uploaded: its key has more than {KEY_BYTES} bytes. Fix: rename it")
         size, own, there = path.stat().st_size, digest(path), existing.get(key)
         same = there is not None and there.size == size and _digest_of(s3, place, key) == own
         state = TransferState.NEW if there is None else TransferState.EQUAL if same else TransferState.REPLACED

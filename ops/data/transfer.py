@@ -16,9 +16,9 @@ from s3transfer.subscribers import BaseSubscriber
 from ops.data.plan import DIGEST, TransferItem
 from ops.errors import RefusedError
 
-_PART: Final = 64 * 1024 * 1024
-_CONFIG: Final = TransferConfig(multipart_threshold=_PART, multipart_chunksize=_PART)
-_SILENCE: Final = 60.0
+_PART_BYTES: Final = 64 * 1024 * 1024
+_CONFIG: Final = TransferConfig(multipart_threshold=_PART_BYTES, multipart_chunksize=_PART_BYTES)
+_SILENCE_SECONDS: Final = 60.0
 """Print a line at least this often where there is no terminal: a CI pipeline may stop a silent command."""
 
 Say = Callable[[str], None]
@@ -98,7 +98,7 @@ class _Shown(BaseSubscriber):
             now = time.monotonic()
             if self._bar and self._task is not None:
                 self._bar.update(self._task, completed=self._done)
-            elif now - self._spoke > _SILENCE:
+            elif now - self._spoke > _SILENCE_SECONDS:
                 self._spoke = now
                 self._say(f"{self._what}: {size(self._done)} of {size(self._total)} after {now - self._began:.0f} s")
 

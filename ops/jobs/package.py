@@ -19,11 +19,11 @@ JOBS: Final = _REPOSITORY / "ray_jobs"
 LIBRARY: Final = _REPOSITORY / "packages" / "ray-resume" / "ray_resume"
 """The training library. Each package carries it: jobs run with the checkout's version in any image."""
 
-LARGEST: Final = 1_000_000
+LARGEST_BYTES: Final = 1_000_000
 """Most bytes of a package. A ConfigMap, limited to 1 MiB by Kubernetes, carries it so that it outlives the head."""
 
 # No code compresses that well: a larger file is not even read.
-_HOPELESS: Final = 50 * LARGEST
+_HOPELESS: Final = 50 * LARGEST_BYTES
 # A file of ray_jobs with this text is a job; the others are modules that jobs import.
 _STARTS: Final = 'if __name__ == "__main__":'
 _NEVER: Final = (".git", "__pycache__", "*.pyc", ".venv", "node_modules", ".ipynb_checkpoints", ".mypy_cache")
@@ -110,7 +110,7 @@ def pack(folder: Path, exclude: Sequence[str], wanted: Path | None = None) -> Pa
             largest = max(largest, (buffer.tell() - before, name))
             if path.resolve() == wanted:
                 wanted = None
-            if buffer.tell() > LARGEST:
+            if buffer.tell() > LARGEST_BYTES:
                 raise _too_large(folder, largest[1])
     if wanted:
         raise EntryError(f"--exclude matches {wanted.name} itself. Fix: narrow the pattern")
@@ -120,8 +120,8 @@ def pack(folder: Path, exclude: Sequence[str], wanted: Path | None = None) -> Pa
 
 def _too_large(folder: Path, largest: str) -> EntryError:
     return EntryError(
-        f"{folder} is larger than {LARGEST / 1e6:g} MB when packed (largest: {largest}). Fix: leave data out with "
-        "--exclude, choose another --working-dir, or start code from the shared file system"
+        f"{folder} is larger than {LARGEST_BYTES / 1e6:g} MB when packed (largest: {largest}). Fix: leave data out "
+        "with --exclude, choose another --working-dir, or start code from the shared file system"
     )
 
 

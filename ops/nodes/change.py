@@ -24,7 +24,7 @@ DRAINED: Final = "ray-on-hyperpod/drained"
 """Annotation of a node that a person drained; `ops scale` chooses by a mark of its own."""
 
 _SHOWN: Final = 10
-_SILENCE: Final = 60
+_SILENCE_SECONDS: Final = 60
 _DEFAULT_CHECKS: Final = ("InstanceStress",)
 
 
@@ -155,7 +155,7 @@ class NodeFollower:
             if not missing:
                 self.say(f"── {elapsed(now - started)}: {self._done()}")
                 return
-            if missing != reported or now - reported_at >= _SILENCE:
+            if missing != reported or now - reported_at >= _SILENCE_SECONDS:
                 self.say(f"── {elapsed(now - started)}: {missing}")
                 reported, reported_at = missing, now
             if now - started >= self.timeout:

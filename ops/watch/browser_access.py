@@ -17,7 +17,7 @@ from typing import Final
 from urllib.parse import parse_qsl, urlencode
 
 END: Final = b"\r\n\r\n"
-_LONGEST_HEAD: Final = 64 * 1024
+_LONGEST_HEAD_BYTES: Final = 64 * 1024
 _REQUEST: Final = re.compile(r"[A-Z]+ (/[\x21-\x7e]*) HTTP/1\.1")
 _FIELD: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([^\x00-\x08\x0a-\x1f]*)")
 _SLASHES: Final = "/\\"
@@ -107,7 +107,7 @@ class BrowserAccess:
 
 def is_too_long(head: bytes) -> bool:
     """Return whether nobody should wait for the end of this head."""
-    return len(head) > _LONGEST_HEAD
+    return len(head) > _LONGEST_HEAD_BYTES
 
 
 def _parsed(head: bytes) -> tuple[str, list[tuple[str, str]]]:

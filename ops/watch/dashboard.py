@@ -20,7 +20,7 @@ from ops.watch.logs import Say
 
 LOOPBACK: Final = "127.0.0.1"
 
-_CHUNK: Final = 64 * 1024
+_CHUNK_BYTES: Final = 64 * 1024
 _ANSWER: Final = (
     "HTTP/1.1 {}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n"
 )
@@ -143,7 +143,7 @@ def _head(browser: socket.socket) -> tuple[bytes, bytes]:
     """Return the head of the connection's request, and what has come after it. Raises OSError if there is none."""
     received = b""
     while END not in received:
-        data = browser.recv(_CHUNK)
+        data = browser.recv(_CHUNK_BYTES)
         if not data or is_too_long(received):
             raise ConnectionError
         received += data
@@ -167,14 +167,14 @@ def _exchange(browser: socket.socket, pod: Any, request: BrowserRequest, rest: b
         pending = b""
         ready, _, _ = select.select([browser, pod], [], [])
         if pod in ready:
-            data = pod.recv(_CHUNK)
+            data = pod.recv(_CHUNK_BYTES)
             if not data:
                 return answered
             if not answered and request.upgrade and data.startswith(_SWITCHED):
                 return _tunnel(browser, pod, data)
             answered = True
             browser.sendall(data)
-        elif not (pending := browser.recv(_CHUNK)):
+        elif not (pending := browser.recv(_CHUNK_BYTES)):
             return answered
 
 
@@ -184,7 +184,7 @@ def _tunnel(browser: socket.socket, pod: Any, first: bytes) -> bool:
     while True:
         ready, _, _ = select.select([browser, pod], [], [])
         for source in ready:
-            if not (data := source.recv(_CHUNK)):
+            if not (data := source.recv(_CHUNK_BYTES)):
                 return True
             (pod if source is browser else browser).sendall(data)
 

@@ -33,7 +33,7 @@ from embedded_account.services.shared.api_model import client
 from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE
 
 _IMAGE: Final = r"(^|/)moby/buildkit([:@]|$)"
-_EVERY: Final = 0.5
+_EVERY_SECONDS: Final = 0.5
 _PODS: Final = f"/api/v1/namespaces/{IMAGE_BUILD_NAMESPACE}/pods"
 _PULL: Final = ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
 _PUSH: Final = (*_PULL, "ecr:InitiateLayerUpload", "ecr:UploadLayerPart", "ecr:CompleteLayerUpload", "ecr:PutImage")
@@ -53,7 +53,7 @@ def install(account: Account) -> None:
 
 
 def _run(account: Account, builder: "ImageBuilder", ended: threading.Event) -> None:
-    while not ended.wait(_EVERY):
+    while not ended.wait(_EVERY_SECONDS):
         for cluster in account.clusters.all():
             try:
                 builder.step(cluster.control_plane.api)

@@ -21,7 +21,7 @@ _AXIS: Final = 20
 """The height of the seconds above the bars."""
 _TICKS: Final = 12
 """The largest number of labels, so that they do not touch."""
-_SHORTEST: Final = 0.2
+_SHORTEST_SECONDS: Final = 0.2
 """Seconds; quicker resources are counted but not drawn."""
 
 
@@ -96,7 +96,7 @@ def lines(drawn: Sequence[Band]) -> list[str]:
     entries = []
     for band in drawn:
         chain = " → ".join(
-            f"{_kind(bar.type)} {bar.seconds:.1f}" for bar in band.deciding() if bar.seconds >= _SHORTEST
+            f"{_kind(bar.type)} {bar.seconds:.1f}" for bar in band.deciding() if bar.seconds >= _SHORTEST_SECONDS
         )
         entries.append(f"{band.stack}: {band.start:.0f} to {band.end:.0f} s; decided by {chain}")
     return entries
@@ -143,10 +143,12 @@ def _axis(ticks: Sequence[int], scale: float, height: int) -> str:
 
 def _band(band: Band, scale: float, ticks: Sequence[int]) -> str:
     deciding = set(band.deciding())
-    shown = sorted((b for b in band.bars if b.seconds >= _SHORTEST or b in deciding), key=lambda b: (b.start, b.end))
+    shown = sorted(
+        (b for b in band.bars if b.seconds >= _SHORTEST_SECONDS or b in deciding), key=lambda b: (b.start, b.end)
+    )
     rows = "\n".join(_bar(bar, row, scale, bar in deciding) for row, bar in enumerate(shown))
     quick = len(band.bars) - len(shown)
-    note = f"; {quick} quicker than {_SHORTEST} s not drawn" if quick else ""
+    note = f"; {quick} quicker than {_SHORTEST_SECONDS} s not drawn" if quick else ""
     facts = f"{len(band.bars)} resources, {band.start:.1f} to {band.end:.1f} s{note}"
     height = _AXIS + len(shown) * _ROW + 4
     return (

@@ -11,18 +11,18 @@ from typing import Final
 from embedded_account.paths import CDK_PRELOAD
 from rehearsal.run.cdk import run
 
-_SPREAD: Final = 30.0
+_SPREAD_SECONDS: Final = 30.0
 """Seconds over which a few kills are spread, so that one destroy meets them all: it takes about as long."""
-_LATEST: Final = 6.0
+_LATEST_SECONDS: Final = 6.0
 """The latest kill of many, in seconds: by then `ops destroy` has started the CDK CLI."""
-_WITHIN: Final = 0.8
+_WITHIN_SHARE: Final = 0.8
 """The part of a whole run in which a kill is safe to come before the end of the next whole run."""
 
 
 def moments(count: int, seed: int) -> list[float]:
     """Return so many seeded moments, in seconds after a start of `ops destroy`."""
     drawn = random.Random(seed)  # noqa: S311 - no secret
-    latest = max(_LATEST, _SPREAD / max(count, 1))
+    latest = max(_LATEST_SECONDS, _SPREAD_SECONDS / max(count, 1))
     return [drawn.uniform(0.0, latest) for _ in range(count)]
 
 
@@ -50,7 +50,7 @@ def destroy(
     while left and not (took := _end(argv, project, env, logs / f"ops-destroy-killed-{len(left)}.log", left[0])):
         del left[0]
     run(argv, cwd=project, env=env, log=logs / "ops-destroy.log", echo=echo)
-    return [kill % (_WITHIN * took) for kill in left] if took else left
+    return [kill % (_WITHIN_SHARE * took) for kill in left] if took else left
 
 
 def _end(argv: Sequence[str], project: Path, env: Mapping[str, str], log: Path, seconds: float) -> float | None:

@@ -116,7 +116,7 @@ class Growing(io.FileIO):
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"PART": 10, "PARTS": 3, "JOBS": 2, "_PIECE": 4}.items():
+    for name, value in {"PART_BYTES": 10, "PARTS": 3, "JOBS": 2, "_PIECE_BYTES": 4}.items():
         monkeypatch.setattr(kept, name, value)
 
 

@@ -259,8 +259,8 @@ def test_tracker_that_is_away_gets_everything_later_and_delays_nothing(
     status: str,
     done: bool,
 ) -> None:
-    monkeypatch.setattr(logging, "_RETRY", 0.01)
-    monkeypatch.setattr(logging, "_LAST_RETRY", 0.01)
+    monkeypatch.setattr(logging, "_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(logging, "_LAST_RETRY_SECONDS", 0.01)
     logger = Tracker(run)
     logger.calls, logger.away = [], [True] * 5
     logger.setup()

@@ -20,12 +20,12 @@ HURRIED = """
 import sys
 from controllers import job_decision, job_supervisor, lease, run_objects, supervision
 for module, name, seconds in (
-    (run_objects, "_RENEW", {renews}),
+    (run_objects, "_RENEW_SECONDS", {renews}),
     (run_objects, "_PASSED_OVER", {passes_over}),
-    (supervision, "_SAYS_NOTHING", {says_nothing}),
+    (supervision, "_SAYS_NOTHING_SECONDS", {says_nothing}),
     (supervision, "_POLL_SECONDS", 0.05),
-    (job_decision, "_FIRST_DELAY", 0.05),
-    (lease, "_POLL", 0.05),
+    (job_decision, "_FIRST_DELAY_SECONDS", 0.05),
+    (lease, "_POLL_SECONDS", 0.05),
 ):
     getattr(module, name)  # A renamed one would stay as long as it is.
     setattr(module, name, seconds)

@@ -20,7 +20,7 @@ from dataclasses import asdict
 from ray_resume.checkpoint_store import CheckpointStore
 from ray_resume.extending import DONE
 from ray_resume.output.kept import lines as lines_of_output
-from ray_resume.requests.profiles import LONGEST, ProfileRequests
+from ray_resume.requests.profiles import LONGEST_SECONDS, ProfileRequests
 from ray_resume.requests.save_requests import SaveRequests
 from ray_resume.runs import InvalidInputError, RunFailedError, first_use
 from ray_resume.storage import open_storage
@@ -85,9 +85,10 @@ def profile(worker: int, seconds: float, timeout: float) -> str:
         InvalidInputError: an argument or variable is wrong, or the storage cannot be used.
         RunFailedError: there is no profile.
     """
-    if not 0 < seconds <= LONGEST or worker < 0:
+    if not 0 < seconds <= LONGEST_SECONDS or worker < 0:
         raise InvalidInputError(
-            f"a profile of {seconds:g} s of worker {worker} is invalid. Allowed: up to {LONGEST:g} s; workers from 0"
+            f"a profile of {seconds:g} s of worker {worker} is invalid. "
+            f"Allowed: up to {LONGEST_SECONDS:g} s; workers from 0"
         )
     with _training_run() as (name, store):
         answer = ProfileRequests(store.storage).profile(worker, seconds=seconds, timeout=timeout + seconds)

@@ -18,7 +18,7 @@ from ray._private.state import available_resources_per_node
 from ray.experimental import internal_kv
 
 _NAMESPACE: Final = b"ray_resume"
-_EVERY: Final = 5.0
+_EVERY_SECONDS: Final = 5.0
 # A placement group is PENDING until all its bundles have a node, and RESCHEDULING after the loss of a node.
 _WAITS: Final = ("PENDING", "RESCHEDULING")
 
@@ -92,7 +92,7 @@ class StepReports:
                 if step != sent:
                     internal_kv._internal_kv_put(self._key, str(step).encode(), namespace=_NAMESPACE)
                     sent = step
-            time.sleep(_EVERY)
+            time.sleep(_EVERY_SECONDS)
 
 
 def reported_steps(run: str, attempt: int) -> dict[str, int]:

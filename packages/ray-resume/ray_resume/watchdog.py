@@ -25,8 +25,8 @@ SIGN: Final = "ActorUnavailableError"
 """One of the names by which the job supervisor (controllers/job_decision.py) recognises an infrastructure failure."""
 
 _POLLS: Final = 20
-_LONGEST_PAUSE: Final = 30.0
-_LONGEST_PAUSE_FOR_RESOURCES: Final = 5.0
+_LONGEST_PAUSE_SECONDS: Final = 30.0
+_LONGEST_PAUSE_FOR_RESOURCES_SECONDS: Final = 5.0
 _LAST_WORDS_SECONDS: Final = 5.0
 
 
@@ -58,7 +58,7 @@ class Watchdog:
         self._observed = {"folder": observe, "steps": steps}
         self._missing = missing
         self._patience = patience
-        self._pause = min(patience / _POLLS, _LONGEST_PAUSE)
+        self._pause = min(patience / _POLLS, _LONGEST_PAUSE_SECONDS)
         self._news = time.monotonic()
         self._unread: dict[str, Exception] = {}
         self._over = threading.Event()
@@ -106,7 +106,7 @@ class Watchdog:
                 print(f"{self._attempt} {state}", flush=True)
                 reported = missing
             before = missing
-            self._over.wait(min(self._pause, _LONGEST_PAUSE_FOR_RESOURCES))
+            self._over.wait(min(self._pause, _LONGEST_PAUSE_FOR_RESOURCES_SECONDS))
 
     def _wait(self) -> None:
         while not self._over.wait(self._pause):

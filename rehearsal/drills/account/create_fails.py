@@ -8,7 +8,7 @@ from rehearsal.drills.drill import Drill
 from rehearsal.run.steps import RehearsalError
 
 STACK: Final = "hyperpod"
-_LONGEST_REASON: Final = 500
+_LONGEST_REASON_CHARACTERS: Final = 500
 """The largest number of characters of a readable reason."""
 
 
@@ -55,7 +55,7 @@ def readable(printed: str, reason: str) -> str:
     message = " ".join(last_words.partition("Message returned:")[2].partition("\n\n")[0].split())
     if reason not in message:
         raise RehearsalError(f"the CDK CLI must say {reason!r}; its last output is\n{last_words or printed[-2000:]}")
-    if len(message) > _LONGEST_REASON or "Traceback" in message:
+    if len(message) > _LONGEST_REASON_CHARACTERS or "Traceback" in message:
         raise RehearsalError(f"the reason must be short; it is: {message}")
     return message
 

@@ -8,7 +8,7 @@ from embedded_account.kubernetes.control_plane import ControlPlane
 from rehearsal.run.cluster import PATIENCE_SECONDS
 from rehearsal.run.steps import RehearsalError
 
-_EVERY: Final = 0.2
+_EVERY_SECONDS: Final = 0.2
 _LAST_WORDS: Final = 4
 # By then a program that cannot start has logged the reason more than once.
 _RESTARTS: Final = 2
@@ -29,7 +29,7 @@ def wait_started(plane: ControlPlane, namespace: str, deployment: str, *, timeou
             how = "keeps restarting" if ended else f"is not available after {timeout:.0f} s"
             words = "\n".join(_last_words(plane, pod) for pod in (ended or pods)[:1])
             raise RehearsalError(f"{namespace}/{deployment} {how}; the end of its log:\n{words}")
-        time.sleep(_EVERY)
+        time.sleep(_EVERY_SECONDS)
 
 
 def is_available(deployment: Object) -> bool:

@@ -13,7 +13,7 @@ from rehearsal.run.cluster import PATIENCE_SECONDS, TimedOutError
 HERE: Final = "here"
 STOCK: Final = "stock KubeRay"
 
-_EVERY: Final = 0.05
+_EVERY_SECONDS: Final = 0.05
 
 
 @dataclass(eq=False)
@@ -107,7 +107,7 @@ class Recovery(threading.Thread):
             if self.subject.is_whole(self.without):
                 self.whole_at = time.time()
                 return
-            time.sleep(_EVERY)
+            time.sleep(_EVERY_SECONDS)
         self.state = self.subject.state()
 
     @property
@@ -130,7 +130,9 @@ def names(pods: Sequence[Object]) -> list[str]:
     return [pod["metadata"]["name"] for pod in pods]
 
 
-def wait(what: str, reached: Callable[[], bool], *, timeout: float = PATIENCE_SECONDS, every: float = _EVERY) -> float:
+def wait(
+    what: str, reached: Callable[[], bool], *, timeout: float = PATIENCE_SECONDS, every: float = _EVERY_SECONDS
+) -> float:
     """Wait until `reached`; return when. Raises TimedOutError with `what` after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while not reached():

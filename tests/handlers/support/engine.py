@@ -250,7 +250,7 @@ class Deployments:
         # CloudFormation generates this id for a resource that never answered.
         physical_id = request.get("PhysicalResourceId", f"{STACK}-Cluster-1A2B3C4D5E6F")
         # The engine waits for a function to end after its answer, but not for this one, until the next request.
-        self._monkeypatch.setattr(custom_resources, "LATENCY", 0.0)
+        self._monkeypatch.setattr(custom_resources, "LATENCY_SECONDS", 0.0)
         self.answer(request, Response(False, physical_id, reason=CANCELLED))
         self._turn.release()
         while self._living().busy:
@@ -260,7 +260,7 @@ class Deployments:
 
     def _wait_for_functions(self) -> None:
         """Let the engine wait until a function has ended: the next one would share `Framework`'s state with it."""
-        self._monkeypatch.setattr(custom_resources, "LATENCY", None)
+        self._monkeypatch.setattr(custom_resources, "LATENCY_SECONDS", None)
 
     def _new_stack(self) -> Stack:
         self.stack = self._engine.new_stack(STACK)

@@ -94,8 +94,8 @@ def spoil(value: Any, path: tuple[Any, ...], draw: random.Random) -> None:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the pauses between retries."""
-    monkeypatch.setattr(kubernetes_api, "_FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(kubernetes_api, "_LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr(kubernetes_api, "_FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(kubernetes_api, "_LONGEST_PAUSE_SECONDS", 0.05)
 
 
 @pytest.fixture
@@ -383,7 +383,7 @@ def test_unexpected_error_of_a_supervisor_lets_another_one_continue(
         "tests.support.supervised_run.HURRIED",
         "import sys\nfrom controllers import job_supervisor, supervision\n"
         "supervision.Supervisor._follow = lambda self: 1 // 0\n"
-        "supervision._FIRST_LISTS = {passes_over} and 0.1\nsys.exit(job_supervisor.main())\n",
+        "supervision._FIRST_LISTS_SECONDS = {passes_over} and 0.1\nsys.exit(job_supervisor.main())\n",
     )
     run.start()
     assert run.exit_code() == 75

@@ -89,7 +89,7 @@ def test_nothing_is_stopped_or_submitted_under_a_lease_that_may_expire_meanwhile
     slow = SlowAnswers(ray, kubernetes, request_, nth, seconds)
     Supervised(kubernetes, ray.host, tmp_path)
     monkeypatch.setattr(lease, "time", SimpleNamespace(monotonic=slow.monotonic))
-    for name in ("_POLL_SECONDS", "_FIRST_LISTS"):
+    for name in ("_POLL_SECONDS", "_FIRST_LISTS_SECONDS"):
         monkeypatch.setattr(supervision, name, 0.02)
     monkeypatch.setattr(ray, "answer", slow.of_ray)
     monkeypatch.setattr(kubernetes, "answer", slow.of_kubernetes)

@@ -70,7 +70,7 @@ class Nowhere:
 def test_what_is_read_is_the_jobs_output_wherever_connections_break_and_logs_are_cut(
     seed: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_output, "_MARK_EVERY", 50)
+    monkeypatch.setattr(job_output, "_MARK_EVERY_CHARACTERS", 50)
     generator = random.Random(seed)  # noqa: S311
     text = text_of(generator)
     log = printed(Ray(text, seed), capsys).split("\n")[:-1]
@@ -95,7 +95,7 @@ def test_line_that_was_never_finished_is_shown_when_the_job_ends(capsys: pytest.
 def test_line_too_long_to_hold_is_shown_before_its_end(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_output, "_LONGEST_HELD", 100)
+    monkeypatch.setattr(job_output, "_LONGEST_HELD_CHARACTERS", 100)
     line = "x" * 500 + " checkpoint of step 7 written"
     ray = Ray(f"{line}\n", 3)
     output = JobOutput("train-1", lambda _: None)

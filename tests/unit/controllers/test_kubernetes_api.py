@@ -5,7 +5,14 @@ from collections.abc import Iterator
 import pytest
 
 from controllers import kubernetes_api
-from controllers.kubernetes_api import LONG_WATCH, NO_ANSWER, ApiServer, KubernetesApi, KubernetesApiError, WatchCache
+from controllers.kubernetes_api import (
+    LONG_WATCH_SECONDS,
+    NO_ANSWER,
+    ApiServer,
+    KubernetesApi,
+    KubernetesApiError,
+    WatchCache,
+)
 from tests.support.fake_kubernetes import NODES, PODS, Ended, FakeKubernetes, Object
 from tests.support.waiting import PATIENCE_SECONDS, wait_until
 from tests.unit.support.nodes_and_pods import a_node, a_pod
@@ -14,8 +21,8 @@ from tests.unit.support.nodes_and_pods import a_node, a_pod
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the pauses between retries."""
-    monkeypatch.setattr(kubernetes_api, "_FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(kubernetes_api, "_LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr(kubernetes_api, "_FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(kubernetes_api, "_LONGEST_PAUSE_SECONDS", 0.05)
 
 
 @pytest.fixture
@@ -101,8 +108,8 @@ def test_watch_that_goes_silent_is_given_up(
 ) -> None:
     """However long the watch is: a server that is alive sends bookmarks."""
     monkeypatch.setattr(kubernetes_api, "_SILENT_SECONDS", 0)
-    monkeypatch.setattr(kubernetes_api, "_TIMEOUT", 0.3)
-    mirror = WatchCache(kubernetes.cluster, PODS, lambda pod: pod, errors.append, seconds=LONG_WATCH)
+    monkeypatch.setattr(kubernetes_api, "_TIMEOUT_SECONDS", 0.3)
+    mirror = WatchCache(kubernetes.cluster, PODS, lambda pod: pod, errors.append, seconds=LONG_WATCH_SECONDS)
     mirror.start()
     wait_until(lambda: bool(errors), "an end of the watch")
     assert (errors[0].status, "timed out" in str(errors[0])) == (NO_ANSWER, True)

@@ -423,5 +423,5 @@ def test_reaper_whose_check_hangs_is_not_live_and_one_without_watch_answers_is_n
     assert (reaper.stall(), reaper.blocking_reason()) == ("", "")
     now.monotonic = lambda: time.monotonic() + 61
     assert "last look was 6" in reaper.stall()
-    monkeypatch.setattr(module, "_DEAF", -1.0)
+    monkeypatch.setattr(module, "_DEAF_SECONDS", -1.0)
     assert reaper.blocking_reason().startswith("no answer: watch ")

@@ -161,10 +161,14 @@ SCENARIOS: Final = {
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the supervisor's pauses."""
-    for module, name in ((supervision, "_POLL_SECONDS"), (job_decision, "_FIRST_DELAY"), (lease, "_POLL")):
+    for module, name in (
+        (supervision, "_POLL_SECONDS"),
+        (job_decision, "_FIRST_DELAY_SECONDS"),
+        (lease, "_POLL_SECONDS"),
+    ):
         monkeypatch.setattr(module, name, 0.02)
-    monkeypatch.setattr(run_objects, "_RENEW", 0.1)
-    monkeypatch.setattr(supervision, "_FIRST_LISTS", 0.02)
+    monkeypatch.setattr(run_objects, "_RENEW_SECONDS", 0.1)
+    monkeypatch.setattr(supervision, "_FIRST_LISTS_SECONDS", 0.02)
 
 
 @pytest.fixture

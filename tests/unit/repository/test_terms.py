@@ -32,13 +32,41 @@ SHARED: Final = {
 }
 """Names of classes that are defined twice: others import one, or read it in a file."""
 
-DURATION: Final = {"TIMEOUT", "PATIENCE", "INTERVAL", "PAUSE", "DELAY", "WAIT", "PERIOD", "GRACE"}
-UNITS: Final = {"SECONDS", "MINUTES", "HOURS", "DAYS"}
-WITHOUT_UNITS: Final = {
-    "controllers": "a rename replaces the pods of running clusters",
-    "packages/ray-resume/ray_resume": "a rename makes a new Ray image; defaults of public parameters have these names",
+DURATION: Final = {
+    "TIMEOUT",
+    "PATIENCE",
+    "INTERVAL",
+    "PAUSE",
+    "DELAY",
+    "WAIT",
+    "PERIOD",
+    "GRACE",
+    "EVERY",
+    "POLL",
+    "RETRY",
 }
-"""Folders whose constants may lack a unit."""
+"""Words of which a number is a duration, be it whole or not. A number that is not whole is one by any other name."""
+SIZE: Final = {"SIZE", "CHUNK", "PART", "PIECE", "LARGEST", "MEMORY", "DISK"}
+UNITS: Final = {"SECONDS", "MINUTES", "HOURS", "DAYS", "BYTES", "MIB", "GIB", "CHARACTERS"}
+WITHOUT_DIMENSION: Final = {
+    "FRACTION",
+    "SHARE",
+    "HEADROOM",
+    "SCALE",
+    "ROUNDING",
+    "GROWTH",
+    "NOMINAL",
+    "CPU",
+    "CENT",
+    "LEAST",
+    "MOST",
+}
+"""Words of which a number is a share, a factor, or a quantity whose unit is the word itself."""
+WITHOUT_UNITS: Final = {
+    "packages/ray-resume/ray_resume/elastic/sizes.py WAIT": "jobs that users copied from `ray_jobs/` import it",
+    "packages/ray-resume/ray_resume/watchdog.py PATIENCE": "jobs that users copied from `ray_jobs/` import it",
+}
+"""Constants that may lack a unit."""
 
 
 def terms() -> dict[str, list[str]]:
@@ -102,30 +130,48 @@ def test_no_two_public_classes_of_the_product_have_one_name() -> None:
     assert twice.keys() == SHARED.keys(), "a name of SHARED is defined once: delete it there"
 
 
-def durations(code: str) -> Iterator[tuple[int, str]]:
-    """Yield line and name of each constant of a module that holds a duration as a number, and names no unit."""
+def without_unit(code: str) -> Iterator[tuple[int, str]]:
+    """Yield line and name of each constant of a module that holds a duration or a size, and names no unit."""
     for node in ast.parse(code).body:
         match node:
             case (
-                ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int() | float()))
-                | ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=int() | float()))
-            ) if set(name.split("_")) & DURATION and not set(name.split("_")) & UNITS:
-                yield node.lineno, name
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=value)
+            ):
+                words = set(name.split("_"))
+                if not words & (UNITS | WITHOUT_DIMENSION) and _is_quantity(value, words):
+                    yield node.lineno, name
 
 
-def test_constants_of_durations_carry_their_unit() -> None:
-    folders = tuple(folder for folder in PRODUCT if folder not in WITHOUT_UNITS)
-    found = [
-        f"{file.relative_to(REPOSITORY)}:{line} {name} has no unit. Fix: end it in _SECONDS"
-        for file in files(folders + SUPPORT)
-        for line, name in durations(file.read_text())
-    ]
-    assert not found, "\n".join(found)
+def _is_quantity(value: ast.expr | None, words: set[str]) -> bool:
+    match value:
+        case ast.Constant(value=float()):
+            return True
+        case ast.Constant(value=int()) | ast.BinOp():
+            return bool(words & (DURATION | SIZE)) or "1024" in ast.unparse(value)
+        case _:
+            return False
+
+
+def test_constants_of_durations_and_sizes_carry_their_unit() -> None:
+    found = {
+        f"{file.relative_to(REPOSITORY)} {name}": line
+        for file in files(PRODUCT + SUPPORT)
+        for line, name in without_unit(file.read_text())
+    }
+    assert [
+        f"{each} (line {line}) has no unit. Fix: end it in _SECONDS, _BYTES, …"
+        for each, line in found.items()
+        if each not in WITHOUT_UNITS
+    ] == []
+    assert found.keys() >= WITHOUT_UNITS.keys(), "delete the names of WITHOUT_UNITS that have a unit, or are gone"
 
 
 def test_constants_without_a_unit_are_seen() -> None:
     code = "_TIMEOUT: Final = 3.0\nPAUSE_SECONDS = 1\nFIRST_PAUSE = 2\nWAIT = 'long'\nMINUTES_OF_GRACE = 1\n"
-    assert list(durations(code)) == [(1, "_TIMEOUT"), (3, "FIRST_PAUSE")]
+    assert list(without_unit(code)) == [(1, "_TIMEOUT"), (3, "FIRST_PAUSE")]
+    code = "_DEAF = 90.0\nPART = 1 << 20\nLARGEST_HEAD = 64 * 1024\nCHUNK_BYTES = 4 * 1024\nSHARE = 0.5\nPORT = 80\n"
+    assert list(without_unit(code)) == [(1, "_DEAF"), (2, "PART"), (3, "LARGEST_HEAD")]
 
 
 def test_words_of_a_name_are_seen_in_each_form() -> None:

@@ -33,7 +33,7 @@ MAX_RESPONSE_BYTES = 4096
 DEFAULT_TIMEOUT_SECONDS = 3600.0
 """How many seconds CloudFormation waits for the answer without a ServiceTimeout; real seconds here, not scaled."""
 
-LATENCY = 3.0
+LATENCY_SECONDS = 3.0
 """The longest real time in seconds that a function gets to end, and log, after its answer, as with CloudFormation."""
 
 INVOCATIONS = 3
@@ -134,7 +134,7 @@ class CustomResources:
             invocation.start()
             if pending.answered.wait(float(properties.get("ServiceTimeout", DEFAULT_TIMEOUT_SECONDS))):
                 # Otherwise the function's last lines would create its log group again, which is deleted next.
-                invocation.join(LATENCY)
+                invocation.join(LATENCY_SECONDS)
         finally:
             del self._pending[token]
         return _read(event, pending, CustomHandle(fallback, {}, request_id, target))

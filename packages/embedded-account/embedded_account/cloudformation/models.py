@@ -36,7 +36,7 @@ DEPENDENCY_PATIENCE_SECONDS = 300.0
 _LEAST_PATIENCE_SECONDS = 1.0
 """Real seconds: what uses the resource goes by real work, which a faster clock does not shorten."""
 
-_DEPENDENCY_POLL = 5.0
+_DEPENDENCY_POLL_SECONDS = 5.0
 
 
 class ModelHandle:
@@ -112,7 +112,7 @@ class ModelHandler:
                     return
                 if code_of(error) != "DependencyViolation" or time.monotonic() > deadline:
                     raise
-                self._account.clock.sleep(_DEPENDENCY_POLL)
+                self._account.clock.sleep(_DEPENDENCY_POLL_SECONDS)
         is_deleted = getattr(handle.model, "is_deleted", None)
         while is_deleted and not is_deleted():
             time.sleep(POLL_SECONDS)

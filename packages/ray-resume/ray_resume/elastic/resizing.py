@@ -28,7 +28,7 @@ from ray_resume.storage import open_storage
 FOLDER: Final = "ray_train"
 """Ray Train's record of the newest group of workers, below the run's folder."""
 
-_LONGEST_PAUSE: Final = 5.0
+_LONGEST_PAUSE_SECONDS: Final = 5.0
 _POLLS: Final = 20
 
 
@@ -92,7 +92,7 @@ class Resizing(_Never):
         self._group = group
         self._sizes = sizes
         self._observe = observe
-        self._pause = min(sizes.wait / _POLLS, _LONGEST_PAUSE)
+        self._pause = min(sizes.wait / _POLLS, _LONGEST_PAUSE_SECONDS)
         self._poll_at = 0.0
         self._waits_since: float | None = None
         self._asked: int | None = None

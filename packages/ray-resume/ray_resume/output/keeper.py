@@ -24,10 +24,10 @@ from ray_resume.output.kept import OutputWriter
 _OUTPUT: Final = Path("/proc/self/fd/1")
 # Ray's variable with a job's configuration (ray: dashboard/modules/job/job_supervisor.py).
 _CONFIG: Final = "RAY_JOB_CONFIG_JSON_ENV_VAR"
-_EVERY: Final = 5.0
+_EVERY_SECONDS: Final = 5.0
 # The shell of the entry point may print more when its program has ended.
-_QUIET: Final = 2.0
-_GIVES_UP: Final = 60.0
+_QUIET_SECONDS: Final = 2.0
+_GIVES_UP_SECONDS: Final = 60.0
 
 _open_until_the_end: Final[list[BinaryIO]] = []
 """A pipe that the system closes when this program ends, however that happens."""
@@ -91,7 +91,7 @@ def _keep(options: argparse.Namespace, output: io.FileIO) -> None:
     ended_at: float | None = None
     reported = False
     while True:
-        if _is_over(options.over, 0.0 if writer is None else _EVERY) and ended_at is None:
+        if _is_over(options.over, 0.0 if writer is None else _EVERY_SECONDS) and ended_at is None:
             ended_at = time.monotonic()
         try:
             writer = writer or OutputWriter(open_storage(options.storage, options.run), options.job, options.series)
@@ -104,16 +104,16 @@ def _keep(options: argparse.Namespace, output: io.FileIO) -> None:
                 # Among the job's own lines, and with them kept once the storage works.
                 print(f"run {options.run}: warning: output is not kept: {error}", flush=True)
                 reported = True
-            if ended_at is not None and time.monotonic() >= ended_at + _GIVES_UP:
+            if ended_at is not None and time.monotonic() >= ended_at + _GIVES_UP_SECONDS:
                 return
-            time.sleep(_QUIET)
+            time.sleep(_QUIET_SECONDS)
 
 
 def _is_over(pipe: int, seconds: float) -> bool:
     """Wait for the end of the pipe, `seconds` at most; when it has ended, wait until nobody prints any more."""
     ready, _, _ = select.select([pipe], [], [], seconds)
     if ready:
-        time.sleep(_QUIET)
+        time.sleep(_QUIET_SECONDS)
     return bool(ready)
 
 

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
     from ray_resume.storage import RunStorage
 
-PART: Final = 1 << 20
+PART_BYTES: Final = 1 << 20
 PARTS: Final = 32
 JOBS: Final = 20
 
 _FOLDER: Final = "output"
-_PIECE: Final = 1 << 16
+_PIECE_BYTES: Final = 1 << 16
 _END: Final = "end of the kept output"
 
 
@@ -59,7 +59,7 @@ class OutputWriter:
             self._announce()
         self._put()
         found = False
-        while piece := source.read(PART - len(self._part)):
+        while piece := source.read(PART_BYTES - len(self._part)):
             found = self._unwritten = True
             self._part += piece
             self._put()
@@ -81,9 +81,9 @@ class OutputWriter:
         if self._unwritten:
             self._storage.put(_part(self._job, self._begin), self._part)
             self._unwritten = False
-        if len(self._part) >= PART:
-            self._begin, self._part = self._begin + PART, b""
-            if (oldest := self._begin - (PARTS - 1) * PART) > 0:
+        if len(self._part) >= PART_BYTES:
+            self._begin, self._part = self._begin + PART_BYTES, b""
+            if (oldest := self._begin - (PARTS - 1) * PART_BYTES) > 0:
                 self._storage.delete(_part(self._job, oldest))
 
     def _tell(self, job: OutputJob) -> None:
@@ -113,8 +113,8 @@ def lines(storage: RunStorage, wanted: str | None) -> Iterator[str]:
         if wanted in (None, job.job):
             yield json.dumps(asdict(job))
             for position, content in pieces(storage, job):
-                for begin in range(0, len(content), _PIECE):
-                    packed = base64.b64encode(zlib.compress(content[begin : begin + _PIECE])).decode()
+                for begin in range(0, len(content), _PIECE_BYTES):
+                    packed = base64.b64encode(zlib.compress(content[begin : begin + _PIECE_BYTES])).decode()
                     yield f"{position + begin} {packed}"
     yield _END
 

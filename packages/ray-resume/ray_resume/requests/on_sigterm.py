@@ -17,8 +17,8 @@ from ray_resume.requests.save_requests import SaveRequests
 GRACE: Final = "RAY_JOB_STOP_WAIT_TIME_S"
 """Ray's variable with the seconds between the two signals (ray: dashboard/modules/job/job_supervisor.py)."""
 
-_RAYS_DEFAULT: Final = 3.0
-_MARGIN: Final = 1.0
+_RAYS_DEFAULT_SECONDS: Final = 3.0
+_MARGIN_SECONDS: Final = 1.0
 _ENDED: Final = 128 + signal.SIGTERM
 
 
@@ -51,7 +51,7 @@ def saving_on_sigterm(run: str, requests: SaveRequests) -> Iterator[None]:
 
 
 def _save_and_end(run: str, requests: SaveRequests) -> None:
-    seconds = max(0.0, float(os.environ.get(GRACE) or _RAYS_DEFAULT) - _MARGIN)
+    seconds = max(0.0, float(os.environ.get(GRACE) or _RAYS_DEFAULT_SECONDS) - _MARGIN_SECONDS)
     _say(f"run {run}: SIGTERM: saves before it ends, within {seconds:g} s")
     try:
         saved = requests.save_now(seconds=seconds, hold=seconds)

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 MOST_STEPS: Final = 100
 """Steps of one profile, at most: a trace of very short steps would fill memory and storage."""
 
-LONGEST: Final = 600.0
+LONGEST_SECONDS: Final = 600.0
 """Seconds of one profile, at most."""
 
 _FOLDER: Final = "profiles"
 _KEPT: Final = 10
-_POLL: Final = 0.5
+_POLL_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class ProfileRequests:
         self._storage.put(f"{_FOLDER}/{request.id}/request.json", as_json(asdict(request)))
         deadline = time.monotonic() + timeout
         while (answer := self.answer(request.id)) is None and time.monotonic() < deadline:
-            time.sleep(_POLL)
+            time.sleep(_POLL_SECONDS)
         return answer
 
     def answer(self, id: str) -> ProfileAnswer | None:

@@ -29,8 +29,8 @@ POLL_SECONDS: Final = 2.0
 """About how often rank 0 looks for requests, and the workers ask it."""
 
 _FOLDER: Final = "requests"
-_POLL: Final = 0.5
-_LONGEST_HOLD: Final = 600.0
+_POLL_SECONDS: Final = 0.5
+_LONGEST_HOLD_SECONDS: Final = 600.0
 
 _Queries = list[tuple[Callable[[], list[Any]], list[Any]]]
 """What finds open requests, each with the list that has the newest answer."""
@@ -63,7 +63,7 @@ class SaveRequests:
         self._storage.put(f"{_FOLDER}/{id}/request.json", as_json({"until": until, "hold": hold}))
         deadline = time.monotonic() + seconds
         while (saved := self.answer(id)) is None and time.monotonic() < deadline:
-            time.sleep(_POLL)
+            time.sleep(_POLL_SECONDS)
         if saved is None or not hold:
             self._storage.remove(f"{_FOLDER}/{id}")
         return saved
@@ -97,7 +97,7 @@ class SaveRequests:
             if asked["until"] < time.time():
                 self._storage.remove(f"{_FOLDER}/{id}")
             else:
-                yield Request(id, float(asked["until"]), min(float(asked["hold"]), _LONGEST_HOLD))
+                yield Request(id, float(asked["until"]), min(float(asked["hold"]), _LONGEST_HOLD_SECONDS))
 
 
 class Requested:
@@ -154,7 +154,7 @@ class Requested:
     def _waits(self, step: int, over: float) -> bool:
         # Requests that arrive meanwhile have their checkpoint already.
         self._promise(step)
-        time.sleep(max(0.0, min(_POLL, over - time.monotonic())))
+        time.sleep(max(0.0, min(_POLL_SECONDS, over - time.monotonic())))
         return time.monotonic() < over
 
     def _promise(self, step: int) -> list[Request]:

@@ -18,7 +18,7 @@ from ray_resume.telemetry import goodput
 if TYPE_CHECKING:
     from ray.util import metrics
 
-INTERVAL: Final = 30.0
+INTERVAL_SECONDS: Final = 30.0
 """Seconds between two lines."""
 
 PARTS: Final = ("compute", "data", "checkpoint", "waiting")
@@ -67,7 +67,7 @@ class Meter:
         exports: bool = True,
     ) -> None:
         """Measure from now on; `say` prints a line under the run's name. With `exports`, Ray exports the gauges."""
-        self.interval = INTERVAL
+        self.interval = INTERVAL_SECONDS
         self._store = store
         self._writer = writer
         self._rank = rank

@@ -29,9 +29,9 @@ _NOT_METRICS: Final = {
     SHOULD_CHECKPOINT,
     STEP,
 }
-_RETRY: Final = 15.0
-_LAST: Final = 60.0
-_LAST_RETRY: Final = 2.0
+_RETRY_SECONDS: Final = 15.0
+_LAST_SECONDS: Final = 60.0
+_LAST_RETRY_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Logger(Callback):  # type: ignore[misc]  # Ray publishes no types here
         self._done = all(trial.status == "TERMINATED" for trial in trials)
         self._ending.set()
         self._unsent.put(None)
-        self._thread.join(_LAST)
+        self._thread.join(_LAST_SECONDS)
         if self._thread.is_alive():
             self._say("the end of the attempt is not logged: the tracker does not answer")
         self._unsent = None
@@ -133,11 +133,11 @@ class Logger(Callback):  # type: ignore[misc]  # Ray publishes no types here
             else:
                 return True
             if self._ending.is_set():
-                last = last or time.monotonic() + _LAST
+                last = last or time.monotonic() + _LAST_SECONDS
                 if time.monotonic() >= last:
                     return False
-                time.sleep(_LAST_RETRY)
-            self._ending.wait(_RETRY)
+                time.sleep(_LAST_RETRY_SECONDS)
+            self._ending.wait(_RETRY_SECONDS)
 
     def _say(self, text: str) -> None:
         print(f"run {self._run}: warning: {type(self).__name__}: {text}", flush=True)

@@ -132,7 +132,7 @@ class TestPackage:
     def test_folder_that_is_too_large_is_refused_with_its_largest_files(
         self, script: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(job_package, "LARGEST", 1000)
+        monkeypatch.setattr(job_package, "LARGEST_BYTES", 1000)
         (script.parent / "data.bin").write_bytes(secrets.token_bytes(2000))
         with pytest.raises(EntryError, match=r"larger than .* \(largest: data.bin\)"):
             pack(script.parent, ())

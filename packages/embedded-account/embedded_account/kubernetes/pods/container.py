@@ -17,8 +17,8 @@ from embedded_account.kubernetes.pods.references import ContainerConfigError
 from embedded_account.machine.processes import end_with_parent
 
 # Kubelet waits 10 s to 5 min. The rehearsal waits less, so that a container that keeps ending is seen sooner.
-_FIRST_BACK_OFF: Final = 1.0
-_LONGEST_BACK_OFF: Final = 30.0
+_FIRST_BACK_OFF_SECONDS: Final = 1.0
+_LONGEST_BACK_OFF_SECONDS: Final = 30.0
 
 _log = logging.getLogger(__name__)
 
@@ -125,7 +125,7 @@ class Container:
             self._liveness = self._probe_of("livenessProbe", launch)
         except ContainerConfigError as error:
             self._waiting = {"reason": "CreateContainerConfigError", "message": str(error)}
-            self._start_again = now + _FIRST_BACK_OFF
+            self._start_again = now + _FIRST_BACK_OFF_SECONDS
             return
         self._process = self._run(launch.argv, launch)
         self._launch = launch
@@ -184,7 +184,7 @@ class Container:
             "startedAt": self._started_at,
             "finishedAt": timestamp(),
         }
-        back_off = min(_FIRST_BACK_OFF * 2 ** (self._starts - 1), _LONGEST_BACK_OFF)
+        back_off = min(_FIRST_BACK_OFF_SECONDS * 2 ** (self._starts - 1), _LONGEST_BACK_OFF_SECONDS)
         self._start_again = now + back_off
         self._waiting = {
             "reason": "CrashLoopBackOff",

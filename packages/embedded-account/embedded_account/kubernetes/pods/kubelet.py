@@ -37,7 +37,7 @@ from embedded_account.kubernetes.pods.sandbox.sandboxes import Sandboxes
 from embedded_account.kubernetes.watching import Watched
 from embedded_account.machine.processes import end_with_parent
 
-_EVERY: Final = 0.1
+_EVERY_SECONDS: Final = 0.1
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class Kubelet:
         if self._sandboxes:
             self._services.start()
         self._nodes.start()
-        while not ending.wait(_EVERY):
+        while not ending.wait(_EVERY_SECONDS):
             if server.poll() is not None:
                 _log.error("podserver ended with code %s", server.returncode)
                 break

@@ -13,8 +13,8 @@ from embedded_account.kubernetes.pods.launch import Launch
 from embedded_account.kubernetes.pods.references import ContainerConfigError
 
 _http = urllib3.PoolManager(retries=False)
-_FIRST_REQUESTS_EVERY: Final = 0.25
-_FIRST_COMMANDS_EVERY: Final = 1.0
+_FIRST_REQUESTS_EVERY_SECONDS: Final = 0.25
+_FIRST_COMMANDS_EVERY_SECONDS: Final = 1.0
 
 
 class _Check(Protocol):
@@ -36,13 +36,13 @@ class Probe:
         Raises ContainerConfigError for another kind of probe, or for a port that the program does not open.
         """
         timeout = float(spec.get("timeoutSeconds", 1))
-        self.first_period = _FIRST_REQUESTS_EVERY
+        self.first_period = _FIRST_REQUESTS_EVERY_SECONDS
         self._check: _Check
         if http := spec.get("httpGet"):
             self._check = _Request(http, container, launch, timeout)
         elif "exec" in spec and launch.sandbox:
             self._check = _Command([*launch.sandbox.enter, *spec["exec"]["command"]], launch, timeout)
-            self.first_period = _FIRST_COMMANDS_EVERY
+            self.first_period = _FIRST_COMMANDS_EVERY_SECONDS
         else:
             raise ContainerConfigError("the rehearsal supports only httpGet probes here")
         self.initial_delay = float(spec.get("initialDelaySeconds", 0))

@@ -15,7 +15,7 @@ from embedded_account.context import Account
 
 LONGEST_NAME: Final = 255
 """Bytes of a file's name on Lustre."""
-LONGEST_KEY: Final = 1024
+LONGEST_KEY_BYTES: Final = 1024
 """Bytes of an object's key in S3."""
 
 Files = dict[str, bytes | None]
@@ -121,7 +121,7 @@ def exported(
         if not (folder == link.path or any(_known(account, files, link, folder))):
             return f"The path {path} does not exist on the file system."
         for file in sorted(file for file, content in files.items() if content is not None and within(file, folder)):
-            too_long = len(link.key(file).encode()) > LONGEST_KEY
+            too_long = len(link.key(file).encode()) > LONGEST_KEY_BYTES
             items.append(TaskFile(file, link, "PathSizeTooLong" if too_long else None))
     return items
 

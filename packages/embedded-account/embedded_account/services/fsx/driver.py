@@ -37,7 +37,7 @@ STAND_IN: Final = {"rehearsal/stand-in": "true"}
 _PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
 _PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 _SERVICE: Final = "fsx.amazonaws.com"
-_EVERY: Final = 0.5
+_EVERY_SECONDS: Final = 0.5
 
 Work = tuple[Object, Callable[[Controller], None]]
 """A claim or volume that needs work, and the function that does the work with the controller."""
@@ -54,7 +54,7 @@ def install(account: Account) -> None:
 
 def _run(account: Account, ended: threading.Event) -> None:
     drivers: dict[RunningCluster, FsxDriver] = {}
-    while not ended.wait(_EVERY):
+    while not ended.wait(_EVERY_SECONDS):
         clusters = account.clusters.all()
         drivers = {each: drivers.get(each) or FsxDriver(account, each.control_plane.api) for each in clusters}
         for driver in drivers.values():
