@@ -6,6 +6,7 @@ SHELL := /bin/bash
 ENV ?= dev
 LIKE ?=
 KEEP ?=
+WHAT ?=
 FORCE ?=
 # WSL sets an environment variable NAME, the machine's name: only a NAME of make's command line counts.
 NAMES = $(if $(filter command,$(firstword $(origin NAME))),$(NAME))
@@ -101,6 +102,10 @@ pictures: setup ## redraw docs/pictures/, the screens of `ops`, from real runs (
 .PHONY: rehearse-job
 rehearse-job: setup setup-jobs ## run a job on real Ray on this machine; upgrade the controllers and lose a node under it
 	@$(RUN) $(VENV)/python -m rehearsal job
+
+.PHONY: lose
+lose: setup ## lose a part of the kept rehearsal, such as WHAT=node (without WHAT: list the parts)
+	@$(RUN) $(VENV)/python -m rehearsal lose $(WHAT) --env $(ENV)
 
 .PHONY: rehearse-down
 rehearse-down: ## stop what KEEP=1 left running (FORCE=1: also rehearsals in progress)

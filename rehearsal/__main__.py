@@ -76,6 +76,24 @@ def drill(
 
 
 @app.command()
+def lose(
+    what: Annotated[str, typer.Argument(help="The part to lose; without it, list the parts.")] = "",
+    env: Annotated[str, typer.Option("--env", help="The environment of the kept rehearsal.")] = "dev",
+) -> None:
+    """Lose a part of a kept rehearsal, and return: practise what follows."""
+    from rehearsal import losses  # noqa: PLC0415 - `down` must not wait for the AWS SDK
+
+    with _orderly():
+        if not what:
+            for name, loss in losses.LOSSES.items():
+                console.print(f"{name:<10}{loss.what}", soft_wrap=True, markup=False)
+            return
+        lost = losses.lose(what, config.load_any(env))
+    console.print(f"lost: {lost}", soft_wrap=True, markup=False)
+    console.print(f"Look: `ops status --env {env}`. What follows: docs/explain/recovery.md", soft_wrap=True)
+
+
+@app.command()
 def job() -> None:
     """Lose a node of a job on real Ray, in pods on this machine. Exit code 1: the job did not survive."""
     from rehearsal.job.rehearsal import rehearse_job  # noqa: PLC0415 - `down` must not wait for the AWS SDK

@@ -1,5 +1,6 @@
 """Let a person inspect a kept rehearsal: write a file for a shell, and list first commands."""
 
+import json
 import os
 import shlex
 import sys
@@ -9,8 +10,10 @@ from typing import Final
 
 from config import Environment
 from config.facts import charts_lock
+from embedded_account.running import EmbeddedAccount
 
 NAME: Final = "look.sh"
+ACCOUNT: Final = "account.json"
 _NAMED: Final = ("KUBECONFIG", "NO_PROXY", charts_lock.STAND_IN_VARIABLE)
 # Profiles, endpoints of single services and the like would override what the file exports.
 _FORGET: Final = "unset $(env | sed -n 's/^\\(AWS_[A-Z0-9_]*\\)=.*/\\1/p')"
@@ -30,6 +33,14 @@ def write(directory: Path, variables: Mapping[str, str], programs: Path) -> Path
     file.touch(mode=0o600)
     file.write_text("\n".join([_FORGET, *lines, f'export PATH={shlex.quote(path)}:"$PATH"', ""]))
     return file
+
+
+def write_account(directory: Path, account: EmbeddedAccount) -> None:
+    """Write how `make lose` reaches the account; only the same user can read it."""
+    file = directory / ACCOUNT
+    file.touch(mode=0o600)
+    reached = {"endpoint": account.endpoint, "directory": str(account.directory), **account.keys.in_environment}
+    file.write_text(json.dumps(reached))
 
 
 def commands(environment: Environment, file: Path) -> list[str]:

@@ -450,6 +450,7 @@ class Rehearsal(RehearsalSteps[EksEnvironment]):
         owner.attach(self.account.client("iam"), self.environment, PersonRole.ADMIN, to=PersonRole.OPERATOR)
         variables = self.environment_of(PersonRole.OPERATOR) | {"KUBECONFIG": str(kubeconfig)}
         file = access.write(self.directory, variables, self.built.directory)
+        access.write_account(self.directory, self.account)
         self.console.print("\n[bold]It stays until[/] make rehearse-down[bold]. To inspect it, paste into a shell:[/]")
         for line in access.commands(self.environment, file):
             self.console.print(f"    {line}", soft_wrap=True, highlight=False, markup=False)

@@ -12,9 +12,9 @@ from typing import Final
 from rich.console import Console
 
 from config import EksEnvironment
-from embedded_account.kubernetes.api import STRATEGIC_PATCH, Object
+from embedded_account.kubernetes.api import Object
 from embedded_account.kubernetes.nodes import Nodes
-from rehearsal.drills.cluster import objects
+from rehearsal.drills.cluster import failures, objects
 from rehearsal.drills.cluster.auditor import SETTLED_SECONDS
 from rehearsal.drills.cluster.cluster import DETECTION_SECONDS, OPERATOR, DrillCluster
 from rehearsal.drills.cluster.report import TimelineLine, lines, summary, timeline
@@ -141,12 +141,11 @@ class ClusterDrillContext:
     def fail(self, pod: Object) -> None:
         """Report a pod as Failed, as its kubelet does after an eviction; permit the operator to delete it."""
         self.permit(OPERATOR, pod)
-        status = {"phase": "Failed", "reason": "Evicted", "message": "the node was low on resource: ephemeral-storage"}
-        self.cluster.api.patch(f"{_path(pod)}/status", {"status": status}, STRATEGIC_PATCH)
+        failures.evict(self.cluster.api, pod)
 
     def delete_at_once(self, pod: Object) -> None:
         """Delete a pod without a grace period, as an administrator."""
-        self.cluster.api.delete(_path(pod), {"gracePeriodSeconds": 0})
+        failures.delete_at_once(self.cluster.api, pod)
 
     def permit(self, user: str, *pods: Object) -> None:
         """Permit a user to delete these pods although their nodes are healthy, because the drill is about that."""
@@ -221,7 +220,3 @@ class ClusterDrillContext:
         """Wait until a node is no longer healthy; return when that was noticed."""
         wait(f"node {node}, lost", lambda: node not in self.world.healthy_nodes())
         return max(each.at for each in self.world.since(self._began) if (each.kind, each.name) == ("node", node))
-
-
-def _path(pod: Object) -> str:
-    return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"

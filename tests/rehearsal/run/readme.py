@@ -24,10 +24,18 @@ PREFLIGHT: Final = "ops preflight --env dev"
 DEPLOY: Final = "cdk deploy --all --concurrency 3 --require-approval never -c environment=dev"
 WAIT: Final = "ops wait --env dev"
 KUBECONFIG: Final = "aws eks update-kubeconfig --name rayhp-dev --region us-west-2"
+STATUS: Final = "ops status --env dev"
+LOSE: Final = "make lose"
+LOSE_NODE: Final = f"{LOSE} WHAT=node"
+LOSE_CAPACITY: Final = f"{LOSE} WHAT=capacity"
+LOSE_NOTHING: Final = f"{LOSE} WHAT=nothing"
 ISOLATION: Final = "ops isolation-check --env dev"
 DIFF: Final = "cdk diff -c environment=dev"
 DESTROY: Final = "ops destroy --env dev"
-TYPED: Final = {ACTIVATE, CHECK, FETCH, BOOTSTRAP, PREFLIGHT, DEPLOY, WAIT, KUBECONFIG, ISOLATION, DIFF, DESTROY}
+TYPED: Final = {
+    *(ACTIVATE, CHECK, FETCH, BOOTSTRAP, PREFLIGHT, DEPLOY, WAIT, KUBECONFIG, ISOLATION, DIFF, DESTROY),
+    *(LOSE, LOSE_NODE, STATUS, LOSE_CAPACITY, LOSE_NOTHING),
+}
 
 PROD_DESTROY: Final = (
     "cdk destroy rayhp-prod-ray rayhp-prod-platform rayhp-prod-hyperpod rayhp-prod-eks --concurrency 3 "
@@ -133,7 +141,6 @@ NOT_TYPED: Final[Mapping[str, tuple[str, ...]]] = {
         "ops dashboard prometheus --env dev",
         "ops dashboard serve --env dev --port 8000",
         "ops dashboard tensorboard --env dev",
-        "ops status --env dev",
         "ops status --env dev --watch",
         "ops events --env dev --since 30m",
         "ops logs head --env dev --follow",

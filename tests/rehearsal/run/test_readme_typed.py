@@ -8,19 +8,20 @@ from pathlib import Path
 import pytest
 
 import config
-from config import Environment
+from config import EksEnvironment, Environment
 from config.facts import charts_lock
 from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.machine.processes import ProcessSupervisor
 from ops.policy.role import PersonRole
 from rehearsal import stand_ins
 from rehearsal.report.verdict import sort_leftovers
-from rehearsal.run import owner
+from rehearsal.run import access, owner
 from rehearsal.run.account import rehearsal_account
+from rehearsal.run.cluster import ClusterView, has, wait_for
 from tests.rehearsal.run import readme
 from tests.rehearsal.run.checkout import Checkout, assert_one_clear_message
 from tests.rehearsal.run.terminal import at_a_terminal
-from tests.support.waiting import KUBECTL_PATIENCE
+from tests.support.waiting import KUBECTL_PATIENCE, PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.readme, pytest.mark.product]
 
@@ -32,8 +33,10 @@ class User:
         self.checkout = Checkout(directory / "checkout")
         self.environment = environment
         self.programs = programs
+        # Where `make lose` looks for a kept rehearsal.
+        self.kept = self.checkout.runs / "runs" / environment.name
         self.account = rehearsal_account(
-            directory / "account", self.programs.directory, account_id=environment.account, region=environment.region
+            self.kept / "account", self.programs.directory, account_id=environment.account, region=environment.region
         )
         self._supervisor = ProcessSupervisor(directory)
         self._tools = directory / "tools"
@@ -42,6 +45,7 @@ class User:
     def begin(self) -> None:
         """Start the account, and make what its owner has before the project comes."""
         self.account.start(self._supervisor)
+        access.write_account(self.kept, self.account)
         owner.make_roles(self.account, self.environment)
         # The README has one person, who bootstraps, deploys and operates.
         owner.attach(self.account.client("iam"), self.environment, PersonRole.ADMIN, to=PersonRole.OPERATOR)
@@ -59,6 +63,8 @@ class User:
     def runs(self, command: str, **more: str) -> tuple[int, str]:
         env = self.checkout.environment(**self._credentials(), **self._charts, **more)
         env["PATH"] = f"{self._tools}:{env['PATH']}"
+        # Without the set-up: the clone has its packages.
+        command = re.sub(r"^make ", "make --assume-old=setup --no-print-directory ", command)
         typed = at_a_terminal(f"{readme.ACTIVATE} && {command}", cwd=self.checkout.directory, env=env)
         return typed.code, typed.shown
 
@@ -154,6 +160,52 @@ def test_kubectl_finds_the_dashboard(user: User) -> None:
     code, shown = user.runs("kubectl get --namespace ray service/rayml-head-svc -o jsonpath='{.spec.ports[*].port}'")
     assert code == 0, shown
     assert "8265" in shown.split()
+
+
+def ray_pods(user: User) -> set[str]:
+    """The running pods of the RayCluster, by name."""
+    assert isinstance(user.environment, EksEnvironment)
+    return ClusterView(user.environment, user.account.admin_kubeconfig("rayhp-dev")).ray_pod_names("rayml")
+
+
+def lost(user: User, command: str) -> str:
+    """Type a command that loses a pod of the RayCluster; return its words once the RayCluster has five other pods."""
+    before = ray_pods(user)
+    code, shown = user.runs(command)
+    assert code == 0, shown
+    [gone] = before & set(re.findall(r"rayml-[\w-]+", shown))
+    wait_for(f"5 pods without {gone}", lambda: sorted(ray_pods(user) - {gone}), has(5), timeout=PATIENCE_SECONDS)
+    return shown
+
+
+def test_what_cannot_be_lost_is_refused_with_the_parts_that_can(user: User) -> None:
+    code, listed = user.types(readme.LOSE)
+    assert code == 0, listed
+    code, shown = user.runs(f"{readme.LOSE} WHAT=rain")
+    assert code == 2
+    allowed = ", ".join(re.findall(r"^(\w+) +\S", listed, re.MULTILINE))
+    assert_one_clear_message(shown, rf"WHAT: 'rain' is invalid: it cannot be lost\. Allowed: {allowed}\r?\n")
+
+
+def test_a_lost_node_a_full_disk_and_a_lost_head_are_replaced(user: User) -> None:
+    assert re.search(r"lost: node hyperpod-i-\w+ is silent, and on it rayml-", lost(user, readme.LOSE_NODE))
+    assert "is evicted" in lost(user, f"{readme.LOSE} WHAT=disk")
+    assert "every job of RayCluster rayml" in lost(user, f"{readme.LOSE} WHAT=head")
+
+
+def test_a_node_that_aws_cannot_replace_is_replaced_when_it_can(user: User) -> None:
+    code, shown = user.types(readme.LOSE_CAPACITY)
+    assert code == 0, shown
+    assert "AWS has no ml.p5.48xlarge to replace it" in shown
+    code, shown = user.runs("ops wait --env dev --timeout 10s --interval 1s")
+    assert code == 1, shown
+    code, shown = user.types(readme.STATUS)
+    assert code == 1, shown
+    assert "do not have sufficient ml.p5.48xlarge capacity" in shown
+    code, shown = user.types(readme.LOSE_NOTHING)
+    assert code == 0, shown
+    code, shown = user.runs("ops wait --env dev --timeout 5m --interval 1s")
+    assert code == 0, shown
 
 
 RAY_JOB = {
