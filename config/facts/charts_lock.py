@@ -4,6 +4,7 @@ import hashlib
 import os
 import re
 import shutil
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -92,9 +93,9 @@ class _Lock(_Model):
 
 
 @cache
-def locked() -> tuple[Archive | GitFolder, ...]:
-    """Return all charts of the lock, some in several versions."""
-    return _Lock.model_validate(_yaml(LOCK_FILE)).charts
+def locked(lock: Path = LOCK_FILE) -> tuple[Archive | GitFolder, ...]:
+    """Return all charts of the lock, some in several versions. Raises ValidationError for a lock of another form."""
+    return _Lock.model_validate(_yaml(lock)).charts
 
 
 def find(name: str, version: str | None = None) -> Archive | GitFolder:
@@ -131,9 +132,18 @@ def unpack(name: str, directory: Path, version: str | None = None) -> Path:
 
 def all_cached() -> bool:
     """Return whether the cache holds every chart of the lock, unaltered."""
+    return not missing(locked())
+
+
+def missing(charts: Iterable[Archive | GitFolder]) -> list[Archive | GitFolder]:
+    """Return the charts that the cache lacks, or that were altered there."""
+    cached = cache_directory()
+    return [chart for chart in charts if not _is_cached(chart, cached)]
+
+
+def _is_cached(chart: Archive | GitFolder, cached: Path) -> bool:
     try:
-        for chart in locked():
-            verify(chart, cache_directory())
+        verify(chart, cached)
     except ChartError:
         return False
     return True

@@ -7,7 +7,6 @@ from botocore.exceptions import ClientError
 
 from config import EksEnvironment, Environment
 from config.facts import charts_lock
-from config.facts.charts_lock import ChartError
 from ops.preflight.check import CheckFinding, failed, passed, warned
 from ops.preflight.here import Here
 
@@ -19,16 +18,12 @@ def charts(here: Here[EksEnvironment]) -> Iterator[CheckFinding]:
     config/facts/charts.lock.yaml, whose digests `ops charts fetch` verifies.
     """
     cached, locked = charts_lock.cache_directory(), charts_lock.locked()
-    wrong = []
-    for chart in locked:
-        try:
-            charts_lock.verify(chart, cached)
-        except ChartError:
-            wrong.append(f"{chart.name} {chart.version}")
+    wrong = charts_lock.missing(locked)
     if not wrong:
         yield passed(f"all {len(locked)} charts are in {_short(cached)} and match the lock")
         return
-    text = f"missing or altered in {_short(cached)}: {', '.join(wrong)}"
+    named = ", ".join(f"{chart.name} {chart.version}" for chart in wrong)
+    text = f"missing or altered in {_short(cached)}: {named}"
     if _takes_stand_ins(here):
         yield warned(f"{text}; this account takes stand-ins", "ops charts fetch")
     else:

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from config import available
 from ops.review.assembly import Assembly, Pair
-from ops.review.checkouts import manifests
+from ops.review.checkouts import charts, manifests
 from ops.review.checkouts.cdk import ReviewError, cli
 from ops.review.checkouts.inputs import ENVIRONMENTS, changed, fingerprint, own
 from ops.review.checkouts.progress import ReviewProgress
@@ -46,7 +46,8 @@ def review(
         console: Where progress is printed.
 
     Raises:
-        ReviewError: A checkout is not set up or does not synthesise, or no checkout has an environment.
+        ReviewError: A checkout is not set up, lacks Helm charts or does not synthesise, or no checkout has an
+            environment.
     """
     for checkout in (base, head):
         _require_set_up(checkout)
@@ -55,6 +56,7 @@ def review(
     # Files may be edited during the syntheses: the verdict must not hold for the edited ones.
     compared = Compared(fingerprint(base), fingerprint(head), context or {}, wanted == before | after)
     names = [name for name in changed(base, head) if name in wanted]
+    charts.require(Checkouts(base, head, context or {}), names)
     with (
         tempfile.TemporaryDirectory() as scratch,
         ReviewProgress(console or Console(quiet=True)) as progress,

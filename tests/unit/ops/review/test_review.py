@@ -1,5 +1,6 @@
 """`ops review` with a fake CDK CLI that copies templates; tests/synth uses the real CLI."""
 
+import hashlib
 import json
 import re
 import threading
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from config.facts import charts_lock
 from ops.commands.whole import app
 from ops.review import review
 from ops.review.assembly import Pair, resource_changes
@@ -172,6 +174,73 @@ def test_context_reaches_both_syntheses(base: Checkout, head: Checkout) -> None:
     assert run(base, "-c", "charts=stand-in").exit_code == 0
     for checkout in (base, head):
         assert checkout.synthesised() == {"dev": ["environment=dev", "charts=stand-in"]}
+
+
+LOCK = "charts:\n  - {{name: alone, version: {version}, url: 'https://charts.example.com/a.tgz', sha256: {digest}}}\n"
+
+
+@pytest.fixture
+def charts(base: Checkout, head: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of charts; both sides have an environment that differs and lock one chart."""
+    for checkout in (base, head):
+        checkout.environment("dev", network={"a": checkout.root.name})
+        checkout.write("environments/dev.yaml", f"project: {checkout.root.name}\n")
+        lock_chart(checkout, "1.0.0")
+    monkeypatch.setenv(charts_lock.CACHE_VARIABLE, str(tmp_path / "charts"))
+    monkeypatch.delenv(charts_lock.STAND_IN_VARIABLE, raising=False)
+    (tmp_path / "charts").mkdir()
+    return tmp_path / "charts"
+
+
+def lock_chart(checkout: Checkout, version: str) -> None:
+    digest = hashlib.sha256(version.encode()).hexdigest()
+    checkout.write("config/facts/charts.lock.yaml", LOCK.format(version=version, digest=digest))
+
+
+def test_missing_charts_are_one_message_before_anything_is_synthesised(
+    base: Checkout, head: Checkout, charts: Path
+) -> None:
+    result = run(base)
+    assert (result.exit_code, result.stdout) == (2, "")
+    named = f"Helm charts are missing or altered in {charts}: alone 1.0.0"
+    fix = f"run `cd {head.root} && .venv/bin/ops charts fetch`"
+    assert result.stderr == f"error: {named}. Fix: {fix}\n"
+    assert not (head.root / "cdk.out").exists()
+
+
+def test_both_sides_are_named_if_their_locks_differ(base: Checkout, head: Checkout, charts: Path) -> None:
+    lock_chart(base, "0.9.0")
+    stderr = run(base).stderr
+    fetches = " and ".join(f"`cd {side.root} && .venv/bin/ops charts fetch`" for side in (base, head))
+    assert stderr == (
+        f"error: Helm charts are missing or altered in {charts}: alone 0.9.0, alone 1.0.0. Fix: run {fetches}\n"
+    )
+
+
+def test_charts_that_nothing_synthesises_are_not_required(
+    base: Checkout, head: Checkout, charts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(base, "-c", "charts=stand-in").exit_code == 0
+    monkeypatch.setenv(charts_lock.STAND_IN_VARIABLE, str(charts))
+    assert run(base).exit_code == 0
+    monkeypatch.delenv(charts_lock.STAND_IN_VARIABLE)
+    for checkout in (base, head):
+        checkout.write("environments/dev.yaml", f"project: {checkout.root.name}\nslurm: {{}}\n")
+    assert run(base).exit_code == 0
+
+
+@pytest.mark.parametrize("lock", ["form: other\n", "charts: [{name: alone, tree: new}]\n"])
+def test_a_lock_of_another_form_is_left_to_its_checkout(
+    base: Checkout, head: Checkout, charts: Path, lock: str
+) -> None:
+    for checkout in (base, head):
+        checkout.write("config/facts/charts.lock.yaml", lock)
+    assert run(base).exit_code == 0
+
+
+def test_fetched_charts_are_enough(base: Checkout, charts: Path) -> None:
+    (charts / "alone-1.0.0.tgz").write_text("1.0.0")
+    assert run(base).exit_code == 0
 
 
 def test_an_environment_without_a_changed_input_is_not_synthesised(base: Checkout, head: Checkout) -> None:
