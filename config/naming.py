@@ -26,7 +26,7 @@ USES: Final[Mapping[str, tuple[str, ...]]] = {
     "ray": ("hyperpod", "platform"),
 }
 """The stacks that each stack uses: it is deployed after these, and destroyed before them."""
-PARTS: Final = tuple(USES)
+STACKS: Final = tuple(USES)
 """The stacks that an environment can have, in the order of a deployment."""
 
 _PATTERN: Final = "{project}-{environment}-{name}"

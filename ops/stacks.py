@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from config import Environment, naming
 
-PARTS: Final = tuple(reversed(naming.PARTS))
+DESTROY_ORDER: Final = tuple(reversed(naming.STACKS))
 """The stacks in the order in which they are destroyed: each before those that it uses."""
 _GIVEN_UP: Final = frozenset({"DELETE_COMPLETE", "DELETE_SKIPPED"})
 """A stack still lists what it deleted, and what it left behind when it was rolled back: that has no owner."""
@@ -38,8 +38,8 @@ class DeployedStack:
 
 
 def existing(cloudformation: Any, environment: Environment) -> list[DeployedStack]:
-    """Return the environment's stacks that exist, in the order of PARTS."""
-    parts = reversed(environment.parts)
+    """Return the environment's stacks that exist, in DESTROY_ORDER."""
+    parts = reversed(environment.stacks)
     return [stack for part in parts if (stack := find(cloudformation, environment, part))]
 
 

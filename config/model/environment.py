@@ -98,7 +98,7 @@ class EksEnvironment(BaseEnvironment):
 
     section: ClassVar[str] = "eks"
     """The key of the file that tells this type of environment from the others."""
-    parts: ClassVar[tuple[str, ...]] = ("network", "storage", "eks", "hyperpod", "platform", "ray")
+    stacks: ClassVar[tuple[str, ...]] = ("network", "storage", "eks", "hyperpod", "platform", "ray")
     """The environment's stacks, in the order of a deployment."""
     least_zones: ClassVar[int] = 2
     """The zones that a new VPC needs."""
@@ -220,7 +220,7 @@ class SlurmEnvironment(BaseEnvironment):
     """An environment whose cluster Slurm orchestrates: no Kubernetes, no Ray image, no RayClusters."""
 
     section: ClassVar[str] = "slurm"
-    parts: ClassVar[tuple[str, ...]] = ("network", "storage", "hyperpod")
+    stacks: ClassVar[tuple[str, ...]] = ("network", "storage", "hyperpod")
     least_zones: ClassVar[int] = 1
     has_kubernetes: ClassVar[bool] = False
     existing_eks: ClassVar[None] = None

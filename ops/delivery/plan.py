@@ -56,7 +56,7 @@ def plan(environment: Environment, cloudformation: Any, assembly: Path) -> list[
 
     Raises AssemblyError if the folder lacks a template, UnreachableError if AWS refuses to show one.
     """
-    new = {part: _read(assembly, naming.stack(environment, part)) for part in naming.PARTS}
+    new = {part: _read(assembly, naming.stack(environment, part)) for part in naming.STACKS}
     with in_plain_words():
         deployed = {
             stack.part: stacks.template(cloudformation, stack)

@@ -33,7 +33,7 @@ def search(environment: Environment, client: Callable[[str], Any], connected: Co
             raise UnreachableError(f"no stack of {environment.name} can be compared: {reason}. Fix: deploy it")
         skipped += [
             f"stack {naming.stack(environment, part)} does not exist"
-            for part in reversed(environment.parts)
+            for part in reversed(environment.stacks)
             if part not in {s.part for s in existing}
         ]
         found = list(resource_drifts(cloudformation, usable))

@@ -87,7 +87,7 @@ def remove_leftovers(arns: EksArns) -> Iterator[Statement]:
     yield from _remove_of_eks(arns)
     tag = {f"aws:ResourceTag/{naming.ENVIRONMENT_TAG}": naming.environment_tag(environment)}
     stacks = {"aws:ResourceTag/aws:cloudformation:stack-name": naming.stack(environment, "*")}
-    groups = (f"log-group:/aws/lambda/{naming.stack(environment, part)}-*" for part in environment.parts)
+    groups = (f"log-group:/aws/lambda/{naming.stack(environment, part)}-*" for part in environment.stacks)
     yield Statement(
         "RemoveGuardDuty",
         actions("ec2", "DeleteSecurityGroup DeleteVpcEndpoints"),

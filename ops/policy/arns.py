@@ -25,7 +25,7 @@ class Arns:
     @property
     def stacks(self) -> tuple[str, ...]:
         """The environment's stacks; the last part of their ARNs is an id."""
-        names = (naming.stack(self.environment, part) for part in self.environment.parts)
+        names = (naming.stack(self.environment, part) for part in self.environment.stacks)
         return self.of("cloudformation", *(f"stack/{name}/*" for name in names))
 
     @property

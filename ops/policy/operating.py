@@ -118,7 +118,7 @@ def _drift_resources(arns: Arns) -> Mapping[str, tuple[str, ...]]:
         "fsx": arns.of("fsx", "association/*", "file-system/*"),
         "grafana": arns.of("grafana", "/workspaces/*"),
         "iam": (
-            *dict.fromkeys(arns.roles(part) for part in environment.parts),
+            *dict.fromkeys(arns.roles(part) for part in environment.stacks),
             *arns.issuer,
         ),
         "kms": arns.of("kms", "key/*"),

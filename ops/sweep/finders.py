@@ -79,7 +79,7 @@ def log_groups(surface: Surface) -> Iterator[Leftover]:
     prefixes = {f"/aws/sagemaker/Clusters/{environment.hyperpod.cluster_name}/": "hyperpod"}
     if environment.eks.existing is None:
         prefixes[f"/aws/eks/{surface.eks_cluster}/"] = "eks"
-    for part in stacks.PARTS:
+    for part in stacks.DESTROY_ORDER:
         prefixes[f"/aws/lambda/{naming.stack(environment, part)}-"] = part
     for prefix, part in prefixes.items():
         if part in surface.parts:

@@ -106,7 +106,7 @@ def _hyperpod(environment: Environment, sagemaker: Any, since: datetime) -> Iter
 
 def _cloudformation(environment: Environment, cloudformation: Any, since: datetime) -> Iterator[WatchedEvent]:
     """Yield the failures of the environment's stacks; their events come newest first."""
-    for part in naming.PARTS:
+    for part in naming.STACKS:
         stack = naming.stack(environment, part)
         pages = cloudformation.get_paginator("describe_stack_events").paginate(StackName=stack)
         try:

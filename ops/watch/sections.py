@@ -29,7 +29,7 @@ _PATIENCE: Final[dict[str, Any]] = {"_request_timeout": REQUEST_TIMEOUT}
 def stacks(environment: Environment, account: CallerAccount) -> list[dict[str, str]]:
     """Return the environment's stacks with their states; a stack without a deployment is `not deployed`."""
     found = {stack.name: stack for stack in existing(account.client("cloudformation"), environment)}
-    names = [naming.stack(environment, part) for part in naming.PARTS]
+    names = [naming.stack(environment, part) for part in naming.STACKS]
     return [
         {
             "name": name,

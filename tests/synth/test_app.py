@@ -18,7 +18,7 @@ from config.facts import charts_lock
 from ops.destroy.run import write_assembly
 from ops.stacks import DeployedStack
 from tests.support.waiting import PATIENCE_SECONDS
-from tests.synth.support.synthesis import PARTS, REPOSITORY, Assemblies, Assembly, Resource, context
+from tests.synth.support.synthesis import REPOSITORY, STACKS, Assemblies, Assembly, Resource, context
 
 # Properties that give a resource a name which must be unique in an account or in the world.
 NAMES = {
@@ -62,7 +62,7 @@ def test_ops_destroys_stacks_as_the_synthesis_would(assembly: Assemblies, tmp_pa
     environment = synthesised.environment
     going = [
         DeployedStack(part, naming.stack(environment, part), "id", "CREATE_COMPLETE", "", protected=False)
-        for part in environment.parts
+        for part in environment.stacks
     ]
     write_assembly(tmp_path, environment, going)
     made = json.loads((tmp_path / "manifest.json").read_text())["artifacts"]
@@ -80,9 +80,9 @@ def _all_needs(artifacts: dict[str, Any], name: str) -> set[str]:
 
 
 def test_stacks_are_deployed_in_the_order_of_their_needs(dev: Assembly) -> None:
-    stacks = {part: naming.stack(dev.environment, part) for part in PARTS}
+    stacks = {part: naming.stack(dev.environment, part) for part in STACKS}
     needs = {
-        part: {other for other in PARTS if stacks[other] in dev.manifest["artifacts"][stack]["dependencies"]}
+        part: {other for other in STACKS if stacks[other] in dev.manifest["artifacts"][stack]["dependencies"]}
         for part, stack in stacks.items()
     }
     assert needs == {
@@ -110,7 +110,7 @@ def test_no_physical_name_is_in_two_environments(assembly: Assemblies) -> None:
             for resource in template.body["Resources"].values()
             if NAMES.get(resource["Type"], "") in resource.get("Properties", {})
         }
-        names |= {naming.stack(synthesised.environment, part) for part in PARTS}
+        names |= {naming.stack(synthesised.environment, part) for part in STACKS}
         names.add(synthesised.environment.hyperpod.cluster_name)
         for physical in names:
             assert physical not in seen, f"{physical} is in {name} and in {seen[physical]}"
@@ -122,7 +122,7 @@ def test_only_a_protected_environments_network_and_storage_refuse_deletion(assem
         synthesised = assembly(name)
         protected = {
             part
-            for part in PARTS
+            for part in STACKS
             if synthesised.manifest["artifacts"][naming.stack(synthesised.environment, part)]["properties"].get(
                 "terminationProtection"
             )

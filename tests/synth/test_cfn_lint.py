@@ -12,7 +12,7 @@ IGNORED = ("W3005",)
 
 @pytest.mark.sampled(14)
 @pytest.mark.parametrize(
-    ("name", "part"), [(name, part) for name in (*available(), "slurm") for part in load_any(name).parts]
+    ("name", "part"), [(name, part) for name in (*available(), "slurm") for part in load_any(name).stacks]
 )
 def test_template_is_valid_cloudformation(assembly: Assemblies, name: str, part: str) -> None:
     synthesised = assembly(name)

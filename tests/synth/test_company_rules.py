@@ -220,7 +220,7 @@ def test_names_follow_the_pattern(assembly: Assembly) -> None:
     }
     assert assembly.templates["eks"].only("AWS::EKS::Cluster")["Name"] == "acme-dev-eks"
     stacks = {file.name.removesuffix(".template.json") for file in assembly.directory.glob("*.template.json")}
-    assert stacks == {f"acme-dev-{part}" for part in naming.PARTS}
+    assert stacks == {f"acme-dev-{part}" for part in naming.STACKS}
 
 
 def test_cloudformation_names_roles_and_functions_after_their_stack(assembly: Assembly) -> None:

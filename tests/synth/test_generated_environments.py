@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from config import load_any
 from tests.support.generated_environments import valid_environments
-from tests.synth.support.synthesis import PARTS, synthesise
+from tests.synth.support.synthesis import STACKS, synthesise
 
 
 @given(document=valid_environments())
@@ -24,5 +24,5 @@ def test_an_environment_that_keeps_all_rules_can_be_synthesised(document: Any) -
         file = Path(directory) / "generated.yaml"
         file.write_text(json.dumps(document, ensure_ascii=False))
         assembly = synthesise(load_any("generated", file.parent), file.parent)
-        assert set(assembly.templates) == set(PARTS)
+        assert set(assembly.templates) == set(STACKS)
         assert all(template.body["Resources"] for template in assembly.templates.values())

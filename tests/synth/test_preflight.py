@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from config import EksEnvironment, naming
-from config.naming import PARTS
+from config.naming import STACKS
 from ops.preflight.account import BOOTSTRAP_VERSION
-from tests.synth.support.synthesis import PARTS as SYNTHESISED
+from tests.synth.support.synthesis import STACKS as SYNTHESISED
 from tests.synth.support.synthesis import Assemblies, Assembly
 from tests.synth.test_app import NAMES
 
@@ -20,7 +20,7 @@ def test_the_bootstrap_that_it_requires_is_the_one_that_the_templates_require(de
 
 
 def test_it_looks_at_all_stacks(dev: Assembly) -> None:
-    assert set(PARTS) == set(SYNTHESISED)
+    assert set(STACKS) == set(SYNTHESISED)
 
 
 def test_it_looks_for_every_physical_name_of_the_templates(assembly: Assemblies) -> None:

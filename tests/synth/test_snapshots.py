@@ -14,7 +14,7 @@ from syrupy.types import PropertyPath
 
 from config import SlurmEnvironment, load_as
 from tests.synth.support.kubernetes_objects import MANIFEST, text
-from tests.synth.support.synthesis import PARTS, REPOSITORY, Assemblies, Assembly
+from tests.synth.support.synthesis import REPOSITORY, STACKS, Assemblies, Assembly
 
 LONGEST_LINE = 2000
 # The hash in an asset's name tells a reviewer nothing.
@@ -39,7 +39,7 @@ def _brief(resource: dict[str, Any]) -> dict[str, Any]:
     return resource | {"Properties": properties | {"Manifest": objects}}
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", STACKS)
 def test_template_of_dev_is_as_reviewed(dev: Assembly, part: str, snapshot: SnapshotAssertion) -> None:
     taken = snapshot.use_extension(JSONSnapshotExtension)
     body = dev.templates[part].body
@@ -47,7 +47,7 @@ def test_template_of_dev_is_as_reviewed(dev: Assembly, part: str, snapshot: Snap
     assert {**body, "Resources": resources} == taken(matcher=_without_hashes)
 
 
-@pytest.mark.parametrize("part", load_as(SlurmEnvironment, "slurm").parts)
+@pytest.mark.parametrize("part", load_as(SlurmEnvironment, "slurm").stacks)
 def test_template_of_slurm_differs_from_devs_as_reviewed(
     dev: Assembly, assembly: Assemblies, part: str, snapshot: SnapshotAssertion
 ) -> None:

@@ -15,7 +15,7 @@ from embedded_account.testing.stacks import StackDeployer, Template, repository,
 from ops import clients as ops_clients
 from ops.commands.whole import app
 from ops.policy.roles import COMMANDS
-from ops.stacks import PARTS
+from ops.stacks import DESTROY_ORDER
 from tests.rehearsal.conftest import AsPerson
 
 pytestmark = pytest.mark.product
@@ -35,7 +35,7 @@ def of(**resources: Any) -> Template:
 
 @pytest.fixture
 def assembly(tmp_path: Path) -> Path:
-    for part in PARTS:
+    for part in DESTROY_ORDER:
         (tmp_path / f"{naming.stack(DEV, part)}.template.json").write_text(json.dumps(of(T=topic())))
     return tmp_path
 

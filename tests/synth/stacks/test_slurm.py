@@ -38,7 +38,7 @@ def by_scripts() -> SlurmEnvironment:
 
 def test_its_stacks_are_network_storage_and_hyperpod_in_this_order(slurm: Assembly) -> None:
     artifacts = slurm.manifest["artifacts"]
-    stacks = {part: naming.stack(slurm.environment, part) for part in slurm.environment.parts}
+    stacks = {part: naming.stack(slurm.environment, part) for part in slurm.environment.stacks}
     made = {name for name, each in artifacts.items() if each["type"] == "aws:cloudformation:stack"}
     assert made == set(stacks.values())
     assert stacks["network"] in artifacts[stacks["storage"]]["dependencies"]

@@ -14,7 +14,7 @@ from config import EksEnvironment, Environment, naming
 from config.facts import versions
 
 REPOSITORY = Path(__file__).parents[3]
-PARTS = ("network", "storage", "eks", "hyperpod", "platform", "ray")
+STACKS = ("network", "storage", "eks", "hyperpod", "platform", "ray")
 CHARTS = ("HyperPodHelmChart", "aws-fsx-csi-driver", "kuberay-operator")
 
 Resource = dict[str, Any]
@@ -111,7 +111,7 @@ def read(environment: Environment, out: Path) -> Assembly:
         environment=environment,
         directory=out,
         manifest=json.loads((out / "manifest.json").read_text()),
-        templates={part: Template(_body(out, environment, part)) for part in environment.parts},
+        templates={part: Template(_body(out, environment, part)) for part in environment.stacks},
     )
 
 

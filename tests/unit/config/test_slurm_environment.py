@@ -42,8 +42,8 @@ def test_who_wants_an_environment_of_the_other_type_gets_one_message() -> None:
 
 
 def test_its_stacks_are_network_storage_and_hyperpod(slurm: SlurmEnvironment) -> None:
-    assert slurm.parts == ("network", "storage", "hyperpod")
-    assert config.load("dev").parts == naming.PARTS
+    assert slurm.stacks == ("network", "storage", "hyperpod")
+    assert config.load("dev").stacks == naming.STACKS
 
 
 def test_its_nodes_run_the_scripts_of_slurm(slurm: SlurmEnvironment) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from config.naming import PARTS
+from config.naming import STACKS
 from tests.unit.support.fake_apis import Apis
 
 JOBS = "/apis/batch/v1/namespaces/image-build/jobs"
@@ -42,7 +42,7 @@ def make_ready(apis: Apis) -> None:
             "certificateAuthority": {"data": ""},
         }
     }
-    apis.aws["DescribeStacks"] = stacks(*PARTS)
+    apis.aws["DescribeStacks"] = stacks(*STACKS)
     apis.aws["GetMetricStatistics"] = {"Datapoints": []}
     apis.aws["DescribeFileSystems"] = {
         "FileSystems": [{"FileSystemId": "fs-0123456789abcdef0", "StorageCapacity": 1200, "Lifecycle": "AVAILABLE"}]
