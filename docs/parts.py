@@ -177,7 +177,6 @@ EXCEPTIONS: Final[dict[str, tuple[str, str]]] = {
     "ops/readiness/kubeflow.py": ("pytorchjob", "lists Kubeflow's definitions"),
     "ops/review/cloudformation/risks/concepts.py": ("delivery", "means properties of AWS that begin so"),
     "ops/smoke/gpu_health.py": ("gpu_exporter in_cluster", "asks Prometheus for the health of GPUs"),
-    "rehearsal/disk.py": ("mlflow", "a folder of the tests has this name"),
     "rehearsal/stand_ins/charts/HyperPodHelmChart/templates/kubeflow.yaml": (
         "pytorchjob",
         "stands for HyperPod's chart",

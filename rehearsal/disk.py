@@ -6,20 +6,9 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from embedded_account.kubernetes.building import golang
 from rehearsal import paths
-
-_INSTALLED: Final = (
-    ".venv",
-    ".venv-policies",
-    ".venv-jobs",
-    ".venv-hyp",
-    ".venv-memory-tier",
-    ".venv-mlflow",
-    "node_modules",
-)
 
 
 @dataclass(frozen=True)
@@ -54,8 +43,8 @@ def size(folder: Path) -> int:
 def _of_this_checkout() -> Iterator[Kept]:
     rooted = paths.REPOSITORY
     yield Kept("shared by rehearsals: built programs, unpacked packages", paths.CACHE, f"rm -rf {paths.CACHE}")
-    for name in _INSTALLED:
-        yield Kept("installed by `make setup`", rooted / name, f"rm -rf {rooted / name}")
+    for folder in (*sorted(rooted.glob(".venv*")), rooted / "node_modules"):
+        yield Kept("installed by `make setup`", folder, f"rm -rf {folder}")
 
 
 def _of_this_user() -> Iterator[Kept]:

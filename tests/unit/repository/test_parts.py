@@ -10,7 +10,7 @@ from config.model.environment import every_key
 
 REPOSITORY: Final = Path(__file__).parents[3]
 PARTS: Final[dict[str, Any]] = runpy.run_path(str(REPOSITORY / "docs" / "parts.py"))
-MOST: Final = 25
+MOST: Final = 24
 """The parts named by exceptions: a change may lower this number, not raise it."""
 
 
