@@ -111,6 +111,14 @@ def build() -> None:
 
 
 @app.command()
+def pack(file: Annotated[Path, typer.Argument(dir_okay=False, help="The archive to write.")]) -> None:
+    """Pack the control plane's programs into an archive, from which REHEARSAL_PROGRAMS takes them on other machines."""
+    with _orderly():
+        digest = binaries.pack(BINARIES, file, console.print)
+    console.print(f"REHEARSAL_PROGRAMS=URL/{file.name}#sha256={digest}", soft_wrap=True, markup=False)
+
+
+@app.command()
 def down(
     force: Annotated[bool, typer.Option("--force", help="Also end running rehearsals.")] = False,
 ) -> None:

