@@ -26,31 +26,6 @@ def test_types_are_described_by_ec2(name: str, vcpus: int, pods: int, devices: d
     assert (kind.vcpus, kind.pod_cap, kind.devices) == (vcpus, pods, devices)
 
 
-@pytest.mark.parametrize(
-    ("name", "pods"),
-    [
-        ("ml.g5.2xlarge", 14),
-        ("ml.g5.8xlarge", 29),
-        ("ml.g5.48xlarge", 49),
-        ("ml.p4d.24xlarge", 49),
-        ("ml.p5.48xlarge", 49),
-        ("ml.m5.2xlarge", 14),
-        ("ml.m5.12xlarge", 29),
-        ("ml.t3.medium", 5),
-    ],
-)
-def test_nodes_take_the_pods_that_hyperpod_documents(name: str, pods: int) -> None:
-    kind = instance_types.find(name)
-    assert kind
-    assert kind.pod_cap == pods
-
-
-def test_a_p5_takes_the_addresses_that_hyperpod_documents() -> None:
-    kind = instance_types.find("ml.p5.48xlarge")
-    assert kind
-    assert kind.ips_per_node == 81
-
-
 def test_every_simulated_type_of_the_api_leaves_room_to_pods() -> None:
     found = [kind for kind in map(instance_types.find, HYPERPOD_TYPES) if kind]
     assert len(found) > 100
