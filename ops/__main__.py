@@ -8,7 +8,7 @@ import sys
 # Imported objects live as long as the process: collecting garbage among them takes a thirtieth of `ops check`.
 gc.disable()
 
-from ops import guard  # noqa: E402
+from ops import guard, sign_of_life  # noqa: E402
 
 
 def main() -> int:
@@ -26,6 +26,7 @@ def program() -> None:
 
     Freeing them takes a fortieth of `ops check`.
     """
+    sign_of_life.watch()
     code: list[int] = []
     # The first exit function is the last one that is called.
     atexit.register(_end, code)

@@ -18,6 +18,7 @@ import config
 from config import EksEnvironment, Environment
 from config.findings import Finding, Severity
 from ops import completion
+from ops.sign_of_life import SILENCE
 
 PANELS: Final[Mapping[str, tuple[str, ...]]] = {
     "Environment files": ("new", "check", "explain", "import"),
@@ -278,9 +279,16 @@ def confirmed(question: str) -> bool:
     if not is_interactive():
         fail("nobody can confirm the change, as standard input is no terminal. Fix: give --yes", code=1)
     try:
-        return typer.confirm(question, err=True)
+        with SILENCE.wanted():
+            return typer.confirm(question, err=True)
     except typer.Abort:
         raise KeyboardInterrupt from None
+
+
+def agreed(question: str) -> bool:
+    """Ask a person, on standard output, and return whether the answer is yes. Raises typer.Abort without an answer."""
+    with SILENCE.wanted():
+        return typer.confirm(question)
 
 
 def is_interactive() -> bool:

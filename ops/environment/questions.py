@@ -7,6 +7,7 @@ import typer
 
 from ops.cli import report
 from ops.environment import new
+from ops.sign_of_life import SILENCE
 
 
 def answered(like: str | None, name: str, given: new.Given) -> dict[str, Any]:
@@ -22,7 +23,7 @@ def answered(like: str | None, name: str, given: new.Given) -> dict[str, Any]:
             continue
         stated = kept if isinstance(kept, str) else " ".join(kept)
         text = f"{asked.question} (Enter: {'fill in later' if '${' in stated else f'keep {stated}'})"
-        while answer := typer.prompt(text, default="", show_default=False, err=True).strip():
+        while answer := _answer(text):
             attempt = values | {key: answer if isinstance(kept, str) else re.split(r",?\s+", answer)}
             found = new.refused(like, name, attempt)
             if not found:
@@ -30,3 +31,9 @@ def answered(like: str | None, name: str, given: new.Given) -> dict[str, Any]:
                 break
             report(found)
     return values
+
+
+def _answer(text: str) -> str:
+    with SILENCE.wanted():
+        answer: str = typer.prompt(text, default="", show_default=False, err=True)
+    return answer.strip()

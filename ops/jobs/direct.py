@@ -20,6 +20,7 @@ from rich.console import Console
 from ops.jobs.head_api import ENDED, HeadApi, heads
 from ops.jobs.run import RunError, RunRequest
 from ops.readiness.simulated import explanation, explanation_of_pod
+from ops.sign_of_life import SILENCE
 
 _STOPPED: Final = 130
 _SUBMIT: Final = ("ray", "job", "submit", "--address", "http://127.0.0.1:8265")
@@ -51,6 +52,7 @@ def submit(head: HeadApi, request: RunRequest) -> None:
     head.submit({"submission_id": request.name, "entrypoint": request.command, "runtime_env": runtime_env})
 
 
+@SILENCE.wanted()
 def follow(head: HeadApi, name: str, console: Console) -> int:
     """Show a job's output until it ends; return its exit code. Raises HeadUnreachableError and RayApiError."""
     shown = 0

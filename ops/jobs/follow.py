@@ -12,6 +12,7 @@ from ops.jobs.run import ExistingRun
 from ops.jobs.runs import Runs, as_submitter, pending_reason
 from ops.jobs.shown import Shown
 from ops.jobs.stored.elsewhere import Elsewhere
+from ops.sign_of_life import SILENCE
 
 _POLL_SECONDS: Final = 1.0
 
@@ -47,6 +48,7 @@ def follow(runs: Runs, name: str, console: Console) -> int:
         time.sleep(_POLL_SECONDS)
 
 
+@SILENCE.wanted()
 def _show(runs: Runs, pod: str, shown: Shown) -> None:
     """Show a pod's log until the pod or the connection ends, or the log is silent for long.
 

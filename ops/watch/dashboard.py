@@ -15,6 +15,7 @@ from ops.errors import UnreachableError, in_plain_words
 from ops.jobs.head_api import heads
 from ops.port_forward import open_port_forward
 from ops.readiness.simulated import explanation
+from ops.sign_of_life import SILENCE
 from ops.watch.browser_access import END, BrowserAccess, BrowserRequest, LetInError, RejectedRequestError, is_too_long
 from ops.watch.logs import Say
 
@@ -92,6 +93,7 @@ class DashboardServer:
     def _port(self) -> int:
         return int(self._server.server_address[1])
 
+    @SILENCE.wanted()
     def serve(self) -> None:
         """Serve until an exception, such as Ctrl-C, or `stop`."""
         self._server.serve_forever(poll_interval=0.1)

@@ -7,6 +7,7 @@ from typing import Final, NoReturn, Self
 
 from config import EksEnvironment
 from ops.clients import CallerAccount, Clients, connect
+from ops.sign_of_life import SILENCE
 from ops.watch.events import EventList, read_events
 from ops.watch.logs import Say
 
@@ -38,6 +39,7 @@ class Feed:
         """Return the events, and what cannot be read."""
         return read_events(self._environment, self._account, self._connected, self._since)
 
+    @SILENCE.wanted()
     def follow(self, say: Say, warn: Say) -> NoReturn:
         """Print each event once, and each obstacle once while it lasts; only an exception ends it."""
         shown: set[str] = set()

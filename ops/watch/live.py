@@ -8,11 +8,13 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from ops.durations import elapsed
+from ops.sign_of_life import SILENCE
 
 INTERVAL_SECONDS: Final = 5.0
 """Seconds between two looks."""
 
 
+@SILENCE.wanted()
 def watch(draw: Callable[[str], RenderableType], console: Console, *, interval: float = INTERVAL_SECONDS) -> NoReturn:
     """Redraw every `interval` seconds; `draw` gets words on how long that has lasted. Only an exception ends it."""
     started = time.monotonic()

@@ -9,6 +9,7 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 
 from ops.errors import NoAnswerError, in_plain_words
+from ops.sign_of_life import SILENCE
 from ops.watch.logs import NoLogsError, Say
 
 # Milliseconds: CloudWatch gets the events of different streams in no common order.
@@ -37,6 +38,7 @@ class NodeLogs:
             streams = " or ".join(f"{prefix}…" for prefix in self.prefixes)
             raise NoLogsError(f"{self.group} has no events in streams {streams}. Fix: wait for a node, or omit --since")
 
+    @SILENCE.wanted()
     def follow(self) -> None:
         """Print what has been logged and what will be; only an exception ends it."""
         while True:

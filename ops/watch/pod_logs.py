@@ -14,6 +14,7 @@ from ops.clients import REQUEST_TIMEOUT
 from ops.errors import NoAnswerError, as_viewer
 from ops.jobs.operators.follow import lines_of
 from ops.readiness.simulated import explanation
+from ops.sign_of_life import SILENCE
 from ops.watch.logs import NoLogsError, Pods, Say
 
 # Seconds to connect, and seconds without a line after which a log is requested again.
@@ -54,6 +55,7 @@ class PodLogs:
         if len(reasons) == len(containers):
             raise NoLogsError(f"no logs: {'; '.join(dict.fromkeys(reasons))}. Fix: see `ops status`")
 
+    @SILENCE.wanted()
     def follow(self) -> None:
         """Print what has been logged and what will be, of present and future pods; only an exception ends it."""
         while not self._refusals:

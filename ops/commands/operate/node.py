@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from config import EksEnvironment, Environment, SlurmEnvironment
-from ops.cli import Application, EnvName, app, fail, load_any, say
+from ops.cli import Application, EnvName, agreed, app, fail, load_any, say
 from ops.commands.change.running import require_one
 from ops.commands.operate import slurm
 from ops.durations import Duration, duration
@@ -341,7 +341,7 @@ def _change_of_eks(environment: EksEnvironment, asked: _Asked) -> None:
             if asked.dry_run:
                 say("dry run: nothing was changed")
                 return
-            if not asked.yes and not typer.confirm("Continue?"):
+            if not asked.yes and not agreed("Continue?"):
                 raise RefusedError("not confirmed: nothing was changed. Fix: answer y, or give --yes")
             save(jobs, say)
             change.carry_out(

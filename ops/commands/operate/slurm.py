@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from config import SlurmEnvironment
-from ops.cli import EnvName, app, fail, load_any, say
+from ops.cli import EnvName, agreed, app, fail, load_any, say
 from ops.output import Format, emit
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def change(name: str, node: str, environment: SlurmEnvironment, *, yes: bool, dr
             return
         if missing := missing_programs():
             raise RefusedError(f"no session can be opened: {', '.join(missing)} is not installed. Fix: install it")
-        if not yes and not typer.confirm("Continue?"):
+        if not yes and not agreed("Continue?"):
             raise RefusedError("not confirmed: nothing was changed. Fix: answer y, or give --yes")
         name = changes.name_in_slurm(found, run(remote(target, environment.region, changes.NAMES)))
         for line in run(remote(target, environment.region, changes.words(action, name, now=force))):

@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from ops.errors import in_plain_words
 from ops.jobs.run import ExistingRun
+from ops.sign_of_life import SILENCE
 
 _POLL_SECONDS: Final = 1.0
 
@@ -61,6 +62,7 @@ def _start(pod: Any) -> tuple[str, int] | None:
     return pod.metadata.uid, int(status.restart_count)
 
 
+@SILENCE.wanted()
 def _show(runs: RunQueries, pod: str, console: Console, *, skip: int) -> int:
     """Show a log from line `skip` on, until it or the connection ends; return how many lines are known."""
     number = 0
