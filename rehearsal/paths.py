@@ -7,6 +7,7 @@ REPOSITORY: Final = Path(__file__).resolve().parent.parent
 ROOT: Final = REPOSITORY / ".rehearsal"
 CACHE: Final = ROOT / "cache"
 BINARIES: Final = CACHE / "bin"
+RAY_ENVIRONMENT: Final = REPOSITORY / ".venv-jobs"
 NODE_MODULES: Final = REPOSITORY / "node_modules"
 
 DRILLS_IN_AN_ACCOUNT: Final = ROOT / "drills" / "account"

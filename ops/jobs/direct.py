@@ -38,7 +38,10 @@ def refuse_simulated(core: kubernetes.client.CoreV1Api, namespace: str, cluster:
     """Raise RunError if the RayCluster's head is simulated (a rehearsal's): without Ray in it, no job would start."""
     for pod in heads(core, namespace, cluster):
         if simulated := explanation_of_pod(core, namespace, pod):
-            raise RunError(f"no job can run on RayCluster {cluster}: {simulated}")
+            raise RunError(
+                f"no job can run on RayCluster {cluster}: {simulated}. Fix: `make rehearse KEEP=1 JOBS=1` keeps a "
+                "rehearsal in which jobs run"
+            )
 
 
 def submit(head: HeadApi, request: RunRequest) -> None:

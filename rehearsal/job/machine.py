@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from embedded_account.machine.processes import ProcessError
-from rehearsal.paths import REPOSITORY
-
-RAY_ENVIRONMENT: Final = REPOSITORY / ".venv-jobs"
+from rehearsal.paths import RAY_ENVIRONMENT
 
 _PROGRAMS: Final = ("ip", "nsenter", "unshare", "wget")
 

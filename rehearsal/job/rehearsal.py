@@ -16,24 +16,20 @@ from rich.markup import escape
 from rich.table import Table
 
 import config
-from config import EksEnvironment
 from config.labels import NODE_HEALTH_LABEL, NODE_SCHEDULABLE
 from embedded_account.kubernetes.api import Object
 from embedded_account.kubernetes.building import binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
-from embedded_account.kubernetes.pods.programs import RealRay
 from embedded_account.machine.processes import Child, ProcessSupervisor
-from k8s_charts.shared.names import RAY_DIRECTORY
-from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.cluster import DETECTION_SECONDS, DrillCluster
-from rehearsal.drills.cluster.kubectl import rendered
 from rehearsal.drills.cluster.report import lines
 from rehearsal.drills.cluster.subject import names, wait
 from rehearsal.drills.node_replaced import REPLACE
 from rehearsal.job.account import JobAccount
-from rehearsal.job.machine import RAY_ENVIRONMENT, require_machine
+from rehearsal.job.machine import require_machine
 from rehearsal.job.scripts import OWN, PACE, PACED
 from rehearsal.paths import BINARIES, JOB
+from rehearsal.run import jobs
 from rehearsal.run.cdk import CommandError
 from rehearsal.run.cluster import TimedOutError
 from rehearsal.run.project import Document, Project
@@ -104,13 +100,13 @@ class JobRehearsal:
             name=self._account.cluster,
             authenticator_url=self._account.authenticator_url,
             node_monitor_grace_period=DETECTION_SECONDS,
-            real_ray=RealRay(_image(self._environment), RAY_ENVIRONMENT),
+            real_ray=jobs.real_ray(self._environment),
         )
         self._supervisor = ProcessSupervisor(directory)
         self._cluster = DrillCluster(self._environment, plane.directory, console, plane)
         self.watch = self._cluster.watch
         self._progress = self._cluster.progress
-        self._runs = _folder_of_claim(self._cluster) / RAY_DIRECTORY / "runs"
+        self._runs = jobs.directory(self._environment, plane.directory) / "runs"
         self._pace = self._runs.parent / PACE
         self._marks: list[tuple[float, str]] = []
 
@@ -333,20 +329,6 @@ def _on_processors(document: Document) -> None:
     document["hyperpod"]["instance_groups"][-1].update(instance_type="ml.m5.2xlarge", count=_NODES)
     document["ray"]["clusters"][0]["workers"][0].update(cpu=_POD_CPUS)
     document["access"]["submitters"] = [_SUBMITTER.format(account=document["account"])]
-
-
-def _image(environment: EksEnvironment) -> str:
-    """Return Ray's image, used as a pattern; its dots also match dots."""
-    [cluster] = rendered(*objects.ray_objects(environment).clusters.values())
-    [container] = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"]
-    return str(container["image"])
-
-
-def _folder_of_claim(cluster: DrillCluster) -> Path:
-    """Return the folder that simulates the shared file system."""
-    pod = cluster.manifest["spec"]["headGroupSpec"]["template"]["spec"]
-    [claim] = [volume["persistentVolumeClaim"] for volume in pod["volumes"] if "persistentVolumeClaim" in volume]
-    return cluster.plane.directory / "claims" / f"{cluster.manifest['metadata']['namespace']}_{claim['claimName']}"
 
 
 def starts(run: Path) -> list[tuple[float, int]]:

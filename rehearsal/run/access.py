@@ -10,11 +10,12 @@ from typing import Final
 
 from config import Environment
 from config.facts import charts_lock
+from config.load import DIRECTORY_VARIABLE
 from embedded_account.running import EmbeddedAccount
 
 NAME: Final = "look.sh"
 ACCOUNT: Final = "account.json"
-_NAMED: Final = ("KUBECONFIG", "NO_PROXY", charts_lock.STAND_IN_VARIABLE)
+_NAMED: Final = ("KUBECONFIG", "NO_PROXY", charts_lock.STAND_IN_VARIABLE, DIRECTORY_VARIABLE)
 # Profiles, endpoints of single services and the like would override what the file exports.
 _FORGET: Final = "unset $(env | sed -n 's/^\\(AWS_[A-Z0-9_]*\\)=.*/\\1/p')"
 
@@ -22,8 +23,8 @@ _FORGET: Final = "unset $(env | sed -n 's/^\\(AWS_[A-Z0-9_]*\\)=.*/\\1/p')"
 def write(directory: Path, variables: Mapping[str, str], programs: Path) -> Path:
     """Write a file that makes a shell's `ops`, `kubectl` and `aws` use the rehearsal; return the file.
 
-    It exports the `variables` of AWS, Kubernetes, proxies and stand-in charts, and unsets the own AWS variables of the
-    shell.
+    It exports the `variables` of AWS, Kubernetes, proxies, stand-in charts and environments, and unsets the shell's own
+    AWS variables.
     """
     exported = {name: value for name, value in variables.items() if name.startswith("AWS_") or name in _NAMED}
     exported["no_proxy"] = variables["NO_PROXY"]

@@ -18,10 +18,13 @@ _CLOCK_SCALE: Final = 1200.0
 """HyperPod checks new nodes for an hour, which takes 3 s: nobody looks meanwhile. Drills look, and are slower."""
 
 
-def rehearse(environment_name: str, console: Console, *, keep: bool, kills: Sequence[float] = ()) -> int:
+def rehearse(
+    environment_name: str, console: Console, *, keep: bool, jobs: bool = False, kills: Sequence[float] = ()
+) -> int:
     """Run the whole rehearsal; return the exit code (0: everything was as expected).
 
-    `kills` are the seconds after which each run of `ops destroy` but the last is killed.
+    With `jobs`, real Ray runs in the pods of a kept rehearsal. `kills` are the seconds after which each run of
+    `ops destroy` but the last is killed.
     """
     environment = config.load_any(environment_name)
     rehearsal: Rehearsal | SlurmRehearsal
@@ -36,7 +39,7 @@ def rehearse(environment_name: str, console: Console, *, keep: bool, kills: Sequ
             if isinstance(rehearsal, SlurmRehearsal):
                 _steps_of_slurm(rehearsal, console, keep=keep, kills=kills)
             else:
-                _steps(rehearsal, console, keep=keep, kills=kills)
+                _steps(rehearsal, console, keep=keep, jobs=jobs, kills=kills)
         reported = True
     except (RehearsalError, CommandError, TimedOutError) as failure:
         line = f"[bold red]The rehearsal of {environment_name} failed:[/] {escape(str(failure))}"
@@ -49,9 +52,11 @@ def rehearse(environment_name: str, console: Console, *, keep: bool, kills: Sequ
     return 0
 
 
-def _begin(rehearsal: Rehearsal | SlurmRehearsal, *, keep: bool) -> None:
+def _begin(rehearsal: Rehearsal | SlurmRehearsal, *, keep: bool, jobs: bool = False) -> None:
     """Start the account, and deploy the environment into it."""
     rehearsal.make_project()
+    if jobs and isinstance(rehearsal, Rehearsal):
+        rehearsal.run_jobs()
     rehearsal.begin_synthesis()
     rehearsal.start_account(clock_scale=_CLOCK_SCALE, keep=keep)
     rehearsal.what_exists()
@@ -60,9 +65,9 @@ def _begin(rehearsal: Rehearsal | SlurmRehearsal, *, keep: bool) -> None:
     rehearsal.first_deployment()
 
 
-def _steps(rehearsal: Rehearsal, console: Console, *, keep: bool, kills: Sequence[float]) -> None:
+def _steps(rehearsal: Rehearsal, console: Console, *, keep: bool, jobs: bool, kills: Sequence[float]) -> None:
     """Run the steps in order; with `keep`, stop when the RayClusters are ready."""
-    _begin(rehearsal, keep=keep)
+    _begin(rehearsal, keep=keep, jobs=jobs)
     rehearsal.nodes_join()
     rehearsal.ops_wait()
     rehearsal.ray_is_ready()

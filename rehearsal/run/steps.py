@@ -15,7 +15,9 @@ import config
 from config import EksEnvironment, Environment, naming
 from config.facts import charts_lock, support
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
+from config.load import DIRECTORY_VARIABLE
 from embedded_account.kubernetes.building import binaries
+from embedded_account.kubernetes.pods.programs import RealRay
 from embedded_account.machine import isolation
 from embedded_account.machine.isolation import child_environment
 from embedded_account.machine.processes import LOG_LINES, ProcessSupervisor
@@ -26,7 +28,7 @@ from rehearsal.paths import BINARIES, run_directory
 from rehearsal.report import breakdown, timeline, verdict
 from rehearsal.report import figures as report
 from rehearsal.report.progress import StepProgress
-from rehearsal.run import access, existing, file_system, mirror, ops_destroy, owner
+from rehearsal.run import access, existing, file_system, jobs, mirror, ops_destroy, owner
 from rehearsal.run.account import rehearsal_account
 from rehearsal.run.cdk import Cdk, Synthesis, changed_stacks, require_node, run
 from rehearsal.run.cluster import ClusterView, has, is_whole, wait_for
@@ -75,6 +77,7 @@ class RehearsalSteps(Generic[E]):
         self._growth = ""
         self.charts = ""
         self._stand_ins: dict[str, str] = {}
+        self._real_ray: RealRay | None = None
         self.existed: existing.Description = {}
 
     # -- preparation
@@ -120,7 +123,7 @@ class RehearsalSteps(Generic[E]):
     def start_account(self, *, clock_scale: float = CLOCK_SCALE, keep: bool = False) -> None:
         """Start the account with people's roles in it; with `keep`, it outlives this process."""
         with self.progress.step("embedded AWS account") as step:
-            self.account.start(self.supervisor, clock_scale=clock_scale, survives_parent=keep)
+            self.account.start(self.supervisor, clock_scale=clock_scale, survives_parent=keep, real_ray=self._real_ray)
             owner.make_roles(self.account, self.environment)
             self.cdk.use(owner.credentials(self.account, self.environment, PersonRole.DEPLOYER))
             step.see(f"account {self.environment.account} at {self.account.endpoint}")
@@ -366,6 +369,14 @@ class RehearsalSteps(Generic[E]):
 class Rehearsal(RehearsalSteps[EksEnvironment]):
     """The steps for a cluster that EKS orchestrates."""
 
+    def run_jobs(self) -> None:
+        """Let real Ray run in the pods of a smaller copy of the environment; call it before the account starts."""
+        self.project.edit(self.environment.name, jobs.on_processors)
+        self.environment = config.load(self.environment.name, self.project.directory / "environments")
+        self._real_ray = jobs.real_ray(self.environment)
+        plane = self.account.admin_kubeconfig(naming.eks_cluster(self.environment)).parent
+        jobs.directory(self.environment, plane).mkdir(parents=True)
+
     def _prepare_cluster(self) -> None:
         if not self.environment.existing_eks:
             self.account.prepare_cluster(naming.eks_cluster(self.environment))
@@ -449,6 +460,11 @@ class Rehearsal(RehearsalSteps[EksEnvironment]):
         # Whoever looks may want to try every command.
         owner.attach(self.account.client("iam"), self.environment, PersonRole.ADMIN, to=PersonRole.OPERATOR)
         variables = self.environment_of(PersonRole.OPERATOR) | {"KUBECONFIG": str(kubeconfig)}
+        if self._real_ray:
+            deployed = self.project.directory / "environments"
+            variables[DIRECTORY_VARIABLE] = str(deployed)
+            self.console.print(f"\n[bold]Real Ray runs in {jobs.WORKERS} workers without GPUs,[/] so jobs run.")
+            self.console.print(f"In the shell, `ops` reads the smaller copies in {deployed}.", soft_wrap=True)
         file = access.write(self.directory, variables, self.built.directory)
         access.write_account(self.directory, self.account)
         self.console.print("\n[bold]It stays until[/] make rehearse-down[bold]. To inspect it, paste into a shell:[/]")

@@ -42,7 +42,6 @@ MESSAGES: Final = {
     ("ops/commands/change/running.py", "interrupted"): _CTRL_C,
     ("ops/commands/operate/status.py", "{}"): "repeats an UnreachableError, which is checked itself",
     ("ops/guard.py", "{}"): "repeats a typer.BadParameter, which has the form",
-    ("ops/jobs/direct.py", "no job can run on RayCluster"): _SIMULATED,
     ("ops/jobs/direct.py", "the head {}/{} cannot run the job: "): _SIMULATED,
     (
         f"{_ACCOUNT}/server.py",

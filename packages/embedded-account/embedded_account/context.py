@@ -16,6 +16,7 @@ from embedded_account.machine.processes import ProgramEndedError
 from embedded_account.run_keys import RunKeys
 
 if TYPE_CHECKING:
+    from embedded_account.kubernetes.pods.programs import RealRay
     from embedded_account.kubernetes.running import RunningCluster
 
 _log = logging.getLogger(__name__)
@@ -118,7 +119,8 @@ class Account:
     starts; the last registered stops first. `failed` is called when a program of a control plane has ended on its own.
 
     An extension adds the ARNs of what the account itself brings to `provided`, so that no inventory lists them, and to
-    `played_images` patterns of the images whose pods it plays: it reports their status, and ends them.
+    `played_images` patterns of the images whose pods it plays: it reports their status, and ends them. With `real_ray`
+    the pods of Ray really run.
     """
 
     account_id: str
@@ -135,6 +137,7 @@ class Account:
     existing: set[str] = field(default_factory=set)
     provided: set[str] = field(default_factory=set)
     played_images: list[str] = field(default_factory=list)
+    real_ray: "RealRay | None" = None
     failed: Callable[[ProgramEndedError], None] = lambda failure: _log.error("%s", failure)
     routes: Routes = field(init=False)
     stacks: AccountStacks = field(init=False)

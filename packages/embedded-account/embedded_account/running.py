@@ -20,6 +20,7 @@ from embedded_account.run_keys import RunKeys
 
 if TYPE_CHECKING:
     from embedded_account.existing_description import ExistingResources
+    from embedded_account.kubernetes.pods.programs import RealRay
 
 ACCOUNT_ID: Final = "111122223333"
 REGION: Final = "us-west-2"
@@ -75,9 +76,17 @@ class EmbeddedAccount:
         self._cwd = cwd
 
     def start(
-        self, supervisor: ProcessSupervisor, *, clock_scale: float = CLOCK_SCALE, survives_parent: bool = False
+        self,
+        supervisor: ProcessSupervisor,
+        *,
+        clock_scale: float = CLOCK_SCALE,
+        survives_parent: bool = False,
+        real_ray: "RealRay | None" = None,
     ) -> Child:
-        """Start the account and return its process, which ends with this process unless `survives_parent`."""
+        """Start the account and return its process, which ends with this process unless `survives_parent`.
+
+        With `real_ray` the pods of Ray really run.
+        """
         argv = [sys.executable, "-m", "embedded_account", "serve"]
         for option, value in {
             "--port": self.port,
@@ -89,6 +98,8 @@ class EmbeddedAccount:
             "--clock-scale": clock_scale,
         }.items():
             argv += [option, str(value)]
+        if real_ray:
+            argv += [f"--ray-image={real_ray.image}", f"--ray-environment={real_ray.environment}"]
         argv += [f"--extension={name}" for name in self._extensions]
         env = child_environment(
             self.directory, region=self.region, account_id=self.account_id, extra=self.keys.in_environment

@@ -21,6 +21,7 @@ from embedded_account.cloudformation.templates.resource_types import database
 from embedded_account.context import Account
 from embedded_account.control_routes import ControlRoutes
 from embedded_account.journal import Clock, Journal
+from embedded_account.kubernetes.pods.programs import RealRay
 from embedded_account.lambdas import vpc_calls
 from embedded_account.machine.processes import ProgramEndedError
 from embedded_account.permissions.middleware import only_permitted
@@ -126,6 +127,7 @@ def make_account(
     node_modules: Path,
     clock_scale: float = 1.0,
     keys: RunKeys | None = None,
+    real_ray: RealRay | None = None,
 ) -> Account:
     """Return an account whose journal is in `directory`. Nothing is installed or served yet.
 
@@ -149,6 +151,7 @@ def make_account(
         clock=clock,
         journal=Journal(directory / "journal.jsonl", clock),
         keys=keys or RunKeys.issue(),
+        real_ray=real_ray,
     )
 
 
@@ -174,6 +177,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(number, lambda *_: ended.set())
     given = vars(arguments)
     extensions = given.pop("extensions")
+    image, environment = given.pop("ray_image"), given.pop("ray_environment")
+    given["real_ray"] = RealRay(image, environment) if image else None
     try:
         account = make_account(**given, keys=keys)
     except NodeModulesError as error:
@@ -212,6 +217,8 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--clock-scale", type=float, default=1.0, help="simulated seconds per real second of simulated waits"
     )
+    parser.add_argument("--ray-image", help="pattern of Ray's image, whose pods then really run")
+    parser.add_argument("--ray-environment", type=Path, help="the Python environment used instead of that image")
     parser.add_argument(
         "--extension",
         action="append",

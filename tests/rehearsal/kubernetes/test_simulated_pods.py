@@ -54,6 +54,8 @@ def test_no_command_runs_in_it(core: kubernetes.client.CoreV1Api) -> None:
 
 
 def test_no_run_is_begun_on_it(core: kubernetes.client.CoreV1Api) -> None:
-    with pytest.raises(RunError, match=SAID):
+    with pytest.raises(
+        RunError, match=rf"{SAID}\. Fix: `make rehearse KEEP=1 JOBS=1` keeps a rehearsal in which jobs run"
+    ):
         direct.refuse_simulated(core, "default", "rayml")
     direct.refuse_simulated(core, "default", "other")

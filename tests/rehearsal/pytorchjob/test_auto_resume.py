@@ -30,7 +30,8 @@ from rehearsal import paths
 from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.cluster import DETECTION_SECONDS, DrillCluster
 from rehearsal.drills.cluster.kubectl import rendered
-from rehearsal.job.machine import RAY_ENVIRONMENT, require_machine
+from rehearsal.job.machine import require_machine
+from rehearsal.paths import RAY_ENVIRONMENT
 from rehearsal.pytorchjob import operator
 from rehearsal.pytorchjob.auto_resume import AutoResume
 from tests.support.impersonation import api_as

@@ -29,6 +29,9 @@ LOSE: Final = "make lose"
 LOSE_NODE: Final = f"{LOSE} WHAT=node"
 LOSE_CAPACITY: Final = f"{LOSE} WHAT=capacity"
 LOSE_NOTHING: Final = f"{LOSE} WHAT=nothing"
+REHEARSE_JOBS: Final = "make rehearse KEEP=1 JOBS=1"
+SUBMIT_PRACTICE: Final = "ops job submit pytorch_ddp --env dev --name practice -- --epochs 200"
+LIST_JOBS: Final = "ops job list --env dev"
 ISOLATION: Final = "ops isolation-check --env dev"
 DIFF: Final = "cdk diff -c environment=dev"
 DESTROY: Final = "ops destroy --env dev"
@@ -57,6 +60,7 @@ NOT_TYPED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/unit/ops/environment/test_check.py": ("ops check",),
     "tests/unit/ops/render/test_manifests.py": ("make manifests",),
     "tests/rehearsal/run/test_kept.py": ("make rehearse KEEP=1", "make rehearse-down"),
+    "tests/rehearsal/job/test_kept_jobs.py": (REHEARSE_JOBS, SUBMIT_PRACTICE, LIST_JOBS),
     "tests/rehearsal/drills/test_drills.py": ("make drill",),
     "tests/unit/ops/destroy/test_destroy.py": ("ops destroy --env dev --dry-run",),
     "tests/rehearsal/kubernetes/test_rollout.py": (
@@ -84,7 +88,6 @@ NOT_TYPED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/rehearsal/kubernetes/test_submitters.py": (
         "ops job submit --name probe -- nvidia-smi",
         "ops job list",
-        "ops job list --env dev",
         "ops job logs train-20261121-201500",
         "ops job logs survivor --env dev",
         "ops job logs train-20261121-201500 --env dev",

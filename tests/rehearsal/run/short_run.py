@@ -17,7 +17,7 @@ from rehearsal.run.steps import Rehearsal
 TITLE = "the cluster is there for ever"
 
 
-def steps(rehearsal: Rehearsal, console: Console, *, keep: bool, kills: Sequence[float]) -> None:
+def steps(rehearsal: Rehearsal, console: Console, *, keep: bool, jobs: bool, kills: Sequence[float]) -> None:
     """Begin as a rehearsal does, then wait."""
     console.print("one cluster, and nothing in it")
     rehearsal.make_project()

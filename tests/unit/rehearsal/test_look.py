@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from config.facts.charts_lock import STAND_IN_VARIABLE
+from config.load import DIRECTORY_VARIABLE
 from embedded_account.machine.isolation import child_environment
 from rehearsal.run import access
 
@@ -26,7 +27,7 @@ OWN = {
 def test_a_shell_that_sources_it_has_the_rehearsal_s_variables_and_no_others_of_aws(tmp_path: Path, shell: str) -> None:
     variables = child_environment(tmp_path, endpoint="http://localhost:1", region="us-west-2", account_id="1" * 12)
     variables |= {"AWS_SESSION_TOKEN": "it's the run's", "KUBECONFIG": str(tmp_path / "a folder" / "admin.kubeconfig")}
-    variables |= {STAND_IN_VARIABLE: str(tmp_path / "charts")}
+    variables |= {STAND_IN_VARIABLE: str(tmp_path / "charts"), DIRECTORY_VARIABLE: str(tmp_path / "environments")}
     file = access.write(tmp_path, variables, tmp_path / "programs")
     words = [shell, "-euc", f". {file}; env -0"]
     shown = subprocess.run(words, env=OWN, capture_output=True, text=True, check=True).stdout
@@ -35,7 +36,8 @@ def test_a_shell_that_sources_it_has_the_rehearsal_s_variables_and_no_others_of_
     assert {name: value for name, value in seen.items() if name.startswith("AWS_")} == wanted
     assert wanted.keys() >= {"AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN"}
     assert seen["KUBECONFIG"] == variables["KUBECONFIG"]
-    assert seen[STAND_IN_VARIABLE] == variables[STAND_IN_VARIABLE]
+    named = (STAND_IN_VARIABLE, DIRECTORY_VARIABLE)
+    assert [seen[name] for name in named] == [variables[name] for name in named]
     assert seen["no_proxy"] == seen["NO_PROXY"] == "*"
     assert seen["HOME"] == "/home/ann"
     assert seen["PATH"] == f"{sys.prefix}/bin:{tmp_path}/programs:{OWN['PATH']}"

@@ -10,15 +10,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
 import requests
 
 from embedded_account import server
 from embedded_account.context import Account
+from embedded_account.kubernetes.control_plane import ControlPlane
+from embedded_account.kubernetes.pods.programs import RealRay
 from embedded_account.machine.isolation import child_environment
-from embedded_account.machine.processes import free_port
+from embedded_account.machine.processes import ProcessSupervisor, free_port
 from embedded_account.run_keys import RunKeys
+from embedded_account.running import EmbeddedAccount
+from embedded_account.services.eks.host import make_control_plane
 from embedded_account.testing.clients import NODE_MODULES
 from embedded_account.testing.waiting import PATIENCE_SECONDS
 
@@ -99,6 +104,22 @@ def test_extensions_of_the_caller_are_installed_last(account: Account, monkeypat
     monkeypatch.setattr(server, "import_module", module)
     server.install_extensions(account, ["one", "another"])
     assert installed == [*server.EXTENSIONS, "one", "another"]
+
+
+def test_real_ray_is_an_argument_of_the_account_and_reaches_its_control_planes(
+    account: Account, tmp_path: Path
+) -> None:
+    ray, supervisor = RealRay("ray:1", tmp_path), create_autospec(ProcessSupervisor)
+    served = EmbeddedAccount(tmp_path, tmp_path, account_id="1" * 12, region="us-west-2", node_modules=tmp_path)
+    served.start(supervisor, real_ray=ray)
+    [_, [_, _, module, verb, *arguments], _] = supervisor.start.call_args.args
+    assert (module, verb) == ("embedded_account", "serve")
+    parsed = server._parse(arguments)
+    assert RealRay(parsed.ray_image, parsed.ray_environment) == ray
+    account.real_ray = ray
+    plane = make_control_plane(account, "one", "issuer")
+    assert isinstance(plane, ControlPlane)
+    assert plane._ray_flags() == ["--ray-image=ray:1", f"--ray-environment={tmp_path}"]
 
 
 @pytest.mark.parametrize("more", [("--clock-scale", "0"), ("--account-id", "12")])

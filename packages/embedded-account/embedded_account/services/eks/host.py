@@ -28,6 +28,7 @@ def make_control_plane(account: Account, name: str, issuer: str) -> Plane:
         authenticator_url=account.authenticator_url(name),
         issuer=issuer,
         played_elsewhere=account.played_images,
+        real_ray=account.real_ray,
     )
     plane.failed = account.failed
     return plane
