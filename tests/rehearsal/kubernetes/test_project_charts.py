@@ -3,7 +3,7 @@
 import json
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -41,14 +41,14 @@ class Deployment:
         self._control_plane = control_plane
         self._charts = charts
 
-    def create(self, chart: ProjectChart) -> None:
-        self.warnings += self._run("kubectl", "create", "--save-config", "--validate=strict", "-f", "-", chart=chart)
+    def create(self, *charts: ProjectChart) -> None:
+        self.warnings += self._run("kubectl", "create", "--save-config", "--validate=strict", "-f", "-", charts=charts)
 
-    def differs(self, chart: ProjectChart) -> bool:
-        return bool(self.kubectl("diff", "-f", "-", stdin=_text(chart)))
+    def differences(self, *charts: ProjectChart) -> str:
+        return self.kubectl("diff", "-f", "-", stdin=_text(*charts))
 
     def delete(self, chart: ProjectChart) -> None:
-        self._run("kubectl", "delete", KUBECTL_PATIENCE, "-f", "-", chart=chart)
+        self._run("kubectl", "delete", KUBECTL_PATIENCE, "-f", "-", charts=[chart])
 
     def install(self, release: HelmRelease) -> None:
         values = self._control_plane.directory / f"{release.name}.json"
@@ -69,10 +69,10 @@ class Deployment:
     def uninstall_code(self) -> None:
         helm(self._control_plane, "uninstall", code.RELEASE, "--namespace=kuberay")
 
-    def _run(self, program: str, *arguments: str, chart: ProjectChart | None = None) -> list[str]:
+    def _run(self, program: str, *arguments: str, charts: Sequence[ProjectChart] = ()) -> list[str]:
         argv = [str(self._control_plane.binaries[program]), f"--kubeconfig={self._control_plane.admin_kubeconfig}"]
         environment = {"HOME": str(self._control_plane.directory), "PATH": "/usr/bin:/bin"}
-        text = _text(chart) if chart else None
+        text = _text(*charts) if charts else None
         done = subprocess.run(
             [*argv, *arguments], input=text, env=environment, capture_output=True, text=True, check=False
         )
@@ -80,8 +80,9 @@ class Deployment:
         return [line for line in done.stderr.splitlines() if "Warning" in line]
 
 
-def _text(chart: ProjectChart) -> str:
-    return json.dumps({"apiVersion": "v1", "kind": "List", "items": chart.to_json()})
+def _text(*charts: ProjectChart) -> str:
+    items = [item for chart in charts for item in chart.to_json()]
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
 
 
 @pytest.fixture(scope="module")
@@ -118,15 +119,12 @@ def deployment(
         deployment.install(hyperpod_dependencies_release(region=dev.region))
         deployment.create(platform.fsx_csi_account)
         deployment.install(platform.fsx_csi)
-        for chart in (platform.kuberay_namespace, platform.kuberay_policies):
-            deployment.create(chart)
+        deployment.create(platform.kuberay_namespace, platform.kuberay_policies)
         deployment.install(platform.kuberay_crds)
         deployment.install(platform.kuberay)
-        for chart in (*_build_ground(platform), ray.namespace):
-            deployment.create(chart)
+        deployment.create(*_build_ground(platform), ray.namespace)
         deployment.install_code(ray)
-        for chart in _ray_charts(ray):
-            deployment.create(chart)
+        deployment.create(*_ray_charts(ray))
         yield deployment
     finally:
         plane.stop()
@@ -232,7 +230,7 @@ def test_image_build_gets_a_place_and_completes(deployment: Deployment) -> None:
 
 
 def test_applying_the_same_again_changes_nothing(deployment: Deployment, ray: RayObjects) -> None:
-    assert [chart.node.id for chart in (ray.namespace, *_ray_charts(ray)) if deployment.differs(chart)] == []
+    assert deployment.differences(ray.namespace, *_ray_charts(ray)) == ""
 
 
 def test_a_value_that_the_operators_chart_does_not_know_fails_the_release(
