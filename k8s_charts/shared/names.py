@@ -48,6 +48,8 @@ EFA_EXPORTER: Final = "efa-exporter"
 
 # Prefix in the data bucket that the Ray pods read and write.
 RAY_DATA_PREFIX: Final = "ray"
+# Prefix in the data bucket of jobs' working directories, which the Ray pods only read.
+RAY_PACKAGES_PREFIX: Final = f"{RAY_DATA_PREFIX}/packages"
 # Prefix in the data bucket of the artifacts of MLflow's runs.
 MLFLOW_PREFIX: Final = "mlflow"
 # Directory at the file system's root that belongs to Ray's user.

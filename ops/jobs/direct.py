@@ -52,7 +52,7 @@ def submit(head: HeadApi, request: RunRequest) -> None:
     if request.package:
         head.upload(request.package.name, request.package.content)
         runtime_env["working_dir"] = request.package.uri
-    head.submit({"submission_id": request.name, "entrypoint": request.command, "runtime_env": runtime_env})
+    head.submit({"submission_id": request.name, "entrypoint": request.started, "runtime_env": runtime_env})
 
 
 @SILENCE.wanted()
@@ -123,7 +123,7 @@ def script(request: RunRequest) -> str:
     variables = {"env_vars": _variables(request)}
     words = [*_SUBMIT, "--submission-id", request.name, "--runtime-env-json", json.dumps(variables)]
     if not request.package:
-        return shlex.join([*words, "--", *shlex.split(request.command)])
+        return shlex.join([*words, "--", *shlex.split(request.started)])
     size = len(base64.b64encode(request.package.content))
     unpack = (
         "folder=$(mktemp -d)",
@@ -131,7 +131,7 @@ def script(request: RunRequest) -> str:
         'python -m zipfile -e "$folder/package.zip" "$folder/work"',
         'cd "$folder/work"',
     )
-    submitted = shlex.join([*words, "--working-dir", ".", "--", *shlex.split(request.command)])
+    submitted = shlex.join([*words, "--working-dir", ".", "--", *shlex.split(request.started)])
     return " && ".join((*unpack, submitted))
 
 

@@ -1,51 +1,20 @@
 """Prepare a job: its command line, and the folder that is uploaded as its working directory."""
 
-import hashlib
-import io
 import shlex
-import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
 
 from config.suggest import did_you_mean
+from ops.jobs.packing import EntryError, LargePackage, Package, pack
 
 _REPOSITORY: Final = Path(__file__).resolve().parents[2]
 JOBS: Final = _REPOSITORY / "ray_jobs"
 """The folder of the project's own jobs."""
 
-LIBRARY: Final = _REPOSITORY / "packages" / "ray-resume" / "ray_resume"
-"""The training library. Each package carries it: jobs run with the checkout's version in any image."""
-
-LARGEST_BYTES: Final = 1_000_000
-"""Most bytes of a package. A ConfigMap, limited to 1 MiB by Kubernetes, carries it so that it outlives the head."""
-
-# No code compresses that well: a larger file is not even read.
-_HOPELESS: Final = 50 * LARGEST_BYTES
 # A file of ray_jobs with this text is a job; the others are modules that jobs import.
 _STARTS: Final = 'if __name__ == "__main__":'
-_NEVER: Final = (".git", "__pycache__", "*.pyc", ".venv", "node_modules", ".ipynb_checkpoints", ".mypy_cache")
-# The earliest time in a zip file: the package's name must depend on its content, not on the time.
-_NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
-
-
-class EntryError(Exception):
-    """The job cannot be submitted; the message says why."""
-
-
-@dataclass(frozen=True)
-class Package:
-    """A zip file under Ray's own name for it, a hash of its content."""
-
-    name: str
-    content: bytes
-
-    @property
-    def uri(self) -> str:
-        """The package's address in a runtime environment."""
-        return f"gcs://{self.name}"
 
 
 @dataclass(frozen=True)
@@ -54,7 +23,7 @@ class Entrypoint:
 
     command: str
     title: str
-    package: Package | None
+    package: Package | LargePackage | None
 
 
 def own_jobs() -> list[str]:
@@ -62,8 +31,18 @@ def own_jobs() -> list[str]:
     return sorted(path.stem for path in JOBS.glob("*.py") if _STARTS in path.read_text())
 
 
+Pack = Callable[..., Package | LargePackage]
+"""`ops.jobs.packing.pack`, perhaps with places that show its progress."""
+
+
 def entry(
-    job: str | None, words: Sequence[str], folder: Path | None, exclude: Sequence[str], launcher: str = "python"
+    job: str | None,
+    words: Sequence[str],
+    folder: Path | None,
+    exclude: Sequence[str],
+    launcher: str = "python",
+    *,
+    pack: Pack = pack,
 ) -> Entrypoint:
     """Return what `ops job submit JOB -- WORDS` starts.
 
@@ -73,16 +52,17 @@ def entry(
         folder: The working directory. Default: the file's folder; for a command, none.
         exclude: Patterns of names or paths in `folder` that are not uploaded.
         launcher: The program that starts the file.
+        pack: Zips the working directory.
 
     Raises:
-        EntryError: The file or the folder does not exist, or the package is too large.
+        EntryError: The file or the folder does not exist, or the folder cannot be packed.
     """
     if folder is not None and not folder.is_dir():
         raise EntryError(
             f"--working-dir: {str(folder)!r} is invalid: there is no such folder. Fix: name an existing folder"
         )
     if job is None:
-        return _of_command(words, folder, exclude)
+        return _of_command(words, folder, exclude, pack)
     script = _script(job)
     inside = (folder or script.parent).resolve()
     if not script.is_relative_to(inside):
@@ -91,41 +71,7 @@ def entry(
     return Entrypoint(command, script.stem, pack(inside, exclude, wanted=script))
 
 
-def pack(folder: Path, exclude: Sequence[str], wanted: Path | None = None) -> Package:
-    """Zip a folder without the files that `exclude` matches (patterns of names or paths), and the training library.
-
-    A folder's own `ray_resume` replaces the library.
-
-    Raises EntryError if the package is too large, or without the file `wanted`.
-    """
-    buffer, largest = io.BytesIO(), (0, "")
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, path in _content(folder, exclude):
-            before, status = buffer.tell(), path.stat()
-            if status.st_size > _HOPELESS:
-                raise _too_large(folder, name)
-            info = zipfile.ZipInfo(name, _NO_TIME)
-            info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, (status.st_mode & 0o777) << 16
-            archive.writestr(info, path.read_bytes())
-            largest = max(largest, (buffer.tell() - before, name))
-            if path.resolve() == wanted:
-                wanted = None
-            if buffer.tell() > LARGEST_BYTES:
-                raise _too_large(folder, largest[1])
-    if wanted:
-        raise EntryError(f"--exclude matches {wanted.name} itself. Fix: narrow the pattern")
-    content = buffer.getvalue()
-    return Package(f"_ray_pkg_{hashlib.sha256(content).hexdigest()[:16]}.zip", content)
-
-
-def _too_large(folder: Path, largest: str) -> EntryError:
-    return EntryError(
-        f"{folder} is larger than {LARGEST_BYTES / 1e6:g} MB when packed (largest: {largest}). Fix: leave data out "
-        "with --exclude, choose another --working-dir, or start code from the shared file system"
-    )
-
-
-def _of_command(words: Sequence[str], folder: Path | None, exclude: Sequence[str]) -> Entrypoint:
+def _of_command(words: Sequence[str], folder: Path | None, exclude: Sequence[str], pack: Pack) -> Entrypoint:
     if not words:
         raise EntryError("nothing to submit. Allowed: a Python file, or a command after `--`")
     for word in words:
@@ -149,23 +95,3 @@ def _script(job: str) -> Path:
         f"job {job!r} is invalid: there is no such Python file, here or in ray_jobs. "
         f"Allowed: {', '.join(own) or 'a file of your own'}. Fix: {fix}"
     )
-
-
-def _content(folder: Path, exclude: Sequence[str]) -> Iterator[tuple[str, Path]]:
-    """Yield each file of a package by its name there."""
-    for path in _files(folder, folder, (*_NEVER, *exclude)):
-        yield path.relative_to(folder).as_posix(), path
-    if not (folder / LIBRARY.name).exists() and not (folder / f"{LIBRARY.name}.py").exists():
-        for path in _files(LIBRARY, LIBRARY, _NEVER):
-            yield f"{LIBRARY.name}/{path.relative_to(LIBRARY).as_posix()}", path
-
-
-def _files(root: Path, folder: Path, exclude: Sequence[str]) -> Iterator[Path]:
-    for path in sorted(folder.iterdir()):
-        name = path.relative_to(root).as_posix()
-        if any(fnmatch(path.name, pattern) or fnmatch(name, pattern) for pattern in exclude):
-            continue
-        if path.is_dir():
-            yield from _files(root, path, exclude)
-        elif path.is_file():
-            yield path

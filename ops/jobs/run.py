@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ops.jobs.kind import JobKind
-from ops.jobs.package import Package
+from ops.jobs.packing import Package
 
 
 class RunError(Exception):
@@ -39,6 +39,8 @@ class OwnPods:
 class RunRequest:
     """A run to create; `storage` is the job's RUN_STORAGE, `give_up_after` is in seconds.
 
+    `fetch` is a shell command that fetches the working directory and then becomes the words after it; may be empty.
+
     A run with an `own_cluster` is a RayJob, one with `own_pods` a PyTorchJob. Both have neither `max_stalled` nor
     `give_up_after`.
     """
@@ -53,6 +55,12 @@ class RunRequest:
     give_up_after: float
     own_cluster: OwnCluster | None = None
     own_pods: OwnPods | None = None
+    fetch: str = ""
+
+    @property
+    def started(self) -> str:
+        """Return the shell command that the job starts: `command`, in its working directory."""
+        return f"{self.fetch} {self.command}".strip()
 
     @property
     def kind(self) -> JobKind:

@@ -22,7 +22,7 @@ from ops.clients import REQUEST_TIMEOUT
 from ops.errors import in_plain_words
 from ops.jobs.kind import JobKind
 from ops.jobs.operators.runs import OPERATED, Operators
-from ops.jobs.package import Package
+from ops.jobs.packing import Package
 from ops.jobs.run import ExistingRun, RunError, RunRequest
 
 _PACKAGE_MOUNT: Final = "/opt/ray-on-hyperpod-package"
@@ -216,11 +216,11 @@ class Runs:
         pieces: Iterable[bytes] = response.stream()
         return pieces
 
-    def _make_room(self, name: str, *, again: bool) -> int:
-        """Delete an ended run of this name if `again`; return the number of the new run's first attempt."""
+    def require_name(self, name: str, *, again: bool) -> ExistingRun | None:
+        """Return the ended run of this name if `again`. Raises RunError if a new run cannot have this name."""
         run = self.find(name)
         if run is None:
-            return 1
+            return None
         if not run.finished:
             raise RunError(
                 f"the run {name} is in use ({run.phase}). "
@@ -228,6 +228,13 @@ class Runs:
             )
         if not again:
             raise RunError(f"the run {name} has ended ({run.phase}). Fix: --again resumes it, or choose another --name")
+        return run
+
+    def _make_room(self, name: str, *, again: bool) -> int:
+        """Delete an ended run of this name if `again`; return the number of the new run's first attempt."""
+        run = self.require_name(name, again=again)
+        if run is None:
+            return 1
         self.delete(name, run.kind)
         if run.kind in OPERATED:
             self._operators.wait_until_gone(run)
@@ -304,7 +311,7 @@ def _complete(pod: dict[str, Any], request: RunRequest, *further: str) -> None:
     container["args"] = [
         *container.get("args", []),
         f"--run={request.name}",
-        f"--entrypoint={request.command.replace('$(', '$$(')}",
+        f"--entrypoint={request.started.replace('$(', '$$(')}",
         f"--storage={request.storage}",
         *further,
     ]

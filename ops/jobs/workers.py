@@ -1,6 +1,6 @@
 """The number of a job's workers as a range: variables that the training library reads."""
 
-from ops.jobs.package import EntryError
+from ops.jobs.packing import EntryError
 
 
 def with_range(command: str, fewest: int | None, most: int | None, wait: float | None) -> str:

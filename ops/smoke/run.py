@@ -12,7 +12,8 @@ from k8s_charts.shared.names import RAY_DIRECTORY
 from ops.errors import NoAnswerError
 from ops.jobs import direct
 from ops.jobs.operators.follow import lines_of
-from ops.jobs.package import entry
+from ops.jobs.package import JOBS, entry
+from ops.jobs.packing import LARGEST_BYTES, LargePackage
 from ops.jobs.run import RunRequest
 from ops.jobs.runs import Runs, as_submitter
 
@@ -58,6 +59,10 @@ def run(runs: Runs, environment: EksEnvironment, cluster: str, say: Say, *, time
 def _request(environment: Environment, cluster: str, timeout: float) -> RunRequest:
     # A step of the script has half of the time: then the script still says what it waited for.
     started = entry("smoke", ["--patience", str(max(1, round(timeout / 2)))], None, [])
+    if isinstance(started.package, LargePackage):
+        raise SmokeError(
+            f"{JOBS} is larger than {LARGEST_BYTES / 1e6:g} MB when packed. Fix: remove what is not the project's"
+        )
     return RunRequest(
         name=f"smoke-{cluster[:24].rstrip('-')}-{datetime.now(UTC):%Y%m%d-%H%M%S}",
         cluster=cluster,

@@ -39,6 +39,8 @@ def ray_role(
 ) -> IrsaRole:
     """Return the role of the Ray pods, which may read and write one prefix of the bucket `data_bucket`.
 
+    Jobs' working directories are below that prefix, too; the pods only read them.
+
     The `further` rights write below `further_prefixes` of the bucket. `key` is the bucket's, if the company gives one.
     S3 user guide, "Protecting data with SSE-KMS": an upload needs kms:GenerateDataKey, one in parts kms:Decrypt as
     well.
@@ -47,6 +49,7 @@ def ray_role(
     missing key, need s3:ListBucket as well. These requests carry no s3:prefix.
     """
     bucket, prefix = f"arn:aws:s3:::{data_bucket}", f"{names.RAY_DATA_PREFIX}/*"
+    packages = f"{names.RAY_PACKAGES_PREFIX}/*"
     role = IrsaRole(
         scope,
         "RayRole",
@@ -66,6 +69,10 @@ def ray_role(
                 actions=["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
                 resources=[f"{bucket}/{prefix}"],
             ),
+            # A job that could replace working directories could make other people's jobs run its own code.
+            iam.PolicyStatement(
+                effect=iam.Effect.DENY, actions=["s3:DeleteObject", "s3:PutObject"], resources=[f"{bucket}/{packages}"]
+            ),
             *([may_use(key, "s3", "kms:Decrypt", "kms:GenerateDataKey")] if key else []),
             *further,
         ],
@@ -76,7 +83,7 @@ def ray_role(
                 id=f"AwsSolutions-IAM5[Resource::{bucket}/{each}]",
                 reason="Jobs name their checkpoints and artifacts themselves; the prefix is the boundary",
             )
-            for each in (prefix, *further_prefixes)
+            for each in (prefix, packages, *further_prefixes)
         )
     )
     return role

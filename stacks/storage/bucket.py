@@ -1,6 +1,6 @@
 """A private S3 bucket."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from aws_cdk import Duration
@@ -25,7 +25,9 @@ class PrivateBucket(Construct):
 
     Below the prefixes in `rewritten`, programs create and delete big files all the time, so a superseded version is
     kept for a day only. S3 user guide, "How Amazon S3 handles conflicts in lifecycle configurations": the shorter
-    period is honored. With `key`, S3 asks KMS for a bucket now and then, not for each object (bucket key).
+    period is honored. Objects below the prefixes in `expiring` are deleted at the age that it gives.
+
+    With `key`, S3 asks KMS for a bucket now and then, not for each object (bucket key).
     """
 
     bucket: s3.IBucket
@@ -39,6 +41,7 @@ class PrivateBucket(Construct):
         protect: bool,
         key: kms.IKey | None = None,
         rewritten: Sequence[str] = (),
+        expiring: Mapping[str, Duration] | None = None,
     ) -> None:
         super().__init__(scope, id)
         self.bucket = s3.Bucket(
@@ -57,6 +60,7 @@ class PrivateBucket(Construct):
                     abort_incomplete_multipart_upload_after=Duration.days(7),
                 ),
                 *(_rewritten(prefix) for prefix in rewritten),
+                *(s3.LifecycleRule(prefix=prefix, expiration=age) for prefix, age in (expiring or {}).items()),
             ],
             removal_policy=data_removal_policy(protect=protect),
             auto_delete_objects=not protect,

@@ -1,5 +1,6 @@
 """The storage stack: everything that holds data."""
 
+from aws_cdk import Duration
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
@@ -47,6 +48,8 @@ class StorageStack(EnvironmentStack):
             protect=protect,
             key=self.company_key,
             rewritten=[checkpoints],
+            # `ops job submit` uploads one again that is older than a month: each run has it for at least two.
+            expiring={f"{names.RAY_PACKAGES_PREFIX}/": Duration.days(90)},
         ).bucket
         self.lifecycle_bucket = PrivateBucket(
             self, "Lifecycle", name=naming.lifecycle_bucket(environment), protect=protect, key=self.company_key

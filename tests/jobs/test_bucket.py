@@ -1,13 +1,10 @@
 """A run in a bucket, with real S3 requests to an embedded S3 (moto, from the project's own environment)."""
 
 import json
-import socket
-import subprocess
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import pyarrow.fs
 import pytest
 import torch.distributed as dist
 from ray.train import CheckpointConfig
@@ -15,45 +12,19 @@ from ray.train import CheckpointConfig
 from ray_resume.checkpoint_store import CheckpointStore, Saved, StaleAttemptError, Writer
 from ray_resume.saving import Rest, Save, in_background
 from ray_resume.storage import StorageError, check_writable, open_storage
-from tests.jobs.support.paths import REPOSITORY
-from tests.support.waiting import wait_until
+from tests.jobs.support.embedded_s3 import VARIABLES, serving, store
 
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    log = (tmp_path_factory.mktemp("s3") / "log.txt").open("wb")
-    argv = [str(REPOSITORY / ".venv" / "bin" / "moto_server"), "-H", "127.0.0.1", "-p", str(port)]
-    server = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT)
-    try:
-        wait_until(lambda: _listens(port), "moto_server, listening")
-        store = pyarrow.fs.S3FileSystem(
-            endpoint_override=f"127.0.0.1:{port}",
-            scheme="http",
-            access_key="testing",
-            secret_key="testing",
-            region="us-east-1",
-            allow_bucket_creation=True,
-        )
-        store.create_dir("bucket")
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.kill()
-        server.wait()
-        log.close()
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+    with serving(tmp_path_factory.mktemp("s3")) as address:
+        store(address).create_dir("bucket")
+        yield address
 
 
 @pytest.fixture
 def bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    variables = {"AWS_ENDPOINT_URL": endpoint, "AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
-    for name, value in (variables | {"AWS_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true"}).items():
+    for name, value in {**VARIABLES, "AWS_ENDPOINT_URL": endpoint}.items():
         monkeypatch.setenv(name, value)
     return "s3://bucket/runs"
 

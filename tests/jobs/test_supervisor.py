@@ -1,5 +1,6 @@
 """The job supervisor against the Jobs API of a real Ray head, with a fake Kubernetes API server."""
 
+import hashlib
 import os
 import secrets
 import shutil
@@ -24,8 +25,9 @@ from embedded_account.kubernetes import pki
 from embedded_account.machine.processes import free_port
 from ray_resume.output.kept import jobs, pieces
 from ray_resume.storage import open_storage
+from tests.jobs.support.embedded_s3 import VARIABLES, serving
 from tests.support.fake_kubernetes import serve
-from tests.support.supervised_run import Supervised
+from tests.support.supervised_run import PYTHON, ROOT, Supervised
 from tests.support.waiting import wait_until
 
 RAY: Final = Path(sys.executable).with_name("ray")
@@ -44,6 +46,23 @@ while not (runs / "go").exists():
     time.sleep(0.1)
 print("ends", flush=True)
 sys.exit(int((runs / "go").read_text()))
+"""
+
+
+LARGE: Final = """
+import hashlib, helper, os, pathlib, ray, sys
+
+@ray.remote
+def seen():
+    content = pathlib.Path("data/größe.bin").read_bytes()
+    return helper.NAME, hashlib.sha256(content).hexdigest(), os.getcwd()
+
+ray.init(log_to_driver=False)
+name, digest, folder = ray.get(seen.remote())
+print("a worker has", name, digest)
+print("the driver has", helper.NAME, hashlib.sha256(pathlib.Path("data/größe.bin").read_bytes()).hexdigest())
+print("arguments", sys.argv[1:], "attempt", os.environ["RUN_ATTEMPT"])
+sys.exit(0 if os.getcwd() != folder else 3)
 """
 
 
@@ -139,10 +158,13 @@ def _family(root: int) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def shared_head() -> Iterator[Head]:
-    """Yield one head for all tests, because it takes ten seconds to start."""
-    with Head() as made:
-        yield made
+def shared_head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
+    """Yield one head for all tests, because it takes ten seconds to start; its pods would have a role for the S3."""
+    with serving(tmp_path_factory.mktemp("s3")) as address, pytest.MonkeyPatch.context() as patched:
+        for name, value in {**VARIABLES, "AWS_ENDPOINT_URL": address}.items():
+            patched.setenv(name, value)
+        with Head() as made:
+            yield made
 
 
 @pytest.fixture
@@ -243,3 +265,34 @@ def test_stopped_run_ends_in_ray(run: Supervised, runs: Path, head: Head, tmp_pa
     [job] = RayJobs(head.address).list()
     assert job.status == "STOPPED"
     wait_until(lambda: b"begins\n" in kept(tmp_path), "the output until the stop, in the run's storage")
+
+
+def test_large_working_directory_comes_through_the_bucket(run: Supervised, tmp_path: Path) -> None:
+    # Ray knows a package by its name, and the head has that of the other tests.
+    folder, package, shared = tmp_path / "mine", tmp_path / "_ray_pkg_fedcba9876543210.zip", tmp_path / "runs/.packages"
+    (folder / "data").mkdir(parents=True)
+    (folder / "data" / "größe.bin").write_bytes(content := secrets.token_bytes(30_000_000))
+    (folder / "helper.py").write_text("NAME = 'the helper'")
+    (folder / "train.py").write_text(LARGE)
+    fetch = fetching(folder, package, shared)
+    digest = hashlib.sha256(content).hexdigest()
+
+    words = (f"--package={package}", f"--storage={tmp_path / 'runs'}")
+    run.start(*words, entrypoint=f"{fetch} {sys.executable} train.py --name 'a b'", hurried=False)
+    assert run.exit_code() == 0, run.log.read_text()
+    lines = run.log.read_text().splitlines()
+    assert f"a worker has the helper {digest}" in lines
+    assert f"the driver has the helper {digest}" in lines
+    assert "arguments ['--name', 'a b'] attempt 1" in lines
+    [zipped] = shared.iterdir()
+    assert f"{hashlib.sha256(zipped.read_bytes()).hexdigest()}.zip" == zipped.name
+
+
+def fetching(folder: Path, package: Path, shared: Path) -> str:
+    """Upload a folder as `ops job submit` does; return the command that fetches it."""
+    argv = [str(PYTHON), "-m", "tests.jobs.support.upload", str(folder), str(package), str(shared)]
+    variables = {**os.environ, "PYTHONPATH": "packages/embedded-account"}
+    done = subprocess.run(argv, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "has the working directory already" in done.stderr
+    return done.stdout.strip().replace("python", sys.executable, 1)

@@ -192,8 +192,8 @@ def _agreed(
 ) -> "Sequence[TransferItem] | None":
     """Show the plan; return the files to transfer, or None for a dry run. Raises RefusedError unless agreed."""
     from ops.data.plan import TransferState  # noqa: PLC0415
-    from ops.data.transfer import size  # noqa: PLC0415
     from ops.errors import RefusedError  # noqa: PLC0415
+    from ops.progress import size  # noqa: PLC0415
 
     chosen = [item for item in items if item.state is not TransferState.EQUAL]
     replaced = [item for item in chosen if item.state is TransferState.REPLACED]

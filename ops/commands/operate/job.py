@@ -14,13 +14,14 @@ from rich.table import Table
 from config import EksEnvironment, Environment
 from k8s_charts.shared.names import RAY_DIRECTORY
 from ops import completion
-from ops.cli import Application, Command, EnvName, app, console, fail, load, say
+from ops.cli import Application, Command, EnvName, app, aside, console, errors, fail, load, say
 from ops.durations import Duration, duration
 from ops.jobs.kind import JobKind
 from ops.options import Cluster, Watch
 from ops.output import Format, Output, emit, require_terminal
 
 if TYPE_CHECKING:
+    from ops.jobs.bucket import WorkingDirUpload
     from ops.jobs.run import ExistingRun, OwnCluster, OwnPods, RunRequest
     from ops.jobs.runs import Runs
 
@@ -69,7 +70,8 @@ def submit(
     working_dir: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER", help="Folder to upload with the job. Default: the folder of JOB; none without JOB."
+            metavar="FOLDER",
+            help="Folder to upload with the job, at most 500 MB. Default: the folder of JOB; none without JOB.",
         ),
     ] = None,
     exclude: Annotated[
@@ -202,8 +204,10 @@ def submit(
     - `ops job submit pytorch_ddp --env dev --as rayjob --workers 2`
     - `ops job submit train.py --env dev --as pytorchjob --dry-run`
     """
+    from ops.jobs.bucket import WorkingDirUpload  # noqa: PLC0415
     from ops.jobs.operators.rayjob import LONGEST_NAME  # noqa: PLC0415
-    from ops.jobs.package import EntryError, entry  # noqa: PLC0415
+    from ops.jobs.package import entry  # noqa: PLC0415
+    from ops.jobs.packing import EntryError, LargePackage, library, pack  # noqa: PLC0415
     from ops.jobs.run import RunRequest  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
     from ops.jobs.workers import with_range  # noqa: PLC0415
 
@@ -213,7 +217,9 @@ def submit(
     own, pods = _of_operator(context, as_, workers, queue)
     launcher = "torchrun" if pods else "python"
     try:
-        wanted = entry(job, context.meta.get(_WORDS, []), working_dir, exclude or [], launcher)
+        with _nothing_submitted():
+            shown = partial(pack, console=errors, say=aside)
+            wanted = entry(job, context.meta.get(_WORDS, []), working_dir, exclude or [], launcher, pack=shown)
         patience = wait_for_workers.seconds if wait_for_workers else None
         command = with_range(wanted.command, min_workers, max_workers, patience)
     except EntryError as error:
@@ -226,22 +232,28 @@ def submit(
             f"at most {longest} in all"
         )
     with _talking(environment, f"`ops job logs {run} --env {env}`, `ops job stop {run} --env {env}`", direct) as runs:
+        place, package = None, wanted.package
+        if isinstance(package, LargePackage):
+            place, package = WorkingDirUpload(environment, package), library()
+        at = storage or _storage(environment)
         request = RunRequest(
             name=run,
             cluster=runs.cluster(cluster),
             command=command,
-            storage=storage or _storage(environment),
-            package=wanted.package,
+            storage=at,
+            package=package,
             max_attempts=max_attempts or (_ATTEMPTS if as_ is JobKind.SUPERVISED else _ATTEMPTS_OF_OPERATOR),
             max_stalled=max_stalled,
             give_up_after=give_up_after.seconds,
             own_cluster=own,
             own_pods=pods,
+            # The nodes of a RayCluster share the storage; a PyTorchJob's pods fetch it each for itself.
+            fetch=place.fetch("." if pods else _packages(environment, at)) if place else "",
         )
         if dry_run:
             emit(runs.preview(request), None, Format.YAML)
             return
-        code = _submit_as(runs, request, environment, again=again, detach=detach, direct=direct, in_head=in_head)
+        code = _submit_as(runs, request, environment, place, again=again, detach=detach, direct=direct, in_head=in_head)
     raise typer.Exit(code)
 
 
@@ -469,10 +481,16 @@ def _storage(environment: Environment) -> str:
     return f"{environment.fsx.mount_path}/{RAY_DIRECTORY}/runs"
 
 
+def _packages(environment: Environment, storage: str) -> str:
+    """Return the folder in which all nodes see large working directories; no run has such a name."""
+    return f"{storage if storage.startswith('/') else _storage(environment)}/.packages"
+
+
 def _submit_as(
     runs: "Runs",
     request: "RunRequest",
     environment: EksEnvironment,
+    upload: "WorkingDirUpload | None",
     *,
     again: bool,
     detach: bool,
@@ -486,17 +504,40 @@ def _submit_as(
     say(f"{request.name}: {request.command} on {like}RayCluster {request.cluster} of {environment.name}")
     if in_head:
         pod = job_direct.head_of(runs.core, environment.ray.namespace, request.cluster)
+        _bring(upload, environment)
         return job_direct.submit_in_head(runs.core, environment.ray.namespace, pod, request)
     if direct:
         head = _head(runs, environment, request.cluster)
+        _bring(upload, environment)
         job_direct.submit(head, request)
         return 0 if detach else job_direct.follow(head, request.name, console)
     job_direct.refuse_simulated(runs.core, environment.ray.namespace, request.cluster)
+    if upload:
+        runs.require_name(request.name, again=again)
+        _bring(upload, environment)
     runs.create(request, again=again)
     if detach:
         say(f"submitted; `ops job logs {request.name} --env {environment.name}` shows its output")
         return 0
     return follow.follow(runs, request.name, console)
+
+
+def _bring(upload: "WorkingDirUpload | None", environment: EksEnvironment) -> None:
+    """Upload a large working directory with the caller's own credentials."""
+    from ops.clients import CallerAccount  # noqa: PLC0415
+
+    if upload:
+        with _nothing_submitted():
+            upload.run(CallerAccount(environment).client("s3"), errors, aside)
+
+
+@contextmanager
+def _nothing_submitted() -> Iterator[None]:
+    """End the command after Ctrl-C, before anything was submitted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        fail("interrupted: nothing was submitted. Fix: run the command again", code=130)
 
 
 def _head(runs: "Runs", environment: EksEnvironment, cluster: str | None) -> Any:

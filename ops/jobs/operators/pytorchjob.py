@@ -70,11 +70,15 @@ class NotResumedError(Exception):
 
 @dataclass(frozen=True)
 class Script:
-    """What each pod starts: a shell command, RUN_STORAGE, and the mount path of the package and its ConfigMap."""
+    """What each pod starts: a shell command, RUN_STORAGE, and the mount path of the package and its ConfigMap.
+
+    `fetch` is the shell command before it, if it needs one.
+    """
 
     command: str
     storage: str
     package: tuple[str, str] | None = None
+    fetch: str = ""
 
 
 def require_resumed(namespace: str, attempts: int) -> None:
@@ -142,7 +146,7 @@ def _pod(name: str, script: Script, worker: Mapping[str, Any]) -> dict[str, Any]
         container.pop(field, None)
     path, config_map = script.package or ("", "")
     # Kubernetes would replace $(NAME).
-    words = [word.replace("$(", "$$(") for word in (_START, "run", path, script.command)]
+    words = [word.replace("$(", "$$(") for word in (_START, "run", path, f"{script.fetch} {script.command}".strip())]
     container |= {"name": _CONTAINER, "command": ["/bin/bash", "-c", *words]}
     container.pop("args", None)
     container["env"] = [*container.get("env", []), *_variables(name, script, container)]

@@ -9,16 +9,14 @@ import binascii
 import io
 import json
 import shlex
-import tempfile
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 from ops.jobs import questions
 from ops.jobs.head_api import HeadApi
-from ops.jobs.package import pack
+from ops.jobs.packing import library
 from ops.jobs.questions import UnansweredError
 
 _SECONDS: Final = 600.0
@@ -89,12 +87,11 @@ def read(head: HeadApi, run: str, storage: str, *, interval: float = 1.0) -> lis
 
     Raises KeptOutputError, HeadUnreachableError and RayApiError.
     """
-    with tempfile.TemporaryDirectory() as empty:
-        # The library of this checkout, in any image.
-        library = pack(Path(empty), [])
-    head.upload(library.name, library.content)
+    # The library of this checkout, in any image.
+    package = library()
+    head.upload(package.name, package.content)
     words = ["python", "-m", "ray_resume", "output", f"{storage.rstrip('/')}/{run}"]
-    id = questions.ask(head, run, "output", shlex.join(words), {"working_dir": library.uri})
+    id = questions.ask(head, run, "output", shlex.join(words), {"working_dir": package.uri})
     try:
         done, output = questions.answer(head, id, seconds=_SECONDS, interval=interval)
     except UnansweredError as error:

@@ -1,10 +1,18 @@
 """The roles of `ops policy` against the account: each may do its own work, and is refused the next step up."""
 
+import hashlib
+import secrets
+import signal
+import threading
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
+from rich.console import Console
 
 import config
 from config import naming
@@ -13,7 +21,10 @@ from embedded_account.context import Account
 from embedded_account.existing import make
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.stacks import StackDeployer
+from ops.jobs.bucket import WorkingDirUpload
+from ops.jobs.packing import LargePackage, pack
 from ops.policy.role import PersonRole
+from ops.progress import Bytes
 from rehearsal.run.existing_resources import existing_resources
 from tests.support import people
 
@@ -107,6 +118,51 @@ def test_viewer_lists_data_and_neither_reads_nor_changes_it(
     refused("s3:GetObject", viewer.get_object, Bucket=bucket, Key=key)
     refused("s3:PutObject", viewer.put_object, Bucket=bucket, Key=key, Body=b"")
     refused("s3:DeleteObject", viewer.delete_object, Bucket=bucket, Key=key)
+
+
+def test_scientist_uploads_a_working_directory_once_and_ctrl_c_leaves_no_part(
+    person: Callable[[PersonRole], Clients], clients: Clients, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket, s3 = naming.data_bucket(DEV), clients("s3")
+    s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": DEV.region})
+    # S3 allows no smaller part but the last.
+    part = 5 * 1024 * 1024
+    monkeypatch.setattr("ops.jobs.bucket._CONFIG", TransferConfig(multipart_threshold=part, multipart_chunksize=part))
+    (tmp_path / "data.bin").write_bytes(secrets.token_bytes(part + 1))
+    package = pack(tmp_path, ())
+    assert isinstance(package, LargePackage)
+    upload, said = WorkingDirUpload(DEV, package), list[str]()
+    with pytest.raises(ClientError, match=r"AccessDenied|\(403\)"):
+        upload.run(person(PersonRole.VIEWER)("s3"), Console(quiet=True), said.append)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Bytes, "add", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            upload.run(person(PersonRole.SCIENTIST)("s3"), Console(quiet=True), said.append)
+    assert s3.list_multipart_uploads(Bucket=bucket).get("Uploads", []) == []
+    assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
+
+    scientist = person(PersonRole.SCIENTIST)("s3")
+    for _ in range(2):
+        upload.run(scientist, Console(quiet=True), said.append)
+    address = f"s3://{bucket}/ray/packages/{package.digest}.zip"
+    *_, uploading, there = said
+    assert uploading.startswith(f"uploading the working directory to {address} (")
+    assert there.startswith(f"{address} has the working directory already (")
+    stored = s3.get_object(Bucket=bucket, Key=f"ray/packages/{package.digest}.zip")["Body"].read()
+    assert hashlib.sha256(stored).hexdigest() == package.digest
+
+    # Another content under the key is replaced: the job would refuse it.
+    s3.put_object(Bucket=bucket, Key=f"ray/packages/{package.digest}.zip", Body=b"x")
+    upload.run(scientist, Console(quiet=True), said.append)
+    assert said[-1].startswith("uploading")
+
+
+def interrupted(*_: object) -> None:
+    """Do what Ctrl-C does, in a thread of the transfer manager."""
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    # The main thread cancels the upload meanwhile.
+    time.sleep(1)
 
 
 def test_people_use_the_companys_key_through_the_service_that_needs_it(

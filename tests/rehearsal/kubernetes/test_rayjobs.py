@@ -24,7 +24,7 @@ from k8s_charts.shared.names import (
 )
 from ops.errors import UnreachableError
 from ops.jobs.operators.rayjob import LONGEST_NAME
-from ops.jobs.package import Package
+from ops.jobs.packing import Package
 from ops.jobs.run import OwnCluster, RunError, RunRequest
 from ops.jobs.runs import Runs, as_submitter
 from tests.rehearsal.kubernetes.cluster import install_objects, ray_cluster

@@ -32,7 +32,7 @@ from ops.errors import UnreachableError
 from ops.jobs import direct, follow
 from ops.jobs.checkpoint import answer, ask, job_of
 from ops.jobs.head_api import HeadApi, HeadUnreachableError
-from ops.jobs.package import Package
+from ops.jobs.packing import Package
 from ops.jobs.run import RunError, RunRequest
 from ops.jobs.runs import Runs, as_submitter
 from ops.smoke import run as smoke_run

@@ -23,7 +23,8 @@ from embedded_account.kubernetes.pods.programs import RealRay
 from embedded_account.machine.processes import ProcessError, ProcessSupervisor
 from k8s_charts.shared.names import RAY_DIRECTORY, submitters_group
 from ops.jobs.follow import follow
-from ops.jobs.package import LIBRARY, entry
+from ops.jobs.package import entry
+from ops.jobs.packing import LIBRARY, Package
 from ops.jobs.run import OwnPods, RunRequest
 from ops.jobs.runs import Runs
 from rehearsal import paths
@@ -128,6 +129,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 def request(storage: str) -> RunRequest:
     wanted = entry(str(SCRIPT), WORDS, None, [], "torchrun")
+    assert isinstance(wanted.package, Package)
     return RunRequest(
         name=RUN,
         cluster="rayml",

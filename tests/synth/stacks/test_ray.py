@@ -148,10 +148,28 @@ def test_a_role_is_taken_by_its_own_pods_only(ray: Template, account: str, names
 
 def test_ray_pods_read_and_write_their_prefix_of_the_data_bucket_and_nothing_else(ray: Template, dev: Assembly) -> None:
     bucket = f"arn:aws:s3:::{naming.data_bucket(dev.of_eks)}"
-    look, use = statements_of(role_of(ray, "ray"))
+    look, use, never = statements_of(role_of(ray, "ray"))
     assert (look["Action"], look["Resource"]) == ("s3:ListBucket", bucket)
     assert use["Resource"] == f"{bucket}/ray/*"
     assert all(action.startswith("s3:") and "*" not in action for action in use["Action"])
+    assert never["Effect"] == "Deny"
+
+
+@pytest.mark.parametrize(
+    ("action", "key", "decision"),
+    [
+        ("s3:GetObject", "ray/packages/0123.zip", PolicyDecision.ALLOW),
+        ("s3:PutObject", "ray/packages/0123.zip", PolicyDecision.EXPLICIT_DENY),
+        ("s3:DeleteObject", "ray/packages/0123.zip", PolicyDecision.EXPLICIT_DENY),
+        ("s3:PutObject", "ray/runs/train/run.json", PolicyDecision.ALLOW),
+        ("s3:GetObject", "packages/0123.zip", PolicyDecision.IMPLICIT_DENY),
+    ],
+)
+def test_ray_pods_read_working_directories_and_replace_none(
+    ray: Template, dev: Assembly, action: str, key: str, decision: PolicyDecision
+) -> None:
+    policies = [policy["PolicyDocument"] for policy in role_of(ray, "ray")["Policies"]]
+    assert evaluate(policies, action, f"arn:aws:s3:::{naming.data_bucket(dev.of_eks)}/{key}", {}) is decision
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,11 @@
 """Promises of the storage stack."""
 
+from datetime import timedelta
+
 import pytest
 
 from config import available, load, naming
+from ops.jobs.bucket import FRESH
 from tests.synth.support.synthesis import Assemblies, Assembly
 
 DATA_TYPES = (
@@ -81,11 +84,23 @@ def test_superseded_versions_expire_after_a_month_and_pruned_checkpoints_after_a
                 rule.get("ExpiredObjectDeleteMarker", False),
             )
             for rule in bucket["LifecycleConfiguration"]["Rules"]
+            if "NoncurrentVersionExpiration" in rule
         }
         for name, bucket in buckets.items()
     }
     assert kept[naming.data_bucket(dev.environment)] == {"": (30, False), "ray/": (1, True)}
     assert kept[naming.lifecycle_bucket(dev.environment)] == {"": (30, False)}
+
+
+def test_working_directories_of_jobs_and_nothing_else_expire(dev: Assembly) -> None:
+    expiring = {
+        (bucket["BucketName"], rule.get("Prefix", ""), rule["ExpirationInDays"])
+        for bucket in dev.templates["storage"].properties("AWS::S3::Bucket")
+        for rule in bucket["LifecycleConfiguration"]["Rules"]
+        if "ExpirationInDays" in rule
+    }
+    assert expiring == {(naming.data_bucket(dev.environment), "ray/packages/", 90)}
+    assert timedelta(days=90) >= 3 * FRESH, "each run must have its working directory for months"
 
 
 def test_bucket_names_are_the_environments_and_sagemaker_may_read_the_scripts(dev: Assembly) -> None:

@@ -14,8 +14,8 @@ from ops.data.errors import BadPathError
 from ops.data.links import DataLink, find, locate
 from ops.data.local import below, files
 from ops.data.plan import folder
-from ops.data.transfer import size
 from ops.errors import RefusedError
+from ops.progress import size
 from tests.unit.support.documented_data import assert_same_shape, documented
 
 

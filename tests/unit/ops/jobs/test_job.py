@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import secrets
+import shlex
 import subprocess
 import zipfile
 from collections.abc import Callable
@@ -16,11 +17,14 @@ import pytest
 from rich.console import Console, RenderableType
 from typer.testing import CliRunner, Result
 
+import config
+from config import naming
 from ops import cli
 from ops.commands.whole import app
 from ops.jobs import direct, follow
-from ops.jobs import package as job_package
-from ops.jobs.package import LIBRARY, EntryError, Package, entry, pack
+from ops.jobs.bucket import WorkingDirUpload
+from ops.jobs.package import entry
+from ops.jobs.packing import FETCHER, LARGEST_BYTES, EntryError, Package
 from ops.jobs.run import RunRequest
 from ops.watch import live
 from tests.support.waiting import PATIENCE_SECONDS
@@ -94,50 +98,6 @@ def script(tmp_path: Path) -> Path:
     return tmp_path / "train.py"
 
 
-def packed(package: Package) -> list[str]:
-    """Return the names of a package's files."""
-    return sorted(zipfile.ZipFile(BytesIO(package.content)).namelist())
-
-
-class TestPackage:
-    def test_same_files_make_the_same_package_whenever_they_are_packed(self, script: Path) -> None:
-        first = pack(script.parent, ())
-        script.touch()
-        assert pack(script.parent, ()) == first
-        script.write_text("changed")
-        assert pack(script.parent, ()).name != first.name
-
-    def test_excluded_files_and_files_that_never_belong_to_a_job_are_not_packed(self, script: Path) -> None:
-        for name in (".git/config", "__pycache__/x.pyc", "data/big.parquet", "data/small.txt", "logs/a.txt"):
-            (script.parent / name).parent.mkdir(exist_ok=True)
-            (script.parent / name).write_text("")
-        names = packed(pack(script.parent, ["*.parquet", "logs"]))
-        assert [name for name in names if not name.startswith("ray_resume/")] == [
-            "data/small.txt",
-            "helper.py",
-            "train.py",
-        ]
-
-    def test_package_carries_the_checkouts_library(self, script: Path) -> None:
-        files = [path for path in LIBRARY.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
-        library = {f"ray_resume/{path.relative_to(LIBRARY).as_posix()}" for path in files}
-        assert library == {name for name in packed(pack(script.parent, ["ray_resume"])) if "/" in name}
-
-    @pytest.mark.parametrize("own", ["ray_resume.py", "ray_resume/__init__.py"])
-    def test_folders_own_library_replaces_the_checkouts(self, script: Path, own: str) -> None:
-        (script.parent / own).parent.mkdir(exist_ok=True)
-        (script.parent / own).write_text("")
-        assert [name for name in packed(pack(script.parent, ())) if "ray_resume" in name] == [own]
-
-    def test_folder_that_is_too_large_is_refused_with_its_largest_files(
-        self, script: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(job_package, "LARGEST_BYTES", 1000)
-        (script.parent / "data.bin").write_bytes(secrets.token_bytes(2000))
-        with pytest.raises(EntryError, match=r"larger than .* \(largest: data.bin\)"):
-            pack(script.parent, ())
-
-
 class TestEntry:
     def test_script_runs_in_its_own_folder_with_its_arguments(self, script: Path) -> None:
         made = entry(str(script), ["--name", "a b"], None, ())
@@ -200,6 +160,75 @@ def test_run_is_a_job_from_the_clusters_own_template_with_its_package_beside_it(
     [(name, content)] = config_map["binaryData"].items()
     assert f"--package=/opt/ray-on-hyperpod-package/{name}" in arguments
     assert "train.py" in zipfile.ZipFile(BytesIO(base64.b64decode(content))).namelist()
+
+
+@pytest.fixture
+def uploads(cluster: Apis, monkeypatch: pytest.MonkeyPatch) -> None:
+    """List uploads among the changes, and make none."""
+
+    def recorded(upload: WorkingDirUpload, *_: object) -> None:
+        cluster.changes.append(("upload", upload.fetch("")))
+
+    monkeypatch.setattr(WorkingDirUpload, "run", recorded)
+
+
+@pytest.mark.usefixtures("uploads")
+def test_large_working_directory_is_uploaded_before_the_run_and_fetched_by_its_job(cluster: Apis, script: Path) -> None:
+    (script.parent / "weights.bin").write_bytes(secrets.token_bytes(LARGEST_BYTES))
+    result = ops("submit", str(script), "--name", "train", "--detach", "--", "--text", "it's")
+    assert result.exit_code == 0, result.output
+    assert "train: python train.py --text 'it'\"'\"'s' on RayCluster rayml of dev" in result.stdout
+    assert [name for name, _ in cluster.changes] == ["upload", f"POST {JOBS}", f"POST {CONFIG_MAPS}"]
+    job = dict(cluster.changes)[f"POST {JOBS}"]
+    assert job["metadata"]["annotations"]["ray-on-hyperpod/entrypoint"].startswith("python train.py")
+    arguments = job["spec"]["template"]["spec"]["containers"][0]["args"]
+    [entry_point] = [one.partition("=")[2] for one in arguments if one.startswith("--entrypoint=")]
+    bucket = naming.data_bucket(config.load("dev"))
+    python, program, address, digest, folder, *command = shlex.split(entry_point)
+    assert (python, program, folder) == ("python", FETCHER.name, "/fsx/ray/runs/.packages")
+    assert address == f"s3://{bucket}/ray/packages/{digest}.zip"
+    assert command == ["python", "train.py", "--text", "it's"]
+    [content] = dict(cluster.changes)[f"POST {CONFIG_MAPS}"]["binaryData"].values()
+    names = zipfile.ZipFile(BytesIO(base64.b64decode(content))).namelist()
+    assert FETCHER.name in names
+    assert "weights.bin" not in names
+
+
+@pytest.mark.usefixtures("uploads")
+@pytest.mark.parametrize(
+    ("change", "code"), [({f"{JOBS}/train": a_run("train")}, 1), ({RAY_CLUSTERS: {"items": []}}, 1)]
+)
+def test_nothing_is_uploaded_for_a_run_that_is_refused(
+    cluster: Apis, script: Path, change: dict[str, Any], code: int
+) -> None:
+    (script.parent / "weights.bin").write_bytes(secrets.token_bytes(LARGEST_BYTES))
+    cluster.kubernetes |= change
+    refused("submit", str(script), "--name", "train", code=code)
+    assert cluster.changes == []
+
+
+@pytest.mark.usefixtures("uploads")
+def test_dry_run_of_a_large_working_directory_uploads_nothing(cluster: Apis, script: Path) -> None:
+    (script.parent / "weights.bin").write_bytes(secrets.token_bytes(LARGEST_BYTES))
+    result = ops("submit", str(script), "--name", "train", "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert FETCHER.name in result.stdout
+    assert "upload" not in dict(cluster.changes)
+
+
+@pytest.mark.parametrize("where", ["ops.jobs.packing._add", "ops.jobs.bucket.WorkingDirUpload.run"])
+def test_ctrl_c_before_the_run_exists_says_that_nothing_was_submitted(
+    cluster: Apis, script: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    (script.parent / "weights.bin").write_bytes(secrets.token_bytes(LARGEST_BYTES))
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(where, interrupted)
+    message = refused("submit", str(script), "--name", "train", code=130)
+    assert message == "interrupted: nothing was submitted. Fix: run the command again"
+    assert cluster.changes == []
 
 
 @pytest.mark.parametrize(
@@ -310,7 +339,7 @@ def test_in_the_head_the_package_is_unpacked_and_submitted_by_rays_own_command(s
     (bin / "ray").write_text('#!/bin/sh\nls\nfor word in "$@"; do echo "<$word>"; done\nexit 7\n')
     (bin / "ray").chmod(0o755)
     made = entry(str(script), ["--text", "it's"], None, ["bin"])
-    assert made.package is not None
+    assert isinstance(made.package, Package)
     request = RunRequest("train", "rayml", made.command, "/fsx/ray/runs", made.package, 1, 1, 0)
     done = subprocess.run(
         ["/bin/bash", "-c", direct.script(request)],

@@ -1,0 +1,1 @@
+"""The program that fetches a large working directory for a job."""
