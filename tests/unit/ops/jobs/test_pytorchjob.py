@@ -2,6 +2,8 @@
 
 import json
 import re
+import secrets
+from pathlib import Path
 from typing import Any
 
 import kubernetes
@@ -10,6 +12,7 @@ import yaml
 
 from ops.jobs.operators.pytorchjob import Script, pytorch_job, state
 from ops.jobs.operators.rayjob import NoWorkersError
+from ops.jobs.packing import FETCHER, LARGEST_BYTES
 from ops.jobs.run import OwnPods
 from ops.jobs.running import running
 from tests.unit.ops.jobs.test_job import CONFIG_MAPS, JOBS, LEASES, RAY_CLUSTERS, ops, refused
@@ -178,6 +181,19 @@ def test_script_is_started_by_torchrun_with_its_package_beside_it(cluster: Apis)
     assert {"name": "package", "configMap": {"name": "run-train"}} in pod["volumes"]
     [owner] = changes[f"POST {CONFIG_MAPS}"]["metadata"]["ownerReferences"]
     assert owner == {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "train", "uid": "u-3"}
+
+
+def test_each_pod_fetches_a_large_working_directory_for_itself(cluster: Apis, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    (tmp_path / "weights.bin").write_bytes(secrets.token_bytes(LARGEST_BYTES))
+    result = ops(*SUBMIT[:-1], "--dry-run", str(tmp_path / "train.py"))
+    assert result.exit_code == 0, result.output
+    printed = yaml.safe_load(result.stdout)
+    assert printed["metadata"]["annotations"]["ray-on-hyperpod/entrypoint"] == "torchrun train.py"
+    *_, command = worker_of(printed)["template"]["spec"]["containers"][0]["command"]
+    python, program, address, digest, folder, *started = command.split()
+    assert (python, program, folder, started) == ("python", FETCHER.name, ".", ["torchrun", "train.py"])
+    assert address.endswith(f"/ray/packages/{digest}.zip")
 
 
 def test_dry_run_prints_the_object_that_the_cluster_checked_and_brings_no_package(cluster: Apis) -> None:
