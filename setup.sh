@@ -43,6 +43,9 @@ if [ "$(cat .venv/.stamp 2>/dev/null || true)" = "$stamp" ] && { [ "$what" = che
   exit 0
 fi
 
+# In a pipe, pip, uv and npm say nothing for up to a minute. The end of this script closes the pipe and ends the loop.
+exec 3> >(until read -r -t 9; [ $? -le 128 ]; do printf 'setup: still installing, %s s so far\n' "$SECONDS"; done >&2)
+
 python=$(requirements/python.sh)
 unreachable="see its output above. Fix: point pip, uv and npm to a mirror if there is no network (PIP_INDEX_URL, UV_INDEX_URL, npm_config_registry)"
 printf 'setup: Python packages, for %s\n' "$python"

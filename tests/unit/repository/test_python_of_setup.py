@@ -1,6 +1,7 @@
 """Set-up takes the first Python of PATH that can run the project, unless another is faster; jobs, the image's."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -120,3 +121,22 @@ def test_without_the_image_s_python_ci_fails_and_a_user_gets_another_one(chosen_
     assert (at_users.returncode, at_users.stdout) == (0, ">=3.11,<3.13\n")
     [line] = at_users.stderr.splitlines()
     assert line.startswith(f"{missing}: the jobs are tested with another one")
+
+
+def test_a_slow_installation_shows_signs_of_life_and_leaves_no_process(tmp_path: Path) -> None:
+    """Setting up waits for this Python, and fails with it; nine seconds are a fifth of a second here."""
+    (tmp_path / "setup.sh").write_text((REPOSITORY / "setup.sh").read_text().replace("-t 9;", "-t 0.2;"))
+    for file in ("requirements", "packages", "requirements.txt", "pyproject.toml", "package-lock.json"):
+        (tmp_path / file).symlink_to(REPOSITORY / file)
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\ncase $1 in -c) echo 1 ;; *) sleep 1.5; exit 7 ;; esac\n")
+    python.chmod(0o755)
+    argv = ["/bin/bash", str(tmp_path / "setup.sh"), "check"]
+    # It ends when nobody has its output open any more.
+    done = subprocess.run(
+        argv, env=os.environ | {"PYTHON": str(python)}, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (7, f"setup: Python packages, for {python}\n")
+    lines = done.stderr.splitlines()
+    assert len(lines) >= 2
+    assert [line for line in lines if not re.fullmatch(r"setup: still installing, \d+ s so far", line)] == []
