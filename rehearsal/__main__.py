@@ -93,7 +93,7 @@ def lose(
             for name, loss in losses.LOSSES.items():
                 console.print(f"{name:<10}{loss.what}", soft_wrap=True, markup=False)
             return
-        lost = losses.lose(what, config.load_any(env))
+        lost = losses.lose(what, config.load(env))
     console.print(f"lost: {lost}", soft_wrap=True, markup=False)
     console.print(f"Look: `ops status --env {env}`. What follows: docs/explain/recovery.md", soft_wrap=True)
 
@@ -186,8 +186,7 @@ def _require_ray(env: str, *, keep: bool) -> None:
     """Raise ProcessError unless this machine can run real Ray in a kept rehearsal of the environment."""
     from rehearsal.job.machine import require_machine  # noqa: PLC0415 - `down` must not wait for the AWS SDK
 
-    environment = config.load_any(env)
-    if not keep or isinstance(environment, SlurmEnvironment) or not environment.ray.clusters:
+    if not keep or not config.load(env).ray.clusters:
         raise ProcessError(
             "--jobs is invalid: it is for a kept rehearsal with a RayCluster. Fix: `make rehearse KEEP=1 JOBS=1`"
         )

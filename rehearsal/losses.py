@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from config import EksEnvironment, Environment, naming
+from config import EksEnvironment, naming
 from embedded_account.kubernetes.api import KubernetesClient, Object
 from embedded_account.machine.processes import ProcessError, living
 from embedded_account.run_keys import RunKeys
@@ -37,14 +37,14 @@ class KeptRehearsal:
 
     @classmethod
     @contextmanager
-    def opened(cls, environment: Environment) -> Iterator[Self]:
+    def opened(cls, environment: EksEnvironment) -> Iterator[Self]:
         """Yield the kept rehearsal of an environment. Raises ProcessError if there is none, or it has no RayCluster."""
         file = run_directory(environment.name) / access.ACCOUNT
         if not file.is_file() or not living(file.parent):
             raise ProcessError(
                 f"no rehearsal of {environment.name} is kept. Fix: run `make rehearse KEEP=1 ENV={environment.name}`"
             )
-        if not isinstance(environment, EksEnvironment) or not environment.ray.clusters:
+        if not environment.ray.clusters:
             raise ProcessError(f"{environment.name} has no RayCluster. Allowed: a rehearsal of an environment with one")
         reached = json.loads(file.read_text())
         account = rehearsal_account(
@@ -124,7 +124,7 @@ LOSSES: Final = {
 """What a person can lose, by the name that is typed."""
 
 
-def lose(what: str, environment: Environment) -> str:
+def lose(what: str, environment: EksEnvironment) -> str:
     """Lose a part of the environment's kept rehearsal; return in words what is lost. Raises ProcessError."""
     if what not in LOSSES:
         raise ProcessError(f"WHAT: {what!r} is invalid: it cannot be lost. Allowed: {', '.join(LOSSES)}")

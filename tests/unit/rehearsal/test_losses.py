@@ -46,10 +46,7 @@ def test_without_a_kept_rehearsal_the_command_that_makes_one_is_named(runs: Path
     )
 
 
-def test_slurm_has_no_raycluster_to_lose(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (runs / "slurm").mkdir()
-    (runs / "slurm" / access.ACCOUNT).touch()
-    monkeypatch.setattr(losses, "living", lambda _: {1: "account"})
+def test_slurm_has_no_raycluster_to_lose() -> None:
     code, shown = lose("node", "--env", "slurm")
     assert code == 2
-    assert "slurm has no RayCluster" in shown
+    assert "'slurm' is invalid here: it has no `eks`" in shown

@@ -20,7 +20,7 @@ COMMANDS = [
     # `lose` writes no file.
     if each.callback and each.callback is not program.lose
 ]
-ARGUMENTS = {"drill": ["capacity"]}
+ARGUMENTS = {"drill": ["capacity"], "pack": ["programs.zip"]}
 FIX = "Fix: use a checkout that you may write to, on a disk with free space"
 
 
