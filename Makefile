@@ -174,7 +174,7 @@ test-debian: setup setup-jobs ## run what needs Debian 12 and root: all cases on
 	@TEST_STRICT=1 $(RAY_TESTS) -m 'sampled or not sampled' tests/jobs/test_slurm_jobs.py tests/jobs/test_failures.py::test_full_file_system_is_named_and_leaves_the_last_checkpoint_whole
 
 .PHONY: test-readme
-test-readme: setup ## type the README's commands for a real account, as written, against an embedded account
+test-readme: setup ## type the pages of the first day, as written, in a kept rehearsal of a new environment
 	@$(RUN) pytest -q -m readme tests/rehearsal/run
 
 .PHONY: test-isolation

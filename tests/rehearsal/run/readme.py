@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from rehearsal.paths import REPOSITORY
+from tests.rehearsal.run.first_day import FIRST_DAY
 
 PAGES: Final = (
     REPOSITORY / "README.md",
@@ -14,31 +15,15 @@ PAGES: Final = (
     *sorted((REPOSITORY / "packages").glob("*/README.md")),
 )
 
-ACTIVATE: Final = "source .venv/bin/activate"
 NEW: Final = "ops new trial"
 CLONE: Final = "git clone URL ray-on-hyperpod && cd ray-on-hyperpod"
 CHECK: Final = "ops check --env dev"
-FETCH: Final = "ops charts fetch"
-BOOTSTRAP: Final = "cdk bootstrap -c environment=dev"
 PREFLIGHT: Final = "ops preflight --env dev"
-DEPLOY: Final = "cdk deploy --all --concurrency 3 --require-approval never -c environment=dev"
-WAIT: Final = "ops wait --env dev"
-KUBECONFIG: Final = "aws eks update-kubeconfig --name rayhp-dev --region us-west-2"
-STATUS: Final = "ops status --env dev"
-LOSE: Final = "make lose"
-LOSE_NODE: Final = f"{LOSE} WHAT=node"
-LOSE_CAPACITY: Final = f"{LOSE} WHAT=capacity"
-LOSE_NOTHING: Final = f"{LOSE} WHAT=nothing"
+TYPED: Final = {line.command for lines in FIRST_DAY.values() for line in lines}
+LOSE_NODE: Final = "make lose WHAT=node"
 REHEARSE_JOBS: Final = "make rehearse KEEP=1 JOBS=1"
 SUBMIT_PRACTICE: Final = "ops job submit pytorch_ddp --env dev --name practice -- --epochs 200"
 LIST_JOBS: Final = "ops job list --env dev"
-ISOLATION: Final = "ops isolation-check --env dev"
-DIFF: Final = "cdk diff -c environment=dev"
-DESTROY: Final = "ops destroy --env dev"
-TYPED: Final = {
-    *(ACTIVATE, CHECK, FETCH, BOOTSTRAP, PREFLIGHT, DEPLOY, WAIT, KUBECONFIG, ISOLATION, DIFF, DESTROY),
-    *(LOSE, LOSE_NODE, STATUS, LOSE_CAPACITY, LOSE_NOTHING),
-}
 
 PROD_DESTROY: Final = (
     "cdk destroy rayhp-prod-ray rayhp-prod-platform rayhp-prod-hyperpod rayhp-prod-eks --concurrency 3 "
@@ -48,6 +33,7 @@ PROD_UNPROTECTED: Final = "cdk deploy rayhp-prod-storage rayhp-prod-network -c e
 
 REASONS: Final = {
     "AWS": "asks or changes what only a real account has",
+    "registries": "installs packages from the internet",
     "measures": "prints measurements for a developer, and promises no result",
     "variables": "sets a shell's variables",
 }
@@ -56,16 +42,11 @@ REASONS: Final = {
 NOT_TYPED: Final[Mapping[str, tuple[str, ...]]] = {
     # A file of tests
     "tests/unit/repository/test_index.py": (CLONE,),
-    "tests/rehearsal/run/test_new.py": (NEW, f"{NEW} --like small"),
+    "tests/rehearsal/run/test_new.py": (f"{NEW} --like small",),
     "tests/unit/ops/environment/test_check.py": ("ops check",),
-    "tests/unit/ops/render/test_manifests.py": ("make manifests",),
     "tests/rehearsal/run/test_kept.py": ("make rehearse KEEP=1", "make rehearse-down"),
-    "tests/rehearsal/job/test_kept_jobs.py": (REHEARSE_JOBS, SUBMIT_PRACTICE, LIST_JOBS),
-    "tests/rehearsal/drills/test_drills.py": ("make drill",),
-    "tests/unit/ops/destroy/test_destroy.py": ("ops destroy --env dev --dry-run",),
+    "tests/rehearsal/job/test_kept_jobs.py": (REHEARSE_JOBS, SUBMIT_PRACTICE),
     "tests/rehearsal/kubernetes/test_rollout.py": (
-        "ops rollout rayml --env dev",
-        "ops rollout rayml --env dev --max-unavailable 10%",
         "ops rollout rayml --env dev --dry-run",
         "ops rollout rayml --env dev --checkpoint",
         "kubectl get pods -n ray -L ray-on-hyperpod/template",
@@ -140,28 +121,13 @@ NOT_TYPED: Final[Mapping[str, tuple[str, ...]]] = {
         "ops job submit llm_export -- --trained /fsx/ray/runs/RUN --folder /fsx/ray/models/tuned",
     ),
     "tests/rehearsal/account/test_every_day.py": (
-        "ops dashboard --env dev",
         "ops dashboard prometheus --env dev",
         "ops dashboard serve --env dev --port 8000",
         "ops dashboard tensorboard --env dev",
-        "ops status --env dev --watch",
-        "ops events --env dev --since 30m",
-        "ops logs head --env dev --follow",
-        "ops kubeconfig --env dev --file ~/.kube/config",
-        "ops support-bundle --env dev --dry-run",
-        "ops support-bundle --env dev --since 1d",
-        "ops cost --env dev --live",
-        "ops node list --env dev",
-        "ops node shell i-0123456789abcdef0 --env dev",
-        "ops node drain i-0123456789abcdef0 --env dev",
-        "ops node reboot i-0123456789abcdef0 --env dev",
-        "ops node replace i-0123456789abcdef0 --env dev",
-        "ops node check i-0123456789abcdef0 --env dev",
         "ops update-software --env dev --group worker-group-1",
         "ops update-software --env dev --group head-group",
     ),
     "tests/unit/ops/test_output.py": ("ops images --env closed",),
-    "tests/unit/ops/cost/test_cost.py": ("ops cost --env dev",),
     "tests/rehearsal/account/test_data.py": (
         "ops data ls --env prod",
         "ops data put ./images /fsx/datasets/images --env prod",
@@ -191,19 +157,10 @@ NOT_TYPED: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "tier rehearse-job": (
         "make rehearse-job",
-        "ops smoke --env dev",
-        "ops job submit fsdp_finetune --env dev -- --epochs 3",
         "ops job submit fsdp_finetune -- --epochs 3",
     ),
     "tier drills-creation": ("make drill NAME=capacity",),
     "tier drills-nodes": ("make drill NAME='node-dies head-node-dies'",),
-    "tier drills-scaling": (
-        "ops scale worker-group-1 2 --env dev",
-        "ops pause --env dev",
-        "ops pause --env dev --dry-run",
-        "ops resume --env dev",
-        "ops resume --env dev --no-wait",
-    ),
     "tier unit": ("make test",),
     # No test
     "AWS": (
@@ -238,6 +195,7 @@ NOT_TYPED: Final[Mapping[str, tuple[str, ...]]] = {
         "aws fsx delete-file-system --file-system-id fs-…",
         "aws fsx untag-resource --resource-arn arn:aws:fsx:…:file-system/fs-… --tag-keys ray-on-hyperpod:environment",
     ),
+    "registries": ("(cd ../before && ./setup.sh runtime && .venv/bin/ops charts fetch)",),
     "measures": (
         "make bench",
         "cdk synth --quiet -c environment=dev --app 'python3 -m cProfile -o synth.prof app.py'",

@@ -13,7 +13,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-_QUESTION = re.compile(rb".*?(?:\(y/n\)|\[y/N\]|\(Enter: .*?\):)")
+_QUESTION = re.compile(r"[^\n]*(?:\(y/n\)|\[y/N\]|\(Enter: [^\n]*\))\W*$")
+_LAST: Final = 2000
+"""Bytes at the end of the output that are searched: the whole grows with each frame of a spinner."""
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 _CTRL_C: Final = b"\x03"
 _ROWS_AND_COLUMNS = struct.pack("HHHH", 50, 200, 0, 0)
@@ -62,11 +64,12 @@ def at_a_terminal(
         try:
             for shown in _screens(screen):
                 silence, heard = max(silence, time.monotonic() - heard), time.monotonic()
-                if len(asked := _QUESTION.findall(shown)) > answered:
-                    answered = len(asked)
-                    said = (answer for word, answer in (answers or {}).items() if word in asked[-1].decode())
+                last = _text(shown[max(answered, len(shown) - _LAST) :])
+                if asked := _QUESTION.search(last):
+                    answered = len(shown)
+                    said = (answer for word, answer in (answers or {}).items() if word in asked[0])
                     os.write(screen, f"{next(said, 'y')}\n".encode())
-                if until and not interrupted and re.search(until, _text(shown), re.MULTILINE):
+                if until and not interrupted and re.search(until, last, re.MULTILINE):
                     interrupted = True
                     os.write(screen, _CTRL_C)
         except BaseException:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from embedded_account.kubernetes.building.binaries import Binaries
-from tests.rehearsal.run import readme
+from tests.rehearsal.run import first_day, readme
 from tests.rehearsal.run.checkout import Checkout
 from tests.rehearsal.run.terminal import at_a_terminal
 
@@ -29,7 +29,7 @@ def test_what_ops_new_writes_is_accepted_deployed_and_destroyed(tmp_path: Path, 
     checkout = Checkout(tmp_path / "checkout")
 
     def types(command: str) -> str:
-        line = f"{readme.ACTIVATE} && {command}"
+        line = f"{first_day.ACTIVATE.command} && {command}"
         typed = at_a_terminal(line, cwd=checkout.directory, env=checkout.environment(), answers=ANSWERS)
         assert typed.code == 0, typed.shown
         return typed.shown

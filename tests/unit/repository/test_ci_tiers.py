@@ -90,9 +90,9 @@ def test_the_users_environments_and_the_examples_are_rehearsed_nightly(tmp_path:
     )
 
 
-def test_what_ops_new_writes_is_rehearsed_in_tiers_from_its_template_and_all_examples_but_the_small_one() -> None:
+def test_what_ops_new_writes_as_a_copy_of_each_example_but_the_small_one_is_rehearsed_in_a_tier() -> None:
     written = {tier.command for tier in TIERS if tier.command.startswith("make test-new")}
-    assert written == {"make test-new", *(f"make test-new LIKE={name}" for name in {*examples()} - {"small"})}
+    assert written == {f"make test-new LIKE={name}" for name in {*examples()} - {"small"}}
     assert "make test-isolation ENV=prod" in {tier.command for tier in TIERS}
 
 
@@ -101,7 +101,7 @@ def test_a_run_takes_one_rehearsal_one_tier_of_recovery_and_one_of_the_other_dri
     for tier in TIERS:
         if tier.drawn_from:
             groups.setdefault(tier.drawn_from, set()).add(tier.name)
-    names = ("dev", "prod", "new", "closed", "existing-vpc", "existing-eks", "slurm")
+    names = ("dev", "prod", "closed", "existing-vpc", "existing-eks", "slurm")
     rehearsals = {f"rehearse-{name}" for name in names}
     drills = {f"drills-{name}" for name in ("creation", "scaling", "ray", "control-plane")}
     assert groups == {"rehearsals": rehearsals, "recovery": {"drills-nodes", "drills-workers"}, "drills": drills}
@@ -153,7 +153,7 @@ def test_tier_reads_each_module_that_it_imports(name: str, imports: Any) -> None
 
 
 @pytest.mark.parametrize(
-    "name", ["rehearse-dev", "rehearse-new", "drills-ray", "drills-nodes", "rehearse-job", "readme"]
+    "name", ["rehearse-dev", "rehearse-closed", "drills-ray", "drills-nodes", "rehearse-job", "readme"]
 )
 def test_tier_reads_all_that_its_rehearsal_copies(name: str, tracked: list[str]) -> None:
     copied = [path for path in tracked if any(f"{path}/".startswith(f"{part}/") for part in project._PARTS)]

@@ -10,8 +10,8 @@ import config
 from config import naming
 from rehearsal.paths import REPOSITORY
 from rehearsal.run.steps import PROTECTED, UNPROTECTED
+from tests.rehearsal.run.first_day import DEPLOY, FIRST_DAY
 from tests.rehearsal.run.readme import (
-    DEPLOY,
     NOT_TYPED,
     PAGES,
     PREFLIGHT,
@@ -30,6 +30,15 @@ TYPED_OR_LISTED = [*TYPED, *chain.from_iterable(NOT_TYPED.values())]
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
 def test_every_command_of_a_page_is_typed_or_listed(page: Path) -> None:
     assert set(commands(page)) <= set(TYPED_OR_LISTED)
+
+
+@pytest.mark.parametrize("page", FIRST_DAY)
+def test_a_page_of_the_first_day_is_typed_in_its_order_and_leaves_out_only_what_is_listed(page: str) -> None:
+    typed = list(dict.fromkeys(line.command for line in FIRST_DAY[page]))
+    written = list(dict.fromkeys(commands(REPOSITORY / page)))
+    assert typed == [command for command in written if command in typed]
+    elsewhere = {line.command for other in FIRST_DAY if other != page for line in FIRST_DAY[other]}
+    assert set(written) <= {*typed, *elsewhere, *chain.from_iterable(NOT_TYPED.values())}
 
 
 def test_the_list_has_only_commands_of_pages_and_each_once() -> None:
