@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from config.facts.charts_lock import STAND_IN_VARIABLE
+
 NODE: Final = "i-0123456789abcdef0"
 """The pages' name of a node."""
 SHORTAGE: Final = (
@@ -24,6 +26,8 @@ TRAIN: Final = (
     "--for='jsonpath={.status.rayClusterName}=rayml'"
 )
 END_TRAINING: Final = "kubectl delete -n ray rayjob/train --timeout=2m"
+WITHOUT_CHARTS: Final = f"unset {STAND_IN_VARIABLE}"
+"""Without charts no synthesis succeeds, and a destroy needs none."""
 REFUSED: Final = "RayCluster ray/rayml has unfinished jobs: RayJob train. Fix: wait for their end or stop them"
 DEPLOYED_STATE: Final = (
     "printf '%s\\n' .venv node_modules .rehearsal __pycache__ > .gitignore; git init -q -b main; git add .; "
@@ -151,7 +155,7 @@ FIRST_DAY: Final[Mapping[str, tuple[Line, ...]]] = {
         Line(
             DESTROY,
             (r"this data is deleted for good[\s\S]*  file system fs-\w+\n[\s\S]*\[y/N\]", "dev: 6 stacks destroyed"),
-            before=END_TRAINING,
+            before=f"{END_TRAINING}; {WITHOUT_CHARTS}",
         ),
     ),
 }
