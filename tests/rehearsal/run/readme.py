@@ -45,7 +45,7 @@ NOT_TYPED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/rehearsal/run/test_new.py": (f"{NEW} --like small",),
     "tests/unit/ops/environment/test_check.py": ("ops check",),
     "tests/rehearsal/run/test_kept.py": ("make rehearse KEEP=1", "make rehearse-down"),
-    "tests/rehearsal/job/test_kept_jobs.py": (REHEARSE_JOBS, SUBMIT_PRACTICE),
+    "tests/rehearsal/run/test_kept_jobs.py": (REHEARSE_JOBS, SUBMIT_PRACTICE),
     "tests/rehearsal/kubernetes/test_rollout.py": (
         "ops rollout rayml --env dev --dry-run",
         "ops rollout rayml --env dev --checkpoint",
