@@ -131,10 +131,18 @@ def arguments() -> argparse.ArgumentParser:
     return parser
 
 
+def memory_of(options: argparse.Namespace) -> Memory:
+    return Memory(options.micro_batch, options.fsdp, options.activation_checkpointing)
+
+
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """End the program with a message if the model or the data cannot be used."""
     if options.keep_best and not options.validation:
         parser.error("--keep-best needs --validation")
+    device = torch.device("cuda" if options.gpus else "cpu")
+    # FSDP 1 does not shard for one worker, and then refuses frozen weights in the first step (PyTorch issue 151223).
+    if options.lora and 1 in (options.workers, options.min_workers) and memory_of(options).version(device) == 1:
+        parser.error("--lora under FSDP 1 needs at least two workers. Fix: --workers 2, or GPUs with FSDP 2 (--gpus)")
     try:
         Weights(options.model, skeleton(options.model, options.lora), options.seed)
         for file in filter(None, (options.data, options.validation)):
@@ -152,7 +160,7 @@ def main() -> None:
     check(parser, options)
     run = run_of(parser, options, "llm-finetune", metric="validation_loss")
     settings = {name: getattr(options, name) for name in SETTINGS}
-    memory = Memory(options.micro_batch, options.fsdp, options.activation_checkpointing)
+    memory = memory_of(options)
     workers = ray_resume.workers(options.workers, cpus=options.cpus, gpu=options.gpus)
     elastic = elastic_of(options)
     ray_resume.main(

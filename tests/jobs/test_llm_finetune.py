@@ -14,6 +14,7 @@ from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import llm_export
+import llm_finetune
 from llm_model import Memory
 from ray_resume import InvalidInputError
 from ray_resume.checkpoint_store import CheckpointStore, Saved
@@ -154,6 +155,30 @@ def test_exported_adapters_are_pefts_own_and_nothing_else_is_saved(
     for name, weight in tuned.named_parameters():
         if ".lora_" in name:
             assert torch.equal(weight, saved[name.removeprefix("base_model.model.")]), name
+
+
+@pytest.mark.parametrize(
+    ("words", "refused"),
+    [
+        (["--workers=1"], True),
+        (["--min-workers=1"], True),
+        (["--workers=1", "--gpus", "--fsdp=1"], True),
+        ([], False),
+        (["--workers=1", "--gpus"], False),
+    ],
+)
+def test_adapters_of_one_worker_under_fsdp_1_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], *, refused: bool
+) -> None:
+    parser = llm_finetune.arguments()
+    files = [f"--model={folder / 'model'}", f"--data={folder / 'train.txt'}", f"--length={LENGTH}"]
+    options = parser.parse_args([*files, f"--lora={RANK}", *words])
+    if refused:
+        with pytest.raises(SystemExit):
+            llm_finetune.check(parser, options)
+        assert "Fix: --workers 2, or GPUs" in capsys.readouterr().err
+    else:
+        llm_finetune.check(parser, options)
 
 
 def test_export_refuses_an_existing_folder_and_a_run_without_checkpoints(tmp_path: Path) -> None:
