@@ -31,11 +31,13 @@ IMPATIENT = {
 class Nodes:
     """A head without CPUs, as on HyperPod, and worker nodes; `system_config` is Ray's.
 
-    With `forked`, Ray's workers are forked instead of started, which saves most of what a run costs.
+    With `forked`, Ray's workers are forked instead of started, which saves most of what a run costs. Each worker node
+    offers so many `gpus`.
     """
 
-    def __init__(self, system_config: Mapping[str, int] = IMPATIENT, *, forked: bool = False) -> None:
+    def __init__(self, system_config: Mapping[str, int] = IMPATIENT, *, forked: bool = False, gpus: int = 0) -> None:
         self._system_config = dict(system_config)
+        self._gpus = gpus
         # Short, because Ray's sockets are below it, and a socket's path has at most 107 characters.
         self._directory = Path(tempfile.mkdtemp(prefix="ray-"))
         self._forked = ray_workers.Workers(self._directory) if forked else None
@@ -84,7 +86,7 @@ class Nodes:
         """Add a worker node with one CPU on a loopback address of its own."""
         self._added += 1
         address = str(self._network + self._added)
-        self.workers.append(self._add_node(num_cpus=1, node_ip_address=address))
+        self.workers.append(self._add_node(num_cpus=1, num_gpus=self._gpus, node_ip_address=address))
         # A job joins the node whose address was written last on this machine. It must join the head, where Ray Jobs
         # starts it: after the loss of the joined node, Ray silently starts no more workers for the job.
         head = self._cluster.head_node
