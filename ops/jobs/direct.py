@@ -107,14 +107,17 @@ def submit_in_head(core: kubernetes.client.CoreV1Api, namespace: str, pod: str, 
         if shell.peek_stderr():
             sys.stderr.write(shell.read_stderr())
         sys.stdout.flush()
+    return exit_code(shell, f"the head {namespace}/{pod}")
+
+
+def exit_code(shell: Any, where: str) -> int:
+    """Return the exit code of a command that ended in a pod. Raises RunError if `where` did not run it."""
     status = yaml.safe_load(shell.read_channel(ERROR_CHANNEL)) or {}
     if status.get("reason") == "NonZeroExitCode":
         return int(status["details"]["causes"][0]["message"])
     if status.get("status") != "Success":
         message = str(status.get("message") or "the connection ended")
-        raise RunError(
-            f"the head {namespace}/{pod} does not run it: {explanation(message) or message}. Fix: see `ops status`"
-        )
+        raise RunError(f"{where} does not run it: {explanation(message) or message}. Fix: see `ops status`")
     return 0
 
 

@@ -82,6 +82,10 @@ class HeadApi:
                 raise
             self._request("PUT", path, content, seconds=_UPLOAD_SECONDS)
 
+    def output(self, submission_id: str) -> str:
+        """Return what a job has printed until now."""
+        return str(self._json("GET", f"/api/jobs/{submission_id}/logs")["logs"])
+
     def tail(self, submission_id: str) -> Iterator[str]:
         """Stream a job's output from its beginning, until the job or the connection ends."""
         # The library has no types for these calls.

@@ -160,6 +160,10 @@ class Runs:
         """Return the pod of a PyTorchJob that prints its output; None while there is none."""
         return self._operators.first_worker(name)
 
+    def worker(self, name: str, index: int) -> tuple[int, Any | None]:
+        """Return the number of a PyTorchJob's workers, and the pod of one; None while there is none."""
+        return self._operators.worker(name, index)
+
     def on_ray(self, name: str) -> ExistingRun:
         """Return a run that has not ended, and whose head can be asked. Raises RunError."""
         run = self.running(name)
@@ -171,7 +175,7 @@ class Runs:
         """Return a run that has not ended. Raises RunError."""
         run = self.get(name)
         if run.finished:
-            raise RunError(f"the run {name} has ended. Allowed: runs that have not ended")
+            raise RunError(f"the run {name} has ended. Allowed: runs that have not ended. Fix: see `ops job list`")
         return run
 
     def stop(self, name: str) -> None:
@@ -194,7 +198,11 @@ class Runs:
 
     def may_reach_heads(self) -> bool:
         """Return whether the caller may use a port-forward, as submitters may and viewers may not."""
-        wanted = {"verb": "get", "resource": "pods", "subresource": "portforward", "namespace": self._namespace}
+        return self.may_reach_pods("portforward")
+
+    def may_reach_pods(self, way: str) -> bool:
+        """Return whether the caller may use this subresource of pods: portforward or exec."""
+        wanted = {"verb": "get", "resource": "pods", "subresource": way, "namespace": self._namespace}
         review = kubernetes.client.AuthorizationV1Api(self._api).create_self_subject_access_review(
             {"spec": {"resourceAttributes": wanted}}, _request_timeout=REQUEST_TIMEOUT
         )

@@ -23,7 +23,7 @@ COMMANDS: Final[Mapping[str, tuple[PersonRole, ...]]] = {
         (PersonRole.SCIENTIST, PersonRole.VIEWER),
     ),
     **dict.fromkeys(("dashboard", "data get", "data put", "smoke"), (PersonRole.SCIENTIST,)),
-    **dict.fromkeys(("job submit", "job checkpoint", "job profile", "job stop"), (PersonRole.SCIENTIST,)),
+    **dict.fromkeys(("job submit", "job checkpoint", "job exec", "job profile", "job stop"), (PersonRole.SCIENTIST,)),
     **dict.fromkeys(("mirror", "sweep"), (PersonRole.ADMIN,)),
 }
 """The roles with the fewest rights that may run a command: of two, neither has all rights of the other. The other

@@ -74,6 +74,8 @@ class FakeRay:
                 answer = self._submit(json.loads(body))
             case "GET", ["api", "jobs", id] if id in self.jobs:
                 answer = 200, _details(id, self.jobs[id])
+            case "GET", ["api", "jobs", id, "logs"] if id in self.jobs:
+                answer = 200, {"logs": self.jobs[id].output}
             case "POST", ["api", "jobs", id, "stop"] if id in self.jobs:
                 self.stops.append(id)
                 self.jobs[id].end("STOPPED")

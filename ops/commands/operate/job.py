@@ -1,4 +1,4 @@
-"""Commands for jobs on a RayCluster: submit, list, top, logs, checkpoint, profile, stop."""
+"""Commands for jobs on a RayCluster: submit, list, top, logs, checkpoint, profile, exec, stop."""
 
 import re
 from collections.abc import Iterator
@@ -450,6 +450,44 @@ def profile(
         found = profile_of(job_of(head, name), worker=worker, seconds=seconds)
     for line in found.sentences():
         say(line)
+
+
+@job_app.command("exec", cls=_WithWords)
+def execute(
+    context: typer.Context,
+    name: RunName,
+    *,
+    env: EnvName,
+    worker: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Rank of the worker; with --as pytorchjob: number of the pod.")
+    ] = 0,
+) -> None:
+    """Run the command after `--` in the pod of one worker of a running job.
+
+    On Ray, Ray Train's workers are meant: their ranks are those that the
+    job's output names. The command gets stdin, and a terminal if there is
+    one. It starts in the container's folder, not in the job's. Ctrl-C closes
+    the connection; without a terminal, the command may run on in the pod.
+
+    Exit codes:
+    - the command's own exit code
+    - 1: refused, such as a run that has ended or no such worker
+    - 2: bad input or no access
+    - 130: interrupted
+
+    Examples:
+    - `ops job exec run-1 --env dev -- nvidia-smi`
+    - `ops job exec run-1 --env dev --worker 3 -- bash`
+    """
+    from ops.jobs.pod_of_worker import pod_of, run_in  # noqa: PLC0415
+
+    environment = load(env)
+    command = context.meta.get(_WORDS, [])
+    if not command:
+        fail(f"COMMAND is missing. Fix: write it after `--`: `ops job exec {name} --env {env} -- nvidia-smi`")
+    with _talking(environment) as runs:
+        code = run_in(runs, pod_of(runs, name, worker), command)
+    raise typer.Exit(code)
 
 
 @job_app.command()

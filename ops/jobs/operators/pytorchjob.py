@@ -235,5 +235,9 @@ class PyTorchJobs(Objects):
 
     def first_worker(self, name: str) -> Any | None:
         """Return the pod with rank 0, which prints a training's output; None while there is none."""
-        pods = self._pods(f"{JOB_LABEL}={name},{INDEX_LABEL}=0")
+        return self.worker(name, 0)
+
+    def worker(self, name: str, index: int) -> Any | None:
+        """Return a worker's pod; None while there is none."""
+        pods = self._pods(f"{JOB_LABEL}={name},{INDEX_LABEL}={index}")
         return pods[0] if pods else None

@@ -105,6 +105,12 @@ class Operators:
         """Return the pod of a PyTorchJob that prints its output; None while there is none."""
         return self._pytorch_jobs.first_worker(name)
 
+    def worker(self, name: str, index: int) -> tuple[int, Any | None]:
+        """Return the number of a PyTorchJob's workers, and the pod of one; None while there is none."""
+        made = self._pytorch_jobs.get(name) or {}
+        workers = made.get("spec", {}).get("pytorchReplicaSpecs", {}).get("Worker", {}).get("replicas", 0)
+        return int(workers), self._pytorch_jobs.worker(name, index)
+
     def _ray_cluster(self, name: str) -> dict[str, Any]:
         custom = kubernetes.client.CustomObjectsApi(self._api)
         found: dict[str, Any] = custom.get_namespaced_custom_object(

@@ -34,6 +34,7 @@ ARGUMENTS: Final = {
     "job stop": ["run-1"],
     "job checkpoint": ["run-1"],
     "job profile": ["run-1"],
+    "job exec": ["run-1", "--", "true"],
     "node shell": ["i-0123456789abcdef0"],
     "node drain": ["i-0123456789abcdef0"],
     "node reboot": ["i-0123456789abcdef0"],

@@ -86,6 +86,7 @@ MAY_VIEW = {
 IN_KUBERNETES = (
     *("dashboard", "image build", "isolation-check", "job list", "job top", "job logs run-1", "job checkpoint run-1"),
     "job profile run-1",
+    "job exec run-1 -- true",
     *("logs head", "node list", "pause", "resume", "rollout", "scale worker-group-1 0", "wait"),
 )
 """Commands that ask the Kubernetes API, each with its arguments."""
@@ -139,7 +140,9 @@ class EveryDay:
 
     def ops(self, *words: str, name: str = "") -> Result:
         """Run a command of `ops` in this process, as `environment` says."""
-        return CliRunner(env=self.environment(*words, name=name)).invoke(app, [*words, "--env", "small"])
+        end = words.index("--") if "--" in words else len(words)
+        typed = [*words[:end], "--env", "small", *words[end:]]
+        return CliRunner(env=self.environment(*words, name=name)).invoke(app, typed)
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start `ops` as a process, which Ctrl-C can end."""
@@ -519,6 +522,13 @@ def test_kubernetes_refuses_a_viewers_change(every_day: EveryDay) -> None:
     result = every_day.ops("job", "stop", "run-1", name=VIEWER)
     assert result.exit_code == 2, result.output
     assert re.search(r"\(403\): jobs.batch \"run-1\" is forbidden: .* cannot patch", result.stderr)
+    for name, code, says in (
+        (VIEWER, 2, "lets only submitters run commands in pods. Fix: list your IAM role under access.submitters"),
+        (people.role_name(PersonRole.SCIENTIST), 1, "there is no run none in namespace"),
+    ):
+        result = every_day.ops("job", "exec", "none", "--", "true", name=name)
+        assert result.exit_code == code, result.output
+        assert says in result.stderr
     job = every_day.kubectl.get("-n", SMALL.ray.namespace, "job", "run-1")
     assert RUN_STOP not in job["metadata"].get("annotations", {})
     every_day.kubectl("-n", SMALL.ray.namespace, "delete", "job", "run-1", KUBECTL_PATIENCE)

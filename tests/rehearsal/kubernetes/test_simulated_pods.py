@@ -9,9 +9,10 @@ import pytest
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
 from embedded_account.testing.cluster import Kubectl, pod
-from ops.jobs import direct
+from ops.jobs import direct, pod_of_worker
 from ops.jobs.head_api import HeadApi, HeadUnreachableError, RayApiError
 from ops.jobs.run import RunError, RunRequest
+from ops.jobs.runs import Runs
 from tests.support.waiting import KUBECTL_PATIENCE, wait_until
 
 pytestmark = pytest.mark.product
@@ -51,6 +52,9 @@ def test_no_job_runs_on_it_and_nothing_else_can_be_asked_for(core: kubernetes.cl
 def test_no_command_runs_in_it(core: kubernetes.client.CoreV1Api) -> None:
     with pytest.raises(RunError, match=SAID):
         direct.submit_in_head(core, "default", "quiet-head", REQUEST)
+    simulated = core.read_namespaced_pod("quiet-head", "default")
+    with pytest.raises(RunError, match=rf"quiet-head does not run it: container \S+ of {SAID}\. Fix: "):
+        pod_of_worker.run_in(Runs(core.api_client, "default"), simulated, ["true"])
 
 
 def test_no_run_is_begun_on_it(core: kubernetes.client.CoreV1Api) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import cdk8s
+import kubernetes
 import pytest
 from rich.console import Console
 
@@ -29,7 +30,7 @@ from k8s_charts.controllers.code import RELEASE, ControllerCode, ControllerCodeC
 from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorChart
 from k8s_charts.shared.names import JOB_SUPERVISOR, JOB_SUPERVISOR_CODE, RAYJOB_SUBMITTER, RUN_LABEL, submitters_group
 from ops.errors import UnreachableError
-from ops.jobs import direct, follow
+from ops.jobs import direct, follow, pod_of_worker
 from ops.jobs.checkpoint import answer, ask, job_of
 from ops.jobs.head_api import HeadApi, HeadUnreachableError
 from ops.jobs.packing import Package
@@ -327,6 +328,26 @@ def test_without_a_supervisor_the_job_is_submitted_through_a_port_forward(ann: R
     assert said == "run lasts saved step 7 (000000007@0001.01)"
     ray.stop("lasts")
     assert direct.follow(ray, "lasts", Console(file=shown)) == 130
+
+
+def test_command_in_a_pod_gets_stdin_to_its_end_and_its_exit_code_is_passed_on(
+    pod_of_ray: str, control_plane: ControlPlane, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
+) -> None:
+    """As the administrator, as above."""
+    with kubernetes.config.new_client_from_config(str(control_plane.admin_kubeconfig)) as api:
+        runs = Runs(api, NAMESPACE)
+        pod = runs.core.read_namespaced_pod(pod_of_ray, NAMESPACE)
+        (tmp_path / "stdin").write_bytes(b"sent\xff" * 50_000)
+        kept = os.dup(0)
+        try:
+            with (tmp_path / "stdin").open("rb") as sent:
+                os.dup2(sent.fileno(), 0)
+            code = pod_of_worker.run_in(runs, pod, ["sh", "-c", "cat; echo said >&2; exit 7"])
+        finally:
+            os.dup2(kept, 0)
+            os.close(kept)
+    assert code == 7
+    assert capfdbinary.readouterr() == (b"sent\xff" * 50_000, b"said\n")
 
 
 def _answers(ray: HeadApi) -> bool:

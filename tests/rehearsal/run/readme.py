@@ -90,6 +90,10 @@ NOT_TYPED: Final[Mapping[str, tuple[str, ...]]] = {
         "ops job submit train.py --env dev --as pytorchjob --workers 4 -- --epochs 3",
         "ops job submit train.py --env dev --as pytorchjob --dry-run",
     ),
+    "tests/unit/ops/jobs/test_exec.py": (
+        "ops job exec train-20261121-201500 --env dev -- nvidia-smi",
+        "ops job exec train-20261121-201500 --env dev --worker 3 -- bash",
+    ),
     "tests/unit/ops/jobs/test_checkpoint.py": (
         "ops job checkpoint train-20261121-201500",
         "ops job checkpoint train-20261121-201500 --env dev",

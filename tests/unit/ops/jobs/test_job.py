@@ -456,7 +456,8 @@ def test_unknown_run_is_reported(cluster: Apis, command: str) -> None:
 
 def test_run_that_is_over_cannot_be_stopped(cluster: Apis) -> None:
     cluster.kubernetes |= {f"{JOBS}/train": a_run("train", condition="Failed"), f"{LEASES}/train": a_lease("train")}
-    assert refused("stop", "train", code=1) == "the run train has ended. Allowed: runs that have not ended"
+    said = "the run train has ended. Allowed: runs that have not ended. Fix: see `ops job list`"
+    assert refused("stop", "train", code=1) == said
 
 
 def test_a_misspelt_job_gets_a_suggestion_among_the_jobs_only() -> None:
