@@ -185,6 +185,10 @@ test-isolation: setup ## rehearse ENV=dev beside real AWS credentials: verify th
 test-new: setup ## rehearse the file that `ops new` writes; LIKE=closed: as a copy of this example
 	@$(RUN) LIKE=$(LIKE) pytest -q -m new tests/rehearsal/run
 
+.PHONY: test-kept-jobs
+test-kept-jobs: setup setup-jobs ## type the commands of a job that loses its node in a kept rehearsal
+	@$(RUN) pytest -q -m kept_jobs tests/rehearsal/run
+
 .PHONY: manifests
 manifests: setup ## render manifests/ for all files of environments/
 	@$(RUN) ops manifests

@@ -14,8 +14,7 @@ from tests.rehearsal.run import readme
 from tests.rehearsal.run.checkout import Checkout
 from tests.support.waiting import REHEARSAL_PATIENCE_SECONDS
 
-# It deploys a whole environment.
-pytestmark = [pytest.mark.long, pytest.mark.product]
+pytestmark = [pytest.mark.kept_jobs, pytest.mark.product]
 
 MAKE = "make --assume-old=setup --assume-old=setup-jobs --no-print-directory"
 

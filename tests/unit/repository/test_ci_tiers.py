@@ -101,7 +101,7 @@ def test_a_run_takes_one_rehearsal_one_tier_of_recovery_and_one_of_the_other_dri
     for tier in TIERS:
         if tier.drawn_from:
             groups.setdefault(tier.drawn_from, set()).add(tier.name)
-    names = ("dev", "prod", "closed", "existing-vpc", "existing-eks", "slurm")
+    names = ("dev", "prod", "closed", "existing-vpc", "existing-eks", "slurm", "kept-jobs")
     rehearsals = {f"rehearse-{name}" for name in names}
     drills = {f"drills-{name}" for name in ("creation", "scaling", "ray", "control-plane")}
     assert groups == {"rehearsals": rehearsals, "recovery": {"drills-nodes", "drills-workers"}, "drills": drills}
