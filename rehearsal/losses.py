@@ -15,6 +15,7 @@ from embedded_account.kubernetes.api import KubernetesClient, Object
 from embedded_account.machine.processes import ProcessError, living
 from embedded_account.run_keys import RunKeys
 from embedded_account.running import EmbeddedAccount
+from rehearsal import runs
 from rehearsal.drills.cluster import failures
 from rehearsal.drills.cluster.subject import HERE, Subject
 from rehearsal.drills.cluster.world import ClusterHistory
@@ -41,9 +42,9 @@ class KeptRehearsal:
         """Yield the kept rehearsal of an environment. Raises ProcessError if there is none, or it has no RayCluster."""
         file = run_directory(environment.name) / access.ACCOUNT
         if not file.is_file() or not living(file.parent):
-            raise ProcessError(
-                f"no rehearsal of {environment.name} is kept. Fix: run `make rehearse KEEP=1 ENV={environment.name}`"
-            )
+            kept = [each.name for each in runs.directories() if (each / access.ACCOUNT).is_file() and living(each)]
+            fix = f"add ENV={kept[0]}" if kept else f"run `make rehearse KEEP=1 ENV={environment.name}`"
+            raise ProcessError(f"no rehearsal of {environment.name} is kept. Fix: {fix}")
         if not environment.ray.clusters:
             raise ProcessError(f"{environment.name} has no RayCluster. Allowed: a rehearsal of an environment with one")
         reached = json.loads(file.read_text())

@@ -18,6 +18,7 @@ def lose(*words: str) -> tuple[int, str]:
 @pytest.fixture(autouse=True)
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(losses, "run_directory", lambda name: tmp_path / name)
+    monkeypatch.setattr("rehearsal.runs.directories", lambda: sorted(tmp_path.iterdir()))
     return tmp_path
 
 
@@ -44,6 +45,13 @@ def test_without_a_kept_rehearsal_the_command_that_makes_one_is_named(runs: Path
         2,
         "error: no rehearsal of small is kept. Fix: run `make rehearse KEEP=1 ENV=small`\n",
     )
+
+
+def test_another_kept_rehearsal_is_named(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (runs / "trial").mkdir()
+    (runs / "trial" / access.ACCOUNT).touch()
+    monkeypatch.setattr(losses, "living", lambda _: {1: "account"})
+    assert lose("node", "--env", "small") == (2, "error: no rehearsal of small is kept. Fix: add ENV=trial\n")
 
 
 def test_slurm_has_no_raycluster_to_lose() -> None:
