@@ -463,7 +463,10 @@ class Rehearsal(RehearsalSteps[EksEnvironment]):
         if self._real_ray:
             deployed = self.project.directory / "environments"
             variables[DIRECTORY_VARIABLE] = str(deployed)
-            self.console.print(f"\n[bold]Real Ray runs in {jobs.WORKERS} workers without GPUs,[/] so jobs run.")
+            self.console.print(
+                f"\n[bold]Real Ray runs in {jobs.WORKERS} workers without GPUs,[/] so jobs run. "
+                "`ops job submit` starts one; `make lose WHAT=node` takes its node."
+            )
             self.console.print(f"In the shell, `ops` reads the smaller copies in {deployed}.", soft_wrap=True)
         file = access.write(self.directory, variables, self.built.directory)
         access.write_account(self.directory, self.account)

@@ -54,7 +54,7 @@ import hashlib, helper, os, pathlib, ray, sys
 
 @ray.remote
 def seen():
-    content = pathlib.Path("data/größe.bin").read_bytes()
+    content = (pathlib.Path(helper.__file__).with_name("data") / "größe.bin").read_bytes()
     return helper.NAME, hashlib.sha256(content).hexdigest(), os.getcwd()
 
 ray.init(log_to_driver=False)
