@@ -5,7 +5,6 @@ from typing import Final
 
 from config import EksEnvironment
 from embedded_account.kubernetes.pods.programs import RealRay
-from k8s_charts.ray_objects import ray_image
 from k8s_charts.shared.names import RAY_DIRECTORY
 from rehearsal.paths import RAY_ENVIRONMENT
 from rehearsal.run.project import Document
@@ -28,6 +27,8 @@ def on_processors(document: Document) -> None:
 
 def real_ray(environment: EksEnvironment) -> RealRay:
     """Return what runs in the pods of the environment's Ray image, used as a pattern; its dots also match dots."""
+    from k8s_charts.ray_objects import ray_image  # noqa: PLC0415 - it starts Node, which is checked first
+
     return RealRay(ray_image(environment), RAY_ENVIRONMENT)
 
 
