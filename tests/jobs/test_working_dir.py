@@ -73,7 +73,7 @@ def start(directory: Path, *command: str, digest: str = DIGEST, **variables: str
 
 
 def test_command_runs_in_the_folder_with_its_own_exit_code(bucket: pyarrow.fs.S3FileSystem, tmp_path: Path) -> None:
-    shown = "print(sorted(os.listdir())); print(os.environ['PYTHONPATH'].split(':')[0])"
+    shown = "print(sorted({*os.listdir()} - {'__pycache__'})); print(os.environ['PYTHONPATH'].split(':')[0])"
     code = f"import helper, os, sys; {shown}; sys.exit(7)"
     done = start(tmp_path, sys.executable, "-c", code)
     assert done.returncode == 7, done.stderr
