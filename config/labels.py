@@ -6,6 +6,9 @@ from typing import Final
 SYSTEM_NODE_LABEL: Final = "ray-on-hyperpod/node-role"
 SYSTEM_NODE_ROLE: Final = "system"
 
+# Kubernetes' well-known label of a node's instance type.
+INSTANCE_TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
+
 # HyperPod sets these on its nodes (AWS docs: sagemaker-hyperpod-eks-resiliency-node-labels). A replaced node gets
 # another name, so pods select nodes by the instance group.
 INSTANCE_GROUP_LABEL: Final = "sagemaker.amazonaws.com/instance-group-name"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from config import EksEnvironment, naming
+from config.labels import INSTANCE_TYPE_LABEL
 from embedded_account.kubernetes.api import KubernetesClient, Object
 from embedded_account.machine.processes import ProcessError, living
 from embedded_account.run_keys import RunKeys
@@ -23,8 +24,6 @@ from rehearsal.paths import BINARIES, run_directory
 from rehearsal.run import access
 from rehearsal.run.account import rehearsal_account
 from rehearsal.run.cluster import TimedOutError
-
-_INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ def _disk(kept: KeptRehearsal) -> str:
 
 def _capacity(kept: KeptRehearsal) -> str:
     node = kept.api.get(f"/api/v1/nodes/{kept.a('worker')['spec']['nodeName']}")
-    kind = node["metadata"]["labels"][_INSTANCE_TYPE]
+    kind = node["metadata"]["labels"][INSTANCE_TYPE_LABEL]
     kept.account.set_hyperpod_faults({"capacity": {kind: 0}})
     return f"{_node(kept)}; AWS has no {kind} to replace it"
 

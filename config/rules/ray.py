@@ -5,6 +5,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from config.facts import support, versions
+from config.labels import INSTANCE_TYPE_LABEL
 from config.model import EksEnvironment
 from config.rules.parts import clusters, groups, ray_pods, repeated, same_names, workers
 from config.rules.rule import Violation, error, warning
@@ -22,7 +23,6 @@ _POD_NAME: Final = 50
 _HEAD_GROUP: Final = "headgroup"
 # Autoscaler v1 of these versions removes all workers when listing pods times out (ray #58933).
 _AUTOSCALER_REMOVES_ALL: Final = ("2.42.1",)
-INSTANCE_TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
 
 
 @warning("V20")

@@ -9,8 +9,7 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from config.labels import INSTANCE_GROUP_LABEL, SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
-from config.rules.ray import INSTANCE_TYPE_LABEL
+from config.labels import INSTANCE_GROUP_LABEL, INSTANCE_TYPE_LABEL, SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 from controllers.in_cluster.efa_exporter import EfaExporter
 from controllers.in_cluster.exporter import RunExporter
 from controllers.job_decision import Limits
