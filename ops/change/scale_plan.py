@@ -103,7 +103,9 @@ def plan(
     # HyperPod can list more nodes than the target, and each deleted one lowers the target.
     leaving = tuple(in_order[: max(0, min(len(staying), target) - wanted)])
     unlaunched = target - wanted - len(leaving)
-    changes = tuple(_replicas(group, leaving, unlaunched, pods, ray_clusters))
+    empty = [not node.clusters for node in in_order]
+    without_node = max(0, unlaunched + sum(empty[: len(leaving)]) - sum(empty[len(leaving) :]))
+    changes = tuple(_replicas(group, leaving, without_node, pods, ray_clusters))
     return ScalePlan(group, target, wanted, leaving, changes)
 
 
@@ -126,15 +128,14 @@ def _node(node: Json, pods: Sequence[Any], marked: set[str]) -> GroupNode:
 
 
 def _replicas(
-    group: str, leaving: Sequence[GroupNode], unlaunched: int, pods: Sequence[Any], ray_clusters: Sequence[Json]
+    group: str, leaving: Sequence[GroupNode], without_node: int, pods: Sequence[Any], ray_clusters: Sequence[Json]
 ) -> Iterator[Replicas]:
     """Yield the new replicas of each worker group that runs on the instance group.
 
-    A group loses one replica for each of its pods on the `leaving` nodes, and one for each of its pending pods whose
-    node an interrupted run has drained or was never launched.
+    A group loses one replica for each of its pods on the `leaving` nodes, and one for each of up to `without_node`
+    pending pods, whose nodes leave without a pod or were never launched.
     """
     going = {worker for node in leaving for worker in node.workers}
-    without_node = unlaunched + sum(node.marked and not node.workers for node in leaving)
     for cluster in ray_clusters:
         for index, workers in enumerate(cluster["spec"].get("workerGroupSpecs", [])):
             if workers["template"]["spec"].get("nodeSelector", {}).get(INSTANCE_GROUP_LABEL) != group:

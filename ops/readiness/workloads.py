@@ -13,7 +13,7 @@ from k8s_charts.shared.names import REAPER
 from ops.clients import REQUEST_TIMEOUT
 from ops.readiness.conditions import is_ready
 from ops.readiness.item import ReadinessItem, ReadinessState, Require, spoken
-from ops.readiness.outdated_pods import is_paused, is_suspended, outdated
+from ops.readiness.outdated_pods import counted, is_paused, is_suspended, is_worker, outdated
 
 
 def claim(environment: EksEnvironment, api: kubernetes.client.ApiClient) -> ReadinessItem:
@@ -97,10 +97,14 @@ def _ray_cluster(
     state = status.get("state")
     # KubeRay keeps the state `suspended` until all pods are ready.
     details = [f"{'starting' if state in (None, '', 'suspended') else state}, {available} of {replicas} workers"]
-    if state == "ready" and available == replicas:
+    # With a late cache KubeRay 1.2.0 makes one pod too many and then ends a healthy one, which it still counts.
+    moving = [pod for pod in pods if is_worker(pod) and pod not in stale.orphans and _starts_or_ends(pod)]
+    if state == "ready" and available == replicas and not moving:
         return ReadinessItem("RayCluster", name, ReadinessState.READY, "; ".join([*details, *old]))
     if reason := status.get("reason"):
         details.append(reason)
+    if moving and available == replicas:
+        details.append(f"KubeRay replaces {counted(moving)}")
     details += [*spoken({pod.metadata.name: blocking_reason(pod) for pod in pods}), *old]
     enough = False
     if require is Require.MIN:
@@ -110,6 +114,10 @@ def _ray_cluster(
     return ReadinessItem(
         "RayCluster", name, ReadinessState.READY if enough else ReadinessState.WAITING, "; ".join(details)
     )
+
+
+def _starts_or_ends(pod: Any) -> bool:
+    return bool(pod.metadata.deletion_timestamp) or pod.status.phase == "Pending"
 
 
 def _is_ready_head(pod: Any) -> bool:

@@ -317,7 +317,7 @@ def test_a_resumed_ray_cluster_is_starting_until_its_pods_are_ready(apis: Apis, 
 
 def test_terminating_pods_are_neither_outdated_nor_orphans(apis: Apis, clients: Clients) -> None:
     apis.kubernetes |= {RAY_CLUSTER: ray_cluster(), PODS: {"items": [*NEW, *ENDING]}}
-    assert rayml(clients).detail == "ready, 4 of 4 workers"
+    assert rayml(clients).detail == "ready, 4 of 4 workers; KubeRay replaces 1 pod"
 
 
 @pytest.fixture

@@ -105,6 +105,21 @@ def test_empty_nodes_leave_replicas_alone() -> None:
     assert made.clusters == set()
 
 
+def test_an_empty_node_that_a_pending_worker_waits_for_takes_its_replica() -> None:
+    pods = [pod("a", 1), pod("b", 2), pod("c", None)]
+    made = planned(2, [node(1), node(2), node(3)], pods, ray_cluster(workers(3)))
+    (change,) = made.replicas
+    assert leaving(made) == ["i-3"]
+    assert (change.before, change.after) == (3, 2)
+
+
+def test_a_pending_worker_that_an_empty_node_is_left_for_keeps_its_replica() -> None:
+    pods = [pod("a", 1), pod("b", 2), pod("c", None)]
+    made = planned(3, [node(1), node(2), node(3), node(4)], pods, ray_cluster(workers(3)))
+    assert leaving(made) == ["i-4"]
+    assert made.replicas == ()
+
+
 def test_worker_groups_elsewhere_are_left_alone() -> None:
     other = workers(1, instance_group="other") | {"groupName": "other"}
     pods = [pod("a", 1), pod("b", 2), pod("x", 9, group="other")]

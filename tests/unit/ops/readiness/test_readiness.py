@@ -439,6 +439,24 @@ def test_a_ray_cluster_without_all_pods_says_what_hinders_one(
     assert item.detail == f"ready, 3 of 4 workers; rayml-gpu-group-worker-x: {told}"
 
 
+@pytest.mark.parametrize(
+    ("ending", "phase"), [("2026-11-02T09:00:00Z", "Running"), (None, "Pending")], ids=["ends", "starts"]
+)
+def test_a_ray_cluster_whose_worker_kuberay_replaces_is_waited_for(
+    look: Look, apis: Apis, ending: str | None, phase: str
+) -> None:
+    """Its status counts a terminating worker, and does not know of one too many (kuberay#4078)."""
+    labels = {"ray.io/node-type": "worker", "ray.io/group": "gpu-group", "ray.io/cluster": "rayml"}
+    apis.kubernetes[RAY_CLUSTER]["spec"] = {"workerGroupSpecs": [{"groupName": "gpu-group", "template": {}}]}
+    apis.kubernetes[PODS] = {
+        "items": [
+            {"metadata": {"name": "x", "labels": labels, "deletionTimestamp": ending}, "status": {"phase": phase}}
+        ]
+    }
+    item = look()["RayCluster", "ray/rayml"]
+    assert (item.state, item.detail) == (ReadinessState.WAITING, "ready, 4 of 4 workers; KubeRay replaces 1 pod")
+
+
 def test_the_operator_s_own_reason_is_shown(look: Look, apis: Apis) -> None:
     apis.kubernetes[RAY_CLUSTER] = {"status": {"state": "failed", "reason": "quota exceeded"}}
     assert look()["RayCluster", "ray/rayml"].detail == "failed, 0 of 4 workers; quota exceeded"
