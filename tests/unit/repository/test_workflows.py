@@ -1,5 +1,6 @@
 """The workflows: pinned actions, least permissions, and what a deployment does."""
 
+import hashlib
 import os
 import re
 import subprocess
@@ -48,10 +49,39 @@ def test_a_job_has_only_the_permissions_that_it_names(file: Path) -> None:
     assert "pull_request_target" not in triggers(document), "it would run a fork's code with this repository's token"
     for name, job in document["jobs"].items():
         assert job.get("timeout-minutes"), name
-        assert job.get("permissions", {}).get("contents") != "write", name
+        if job.get("permissions", {}).get("contents") == "write":
+            assert (file.stem, name) == ("release", "publish")
+            assert not [step for step in job["steps"] if "uses" in step], (
+                "it would run code with a token that may write"
+            )
         for step in job["steps"]:
             if "checkout" in step.get("uses", ""):
                 assert step["with"]["persist-credentials"] is False, name
+
+
+def test_a_release_names_its_programs_as_a_rehearsal_takes_them(tmp_path: Path) -> None:
+    programs = tmp_path / "served.zip"
+    programs.write_bytes(b"programs")
+    gh = tmp_path / "gh"
+    gh.write_text('#!/bin/sh\necho "$*" >> calls\n[ "$1" != run ] || cp served.zip rehearsal-programs.zip\n')
+    gh.chmod(0o755)
+    [step] = workflow("release")["jobs"]["publish"]["steps"]
+    env = os.environ | {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "GITHUB_RUN_ID": "7",
+        "GITHUB_SERVER_URL": "https://github.com",
+        "GITHUB_REPOSITORY": "company/platform",
+        "GITHUB_REF_NAME": "v0.2.0",
+    }
+    argv = ["bash", "-e", "-o", "pipefail", "-c", step["run"]]
+    subprocess.run(argv, env=env, cwd=tmp_path, check=True)
+    [said] = re.findall(r"export REHEARSAL_PROGRAMS=(\S+)", (tmp_path / "notes.md").read_text())
+    url, _, digest = said.partition("#sha256=")
+    assert url == "https://github.com/company/platform/releases/download/v0.2.0/rehearsal-programs.zip"
+    assert digest == hashlib.sha256(b"programs").hexdigest()
+    download, create = (tmp_path / "calls").read_text().splitlines()
+    assert download == "run download 7 --repo company/platform --name programs"
+    assert create.startswith("release create v0.2.0 rehearsal-programs.zip --repo company/platform --verify-tag ")
 
 
 def test_what_skips_elsewhere_must_run_in_a_nightly_job() -> None:
