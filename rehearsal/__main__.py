@@ -15,8 +15,6 @@ from rich.console import Console
 from rich.markup import escape
 
 import config
-from config import SlurmEnvironment
-from config.facts import versions
 from embedded_account.kubernetes.building import binaries
 from embedded_account.machine.processes import ProcessError, ProgramEndedError, living
 from rehearsal import disk, interruption, runs
@@ -171,14 +169,6 @@ def _require_rehearsable(env: str) -> None:
         raise ProcessError(
             f"{env} uses subnets of account {owner}, and a rehearsal has one account. Fix: to rehearse all else, leave "
             "network.existing.owner out meanwhile"
-        )
-    if isinstance(environment, SlurmEnvironment):
-        return
-    version = environment.kuberay.version
-    if version != versions.KUBERAY:
-        raise ProcessError(
-            f"{env} has KubeRay {version}, and a rehearsal the operator of {versions.KUBERAY} only. Fix: to "
-            "rehearse all else, leave kuberay.version out meanwhile"
         )
 
 

@@ -40,7 +40,7 @@ class ThousandContext:
     def __init__(self, environment: EksEnvironment, console: Console) -> None:
         self.console = console
         directory = DRILLS_ON_KUBERNETES
-        built = binaries.ensure(BINARIES, console.print)
+        built = binaries.ensure(BINARIES, console.print, binaries.with_kuberay(environment.kuberay.version))
         plane = ControlPlane(directory, built, name="drills", node_monitor_grace_period=DETECTION_SECONDS)
         self.cluster = DrillCluster(with_workers(environment, WORKERS), directory, console, plane)
         self.watch = self.cluster.watch

@@ -92,7 +92,7 @@ class JobRehearsal:
         self._project = Project(directory / "project")
         self._project.edit(_ENVIRONMENT, _on_processors)
         self._environment = config.load(_ENVIRONMENT, self._project.directory / "environments")
-        built = binaries.ensure(BINARIES, console.print)
+        built = binaries.ensure(BINARIES, console.print, binaries.with_kuberay(self._environment.kuberay.version))
         self._account = JobAccount(self._environment, directory / "account", built.directory)
         plane = ControlPlane(
             directory / "cluster",

@@ -10,12 +10,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from config.facts import versions
+from embedded_account.kubernetes.building import binaries
+
 REAL: Final = (
     "CDK CLI and synthesis, templates and assets",
     "CloudFormation's protocol: change sets, order, events, rollback, exports, custom resources",
     "Lambda code of every custom resource, CDK's own included (under this Python and Node, not Lambda's)",
     "Kubernetes: etcd, API server, controllers, scheduler; EKS tokens and access entries",
-    "KubeRay operator (module v1.2.1; its RayCluster code is 1.2.0's), under its own ServiceAccount",
 )
 SIMULATED: Final = (
     "AWS services behind their APIs, HyperPod's nodes, health checks and timing",
@@ -79,6 +81,13 @@ def sort_leftovers(inventory: Sequence[dict[str, Any]], protected_stacks: Sequen
     return Leftovers(by["protected"], by["background"], by["bootstrap"], by["existing"], by["nobody"], by["other"])
 
 
+def real_with_kuberay(version: str) -> list[str]:
+    """Return what is real in a rehearsal of an environment with KubeRay `version`, and which build of it ran."""
+    module = binaries.kuberay_version(version)
+    build = f"module {module}" if module == f"v{version}" else f"module {module}; its RayCluster code is {version}'s"
+    return [*REAL, f"KubeRay operator ({build}), under its own ServiceAccount"]
+
+
 @dataclass(frozen=True)
 class SlurmSeen:
     """What a rehearsal with Slurm ran: the version of real Slurm or None, and whether nodes ran their scripts."""
@@ -111,15 +120,23 @@ def not_run(seen: SlurmSeen) -> list[str]:
     return [] if seen.version else [left_out]
 
 
-def show(console: Console, leftovers: Leftovers, charts: str | None, slurm: SlurmSeen | None = None) -> None:
+def show(
+    console: Console,
+    leftovers: Leftovers,
+    charts: str | None,
+    slurm: SlurmSeen | None = None,
+    *,
+    kuberay: str = versions.KUBERAY,
+) -> None:
     """Print the verdict table.
 
-    `charts` says which charts were installed; `slurm` is what ran where Slurm orchestrates.
+    `charts` says which charts were installed; `slurm` is what ran where Slurm orchestrates; `kuberay` is the version
+    that the environment chooses.
     """
     table = Table(box=box.SIMPLE_HEAD, show_header=False, pad_edge=False, title="Verdict", title_justify="left")
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    _section(table, "[green]real[/]", real_with_slurm(slurm) if slurm else REAL)
+    _section(table, "[green]real[/]", real_with_slurm(slurm) if slurm else real_with_kuberay(kuberay))
     simulated = simulated_with_slurm(slurm) if slurm else (*SIMULATED, f"Helm charts: {charts}")
     _section(table, "[yellow]simulated[/]", simulated)
     _section(table, "[red]NOT RUN[/]", not_run(slurm) if slurm else ())

@@ -132,6 +132,6 @@ def _show_leftovers(rehearsal: Rehearsal | SlurmRehearsal, console: Console, *, 
     if isinstance(rehearsal, SlurmRehearsal):
         verdict.show(console, leftovers, None, rehearsal.seen)
     else:
-        verdict.show(console, leftovers, rehearsal.charts)
+        verdict.show(console, leftovers, rehearsal.charts, kuberay=rehearsal.environment.kuberay.version)
     if not leftovers.clean:
         raise RehearsalError("resources without an owner are left; the table above lists them")

@@ -89,32 +89,7 @@ class RehearsalSteps(Generic[E]):
 
     def make_project(self) -> None:
         """Build the programs, copy the project, and choose its charts."""
-        require_node()
-        with self.progress.step("Kubernetes and KubeRay from source (built once, then cached)") as step:
-            shown = self.progress.echo if self.console.is_terminal else None
-            self.built = binaries.ensure(BINARIES, self.console.print, running=shown)
-            step.see(f"binaries in {self.built.directory}")
-        self.spans.builds.append(step.span)
-        with self.progress.step("project and charts") as step:
-            environment = self.environment
-            self.account = rehearsal_account(
-                self.directory / "account",
-                self.built.directory,
-                account_id=environment.account,
-                region=environment.region,
-            )
-            isolation.enter(self.child_environment())
-            self.project = Project(self.directory / "project")
-            self._choose_charts()
-            step.see(self.charts)
-            self.cdk = Cdk(
-                self.project.directory,
-                self.supervisor.logs,
-                self.child_environment(),
-                context={"environment": environment.name},
-                echo=self.progress.echo,
-                spans=self.spans,
-            )
+        raise NotImplementedError
 
     def begin_synthesis(self) -> None:
         """Start a synthesis, which does not need the account, for the next deployment `again`."""
@@ -127,16 +102,6 @@ class RehearsalSteps(Generic[E]):
             owner.make_roles(self.account, self.environment)
             self.cdk.use(owner.credentials(self.account, self.environment, PersonRole.DEPLOYER))
             step.see(f"account {self.environment.account} at {self.account.endpoint}")
-
-    def _choose_charts(self) -> None:
-        """Choose the publishers' charts if they are cached, else make stand-ins, which a variable names."""
-        if charts_lock.all_cached():
-            self.charts = "the publishers', from the cache of `ops charts fetch`"
-            return
-        stand_ins = self.directory / "stand-in-charts"
-        build_stand_ins(stand_ins, self.built)
-        self.charts = "generated stand-ins (`ops charts fetch` downloads the publishers' own)"
-        self._stand_ins = {charts_lock.STAND_IN_VARIABLE: str(stand_ins)}
 
     def child_environment(self) -> dict[str, str]:
         """Return the environment variables of the CDK CLI and of `ops`."""
@@ -368,6 +333,46 @@ class RehearsalSteps(Generic[E]):
 
 class Rehearsal(RehearsalSteps[EksEnvironment]):
     """The steps for a cluster that EKS orchestrates."""
+
+    def make_project(self) -> None:
+        """Build the programs, copy the project, and choose its charts."""
+        require_node()
+        kuberay = binaries.with_kuberay(self.environment.kuberay.version)
+        with self.progress.step("Kubernetes and KubeRay from source (built once, then cached)") as step:
+            shown = self.progress.echo if self.console.is_terminal else None
+            self.built = binaries.ensure(BINARIES, self.console.print, kuberay, running=shown)
+            step.see(f"binaries in {self.built.directory}")
+        self.spans.builds.append(step.span)
+        with self.progress.step("project and charts") as step:
+            environment = self.environment
+            self.account = rehearsal_account(
+                self.directory / "account",
+                self.built.directory,
+                account_id=environment.account,
+                region=environment.region,
+            )
+            isolation.enter(self.child_environment())
+            self.project = Project(self.directory / "project")
+            self._choose_charts()
+            step.see(self.charts)
+            self.cdk = Cdk(
+                self.project.directory,
+                self.supervisor.logs,
+                self.child_environment(),
+                context={"environment": environment.name},
+                echo=self.progress.echo,
+                spans=self.spans,
+            )
+
+    def _choose_charts(self) -> None:
+        """Choose the publishers' charts if they are cached, else make stand-ins, which a variable names."""
+        if charts_lock.all_cached():
+            self.charts = "the publishers', from the cache of `ops charts fetch`"
+            return
+        stand_ins = self.directory / "stand-in-charts"
+        build_stand_ins(stand_ins, self.built, self.environment.kuberay.version)
+        self.charts = "generated stand-ins (`ops charts fetch` downloads the publishers' own)"
+        self._stand_ins = {charts_lock.STAND_IN_VARIABLE: str(stand_ins)}
 
     def run_jobs(self) -> None:
         """Let real Ray run in the pods of a smaller copy of the environment; call it before the account starts."""

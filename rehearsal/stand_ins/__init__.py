@@ -11,16 +11,20 @@ from typing import Any, Final
 
 from ruamel.yaml import YAML
 
-from config.facts import charts_lock
+from config.facts import charts_lock, versions
 from config.facts.daemonsets import NodeScope, daemonsets_on
 from config.facts.instance_types import catalogue
 from embedded_account.kubernetes.building.binaries import Binaries, kuberay_module_directory
 
 _TEMPLATES: Final = Path(__file__).with_name("charts")
+_KUBERAY: Final = "kuberay-operator"
 
 
-def build(directory: Path, binaries: Binaries) -> None:
-    """Write a stand-in for each chart of the lock to `directory`/<name>, and replace existing ones."""
+def build(directory: Path, binaries: Binaries, kuberay: str = versions.KUBERAY) -> None:
+    """Write a stand-in for each chart of the lock to `directory`/<name>, and replace existing ones.
+
+    `kuberay` is the version of KubeRay's chart, whose operator the binaries hold.
+    """
     for name in {chart.name for chart in charts_lock.locked()}:
         target = directory / name
         shutil.rmtree(target, ignore_errors=True)
@@ -28,11 +32,11 @@ def build(directory: Path, binaries: Binaries) -> None:
         description = {
             "apiVersion": "v2",
             "name": name.lower(),
-            "version": charts_lock.find(name).version,
+            "version": charts_lock.find(name, kuberay if name == _KUBERAY else None).version,
             "description": "REHEARSAL ONLY: a stand-in for the publisher's chart",
         }
         _write(target / "Chart.yaml", [description])
-    _add_kuberay_objects(directory / "kuberay-operator", kuberay_module_directory(binaries))
+    _add_kuberay_objects(directory / _KUBERAY, kuberay_module_directory(binaries))
     _add_agents(directory / "HyperPodHelmChart" / "values.yaml")
 
 

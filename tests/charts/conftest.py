@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from config import EksEnvironment, load
+from embedded_account.kubernetes.building import binaries
 from k8s_charts.ray_objects import RayObjects, ray_objects
 from rehearsal import paths
 from tests.charts.support.facts import RAY_FACTS, Object
@@ -25,10 +26,11 @@ def dev_ray(dev: EksEnvironment) -> RayObjects:
 @pytest.fixture(scope="session")
 def crd_schema() -> Callable[[str], Object]:
     """Return the strict JSON schema of a served KubeRay version: a field that the CRD would prune is an error."""
-    found = sorted(paths.BINARIES.glob("*/kuberay-module/config/crd/bases/ray.io_rayclusters.yaml"))
-    if not found:
+    built = binaries.Binaries(paths.BINARIES / binaries.build_key())
+    found = binaries.kuberay_module_directory(built) / "config/crd/bases/ray.io_rayclusters.yaml"
+    if not found.is_file():
         pytest.skip("KubeRay's CRDs come with the control plane's programs: `make rehearse` builds them")
-    crd = yaml.load(found[0].read_text(), Loader=yaml.CSafeLoader)
+    crd = yaml.load(found.read_text(), Loader=yaml.CSafeLoader)
     versions = {version["name"]: version["schema"]["openAPIV3Schema"] for version in crd["spec"]["versions"]}
     return lambda version: _strict(versions[version])
 

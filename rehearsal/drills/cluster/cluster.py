@@ -51,7 +51,7 @@ class DrillCluster:
         shutil.rmtree(directory, ignore_errors=True)
         self.plane = plane or ControlPlane(
             directory,
-            binaries.ensure(BINARIES, console.print),
+            binaries.ensure(BINARIES, console.print, binaries.with_kuberay(environment.kuberay.version)),
             name="drills",
             node_monitor_grace_period=DETECTION_SECONDS,
         )
@@ -125,7 +125,7 @@ class DrillCluster:
     def _install(self) -> None:
         """Install in the order of a deployment. Raises RehearsalError if operator or reaper do not start."""
         operator = self.environment.kuberay.namespace
-        stand_ins.build(self._directory / "charts", self.plane.binaries)
+        stand_ins.build(self._directory / "charts", self.plane.binaries, self.environment.kuberay.version)
         # Viewers read in the namespace of the image build, too.
         namespaces = (self.platform.kuberay_namespace, self.platform.image_build_namespace)
         self.kubectl.apply(rendered(*namespaces, self.platform.kuberay_policies))

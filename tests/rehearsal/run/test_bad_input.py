@@ -110,15 +110,6 @@ def test_missing_environment_file_is_told_with_those_that_exist(environments: Pa
     assert len(output.splitlines()) == 1
 
 
-@pytest.mark.parametrize("what", [("run",), ("drill", "node-dies")])
-def test_a_version_of_kuberay_that_no_rehearsal_has_is_refused(environments: Path, what: Sequence[str]) -> None:
-    """It would play with another operator, and prove nothing of the one that is deployed."""
-    with (environments / "small.yaml").open("a") as small:
-        small.write("\nkuberay:\n  version: 1.4.2\n")
-    output = typed(rehearsal_app, *what, "--env", "small")
-    assert_one_clear_message(output, r"small has KubeRay 1\.4\.2, and a rehearsal the operator of 1\.2\.0 only")
-
-
 def test_subnets_of_another_account_are_refused(environments: Path) -> None:
     text = (DIRECTORY / "existing-vpc.yaml").read_text()
     shared = text.replace("    node_subnets:", '    owner: "444455556666"\n    node_subnets:')

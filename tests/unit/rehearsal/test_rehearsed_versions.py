@@ -7,7 +7,14 @@ from embedded_account.kubernetes.building import binaries
 
 
 @pytest.mark.table("config/facts/versions.py")
-def test_rehearsed_versions_are_those_that_are_deployed() -> None:
-    """KubeRay 1.2.1 stands for 1.2.0, which module proxies do not serve; RayCluster's code is the same."""
+def test_a_rehearsal_runs_the_kubernetes_that_is_deployed() -> None:
     assert binaries.KUBERNETES_VERSION.startswith(f"v{versions.KUBERNETES_DEFAULT}.")
-    assert binaries.KUBERAY_VERSION.rpartition(".")[0] == f"v{versions.KUBERAY}".rpartition(".")[0]
+
+
+@pytest.mark.table("config/facts/versions.py")
+@pytest.mark.parametrize("version", versions.KUBERAY_VERSIONS)
+def test_every_kuberay_that_can_be_chosen_is_rehearsed_with_its_own_operator(version: str) -> None:
+    """KubeRay 1.2.1 stands for 1.2.0, which module proxies do not serve; RayCluster's code is the same."""
+    assert binaries.kuberay_version(version) == ("v1.2.1" if version == "1.2.0" else f"v{version}")
+    purpose = binaries.with_kuberay(version)
+    assert (purpose is binaries.REHEARSAL) == (version == versions.KUBERAY)

@@ -220,6 +220,31 @@ def test_log_gets_a_line_of_a_long_build_now_and_then(tmp_path: Path, go: Go, mo
     }
 
 
+def test_another_kuberay_costs_one_more_build_and_stays_beside_the_usual_one(tmp_path: Path, go: Go) -> None:
+    usual = ensure(tmp_path / "cache")
+    newer = ensure(tmp_path / "cache", purpose=binaries.with_kuberay("1.6.2"))
+    assert go.builds == [*MODULES, "kuberay-1.6.2"]
+    assert newer.directory != usual.directory
+    assert {each.name for each in newer.directory.iterdir() if each.is_file()} == {*PROGRAMS, "lock"}
+    for program in PROGRAMS - {"kuberay-operator"}:
+        assert newer[program].samefile(usual[program])
+    assert not newer["kuberay-operator"].samefile(usual["kuberay-operator"])
+    assert (binaries.kuberay_module_directory(newer) / "config/crd/bases/ray.io_rayclusters.yaml").is_file()
+    assert (ensure(tmp_path / "cache"), len(go.builds)) == (usual, len(MODULES) + 1)
+
+
+def test_another_kuberay_builds_what_every_rehearsal_needs_too(tmp_path: Path, go: Go) -> None:
+    ensure(tmp_path / "cache", purpose=binaries.with_kuberay("1.3.2"))
+    assert go.builds == [*MODULES, "kuberay-1.3.2"]
+
+
+def test_a_kuberay_without_a_module_is_refused() -> None:
+    with pytest.raises(
+        BinariesError, match=r"KubeRay 1\.7\.0 is invalid: there is no Go module of it\. Allowed: 1\.2\.0, "
+    ):
+        binaries.with_kuberay("1.7.0")
+
+
 def test_complete_build_removes_those_of_other_versions_that_nobody_uses(tmp_path: Path, go: Go) -> None:
     cache = tmp_path / "cache"
     check = ensure(cache, purpose=binaries.CHECK)

@@ -9,8 +9,8 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -73,7 +73,6 @@ _KUBERNETES_PROGRAMS: Final = {
     "k8s.io/kubernetes/cmd/kube-scheduler": "kube-scheduler",
 }
 KUBERNETES_VERSION: Final = GoModule("kubernetes", _KUBERNETES_PROGRAMS).required_version("k8s.io/kubernetes")
-KUBERAY_VERSION: Final = _KUBERAY.required_version(KUBERAY_MODULE)
 
 
 def _version_flags(version: str) -> str:
@@ -94,13 +93,28 @@ REHEARSAL: Final = Purpose(
     ),
     layer_programs=("kubectl", "helm"),
 )
+# An operator costs minutes of processor time: only a rehearsal of its version builds it. Module proxies do not serve
+# v1.2.0; RayCluster's code in v1.2.1 is the same.
+_KUBERAYS: Final[Mapping[str, Purpose]] = {
+    "1.2.0": REHEARSAL,
+    **{
+        version: replace(
+            REHEARSAL,
+            modules=tuple(
+                GoModule(f"kuberay-{version}", _KUBERAY.programs) if each is _KUBERAY else each
+                for each in REHEARSAL.modules
+            ),
+        )
+        for version in ("1.2.2", "1.3.2", "1.4.2", "1.6.2")
+    },
+}
 CHECK: Final = Purpose(modules=(GoModule("actionlint", {"github.com/rhysd/actionlint/cmd/actionlint": "actionlint"}),))
 _TRAINING_OPERATOR: Final = GoModule(
     "training-operator", {f"{TRAINING_OPERATOR_MODULE}/cmd/training-operator.v1": "training-operator"}
 )
 # Kubeflow's operator takes two minutes of processor time to build: only tests that use it ask for it.
 KUBEFLOW: Final = Purpose(modules=(_TRAINING_OPERATOR,))
-_PURPOSES: Final = (REHEARSAL, CHECK, KUBEFLOW)
+_PURPOSES: Final = (*_KUBERAYS.values(), CHECK, KUBEFLOW)
 _KUBERAY_FOLDER: Final = "kuberay-module"
 # What Go makes of a rehearsal's programs. The source first: a program with its final name is complete.
 _BUILT: Final = (_KUBERAY_FOLDER, *(program for module in REHEARSAL.modules for program in module.programs.values()))
@@ -129,6 +143,8 @@ def ensure(cache: Path, progress: Progress, purpose: Purpose = REHEARSAL, runnin
             if purpose is REHEARSAL and (given := os.environ.get(archive.VARIABLE)):
                 progress(f"taking the programs from {given.partition('#')[0]}")
                 archive.take(given, binaries.directory, _BUILT)
+            elif purpose in _KUBERAYS.values() and purpose is not REHEARSAL:
+                _link(ensure(cache, progress, REHEARSAL, running), binaries)
             _make_missing(binaries, purpose, progress, running or _now_and_then(progress))
             cache_folders.prune(cache, [*map(build_key, _PURPOSES), JSII_PACKAGES])
     return binaries
@@ -137,6 +153,20 @@ def ensure(cache: Path, progress: Progress, purpose: Purpose = REHEARSAL, runnin
 def pack(cache: Path, target: Path, progress: Progress) -> str:
     """Write the rehearsal's programs to an archive that REHEARSAL_PROGRAMS names; return its SHA-256."""
     return archive.pack(ensure(cache, progress).directory, _BUILT, target)
+
+
+def with_kuberay(version: str) -> Purpose:
+    """Return the purpose of a rehearsal with KubeRay `version`. Raises BinariesError if there is no module of it."""
+    if version not in _KUBERAYS:
+        allowed = ", ".join(_KUBERAYS)
+        raise BinariesError(f"KubeRay {version} is invalid: there is no Go module of it. Allowed: {allowed}")
+    return _KUBERAYS[version]
+
+
+def kuberay_version(version: str) -> str:
+    """Return the version of the Go module whose operator a rehearsal with KubeRay `version` runs, such as `v1.2.1`."""
+    [module] = (each for each in with_kuberay(version).modules if KUBERAY_MODULE in each.programs)
+    return module.required_version(KUBERAY_MODULE)
 
 
 def kuberay_module_directory(binaries: Binaries) -> Path:
@@ -169,6 +199,14 @@ def _all_there(binaries: Binaries, programs: Iterable[str]) -> bool:
     return all((binaries.directory / program).is_file() for program in programs)
 
 
+def _link(source: Binaries, target: Binaries) -> None:
+    """Give a folder all programs of another, except KubeRay's operator, without taking space for them."""
+    for program in source.directory.iterdir():
+        linked = target.directory / program.name
+        if program.is_file() and program.name not in ("lock", *_KUBERAY.programs.values()) and not linked.exists():
+            linked.hardlink_to(program)
+
+
 def _make_missing(binaries: Binaries, purpose: Purpose, progress: Progress, running: Progress) -> None:
     if not _all_there(binaries, purpose.layer_programs):
         progress(f"{' and '.join(purpose.layer_programs)}: unpacking")
@@ -188,7 +226,7 @@ def _build(module: GoModule, binaries: Binaries, packages: int, running: Progres
     with tempfile.TemporaryDirectory(dir=binaries.directory, prefix=f".{module.name}-") as temporary:
         output = Path(temporary)
         golang.build(module, output, packages, binaries.logs, running)
-        if module is _KUBERAY:
+        if KUBERAY_MODULE in module.programs:
             _keep_source(module, KUBERAY_MODULE, _KUBERAY_FOLDERS, output, kuberay_module_directory(binaries))
         if module is _TRAINING_OPERATOR:
             kept = training_operator_module_directory(binaries)
