@@ -21,6 +21,8 @@ from ops.readiness.outdated_pods import Json, counted, outdated
 
 _KIND: Final = ("ray.io", "v1")
 _PLURAL: Final = "rayclusters"
+# Not the field's removal: KubeRay 1.3.0 and later (calculateStatus) keep a RayCluster without it suspended.
+_RESUMED: Final = False
 _Body = Mapping[str, Any]
 
 
@@ -65,7 +67,7 @@ class LiveRayCluster:
 
     def resume(self) -> None:
         """Make KubeRay create its pods again."""
-        self._patch({"spec": {"suspend": None}})
+        self._patch({"spec": {"suspend": _RESUMED}})
 
     def pause(self) -> None:
         """Suspend it, and record that `ops pause` did."""
@@ -73,7 +75,7 @@ class LiveRayCluster:
 
     def unpause(self) -> None:
         """Revert `pause`."""
-        self._patch({"metadata": {"annotations": {PAUSED: None}}, "spec": {"suspend": None}})
+        self._patch({"metadata": {"annotations": {PAUSED: None}}, "spec": {"suspend": _RESUMED}})
 
     def unfinished_suspension(self) -> str:
         """Return which pods must go before a resume, or "": KubeRay counts a terminating pod as a running one."""

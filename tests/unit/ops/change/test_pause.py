@@ -222,7 +222,7 @@ def test_resume_sets_the_counts_of_the_file_and_reverts_what_the_pause_did(pause
         "metadata": {"annotations": {PAUSED: None}},
         "spec": {"unschedulable": None},
     }
-    assert dict(paused.changes)[PATCH] == {"metadata": {"annotations": {PAUSED: None}}, "spec": {"suspend": None}}
+    assert dict(paused.changes)[PATCH] == {"metadata": {"annotations": {PAUSED: None}}, "spec": {"suspend": False}}
     assert "`ops wait --env dev`" in result.stdout
 
 

@@ -18,7 +18,7 @@ from tests.unit.support.running_environment import JOBS, PODS, RAY_CLUSTER, cond
 
 RAY_JOBS = "/apis/ray.io/v1/namespaces/ray/rayjobs"
 PATCH = f"PATCH {RAY_CLUSTER}"
-SUSPEND, RESUME = (PATCH, {"spec": {"suspend": True}}), (PATCH, {"spec": {"suspend": None}})
+SUSPEND, RESUME = (PATCH, {"spec": {"suspend": True}}), (PATCH, {"spec": {"suspend": False}})
 
 
 def run(*arguments: str, **how: Any) -> Result:
