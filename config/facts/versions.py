@@ -27,6 +27,10 @@ KUBERAY_VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "1.2.2": ("RayClusterStatusConditions",),
     "1.3.2": ("RayClusterStatusConditions", "RayJobDeletionPolicy"),
     "1.4.2": ("RayClusterStatusConditions", "RayJobDeletionPolicy"),
+    "1.6.2": (
+        *("RayClusterStatusConditions", "RayJobDeletionPolicy", "RayMultiHostIndexing"),
+        *("RayServiceIncrementalUpgrade", "RayCronJob", "AsyncJobInfoQuery"),
+    ),
 }
 RAY: Final = "2.42.1"
 

@@ -29,16 +29,17 @@ _AUTOSCALER_REMOVES_ALL: Final = ("2.42.1",)
 def old_kuberay(environment: EksEnvironment) -> Iterator[Violation]:
     """Warn of KubeRay 1.2.0.
 
-    Why: it is of August 2024. Later versions fixed the probes of its pods, lost nodes and conditions.
+    Why: it is of August 2024. Later versions fixed the probes of its pods and conditions; none replaces a worker on a
+    lost node by itself (the drills).
     Source: ray-project/kuberay, releases; #4078.
     Example: kuberay.version: 1.2.0
     """
     if environment.kuberay.version == versions.KUBERAY:
         yield Violation(
             "kuberay.version",
-            "it is of August 2024, and alone it never replaces a worker on a lost node (kuberay #4078)",
-            "1.6.0 and later, which RayCronJob and AWS features for Ray need and this project does not offer yet",
-            "keep the reaper, which replaces such workers, and accept the warning",
+            "it is of August 2024; later versions fixed the probes of its pods and conditions",
+            "1.6.2, which RayCronJob and AWS features for Ray need",
+            "accept the warning, or try 1.6.2 in a separate environment",
         )
 
 
@@ -57,16 +58,17 @@ def known_kuberay(environment: EksEnvironment) -> Iterator[Violation]:
 
 @warning("V69")
 def unrehearsed_kuberay(environment: EksEnvironment) -> Iterator[Violation]:
-    """Warn of a version of KubeRay that no rehearsal runs.
+    """Warn of a version of KubeRay that this project's CI does not run.
 
-    Why: a rehearsal runs only the operator of KubeRay 1.2; of other versions only the chart's values are tested.
+    Why: CI runs the operator of the default version only; `make rehearse` runs the operator of each version.
     Source: this project, docs/operate/kuberay.md.
     Example: kuberay.version: 1.4.2
     """
     version = environment.kuberay.version
     if version in versions.KUBERAY_VERSIONS and version != versions.KUBERAY:
-        reason = "only its chart's values are tested, and no rehearsal runs its operator (docs/operate/kuberay.md)"
-        yield Violation("kuberay.version", reason, versions.KUBERAY, "try it first in a separate environment")
+        reason = f"this project's CI runs the operator of {versions.KUBERAY} only (docs/reference/kuberay-drills.md)"
+        fix = f"`make rehearse ENV={environment.name}` runs it; try it first in a separate environment"
+        yield Violation("kuberay.version", reason, versions.KUBERAY, fix)
 
 
 @warning("V111")

@@ -281,7 +281,7 @@ CASES: Final[dict[str, list[Case]]] = {
             {"protect": True, "fsx.provisioning": "dynamic", "fsx.reclaim_policy": "Retain"},
         ),
     ],
-    "V20": [Case({"kuberay.version": "1.2.0"}, {"kuberay.version": "1.6.0"})],
+    "V20": [Case({"kuberay.version": "1.2.0"}, {"kuberay.version": "1.6.2"})],
     "V21": [
         Case({"hyperpod.sub_charts": [chart]}, {"hyperpod.sub_charts": ["cluster-role-and-bindings"]})
         for chart in ("inferenceOperators", "storage", "cert-manager", "mpi-operator", "no-such-chart")
