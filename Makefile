@@ -177,6 +177,10 @@ test-debian: setup setup-jobs ## run what needs Debian 12 and root: all cases on
 test-readme: setup ## type the pages of the first day, as written, in a kept rehearsal of a new environment
 	@$(RUN) pytest -q -m readme tests/rehearsal/run
 
+.PHONY: test-versions
+test-versions: setup ## rehearse and drill with every KubeRay (hours; NAME=1.6.2: one), and write docs/reference/kuberay-drills.md
+	@$(RUN) $(VENV)/python -m rehearsal versions $(NAMES)
+
 .PHONY: test-isolation
 test-isolation: setup ## rehearse ENV=dev beside real AWS credentials: verify that nothing uses them or leaves the machine
 	@$(RUN) REHEARSED=$(ENV) pytest -q -m isolation tests/rehearsal/run

@@ -114,6 +114,18 @@ def build() -> None:
 
 
 @app.command()
+def versions(
+    names: Annotated[list[str] | None, typer.Argument(help="Versions of KubeRay; all by default.")] = None,
+) -> None:
+    """Rehearse, and run the drills, with each KubeRay that can be chosen; write the page of the results."""
+    from rehearsal.versions import prove, run_here  # noqa: PLC0415 - `down` must not wait for it
+
+    with _orderly():
+        code = prove(names or (), run_here, console.print)
+    raise typer.Exit(code)
+
+
+@app.command()
 def pack(file: Annotated[Path, typer.Argument(dir_okay=False, help="The archive to write.")]) -> None:
     """Pack the control plane's programs into an archive, from which REHEARSAL_PROGRAMS takes them on other machines."""
     with _orderly():
