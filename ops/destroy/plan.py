@@ -28,7 +28,8 @@ _DATA: Final = {
     "AWS::APS::Workspace": "metrics of workspace",
     "AWS::Logs::LogGroup": "log group",
 }
-"""Types whose resources hold data that nothing brings back."""
+"""Types whose resources hold data that nothing brings back, the most valuable first."""
+_BY_VALUE: Final = tuple(_DATA.values())
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,9 @@ class DestroyPlan:
 
     @property
     def data(self) -> list[str]:
-        """Return the data that is deleted for good."""
-        return [each for going in self.going for each in going.data]
+        """Return the data that is deleted for good, the most valuable first."""
+        found = [each for going in self.going for each in going.data]
+        return sorted(found, key=lambda each: next(n for n, title in enumerate(_BY_VALUE) if each.startswith(title)))
 
 
 def plan(cloudformation: Any, environment: Environment) -> DestroyPlan:

@@ -134,6 +134,8 @@ def test_plan_names_what_holds_data_and_says_what_is_kept_at_a_price() -> None:
     assert re.search(r"stack rayhp-dev-eks: it has .*\(holds data\), about US\$ 0\.\d\d per hour$", shown, re.MULTILINE)
 
 
+STACKS = ("ray", "platform", "hyperpod", "eks", "storage", "network")
+"""In the order of their deletion."""
 DATA = {
     "AWS::FSx::FileSystem": "file system physical-it",
     "AWS::S3::Bucket": "bucket physical-it",
@@ -142,6 +144,14 @@ DATA = {
     "AWS::APS::Workspace": "metrics of workspace physical-it",
     "AWS::Logs::LogGroup": "log group physical-it",
 }
+
+
+def test_data_is_listed_by_its_value_over_all_stacks() -> None:
+    """The kinds are listed above as `ops` names them: the log groups of the first stack come last."""
+    kinds = list(DATA)
+    resources = {part: {"it": {"Type": kind}} for part, kind in zip(STACKS, reversed(kinds), strict=True)}
+    stacks = {part: FakeStack(template={"Resources": each}) for part, each in resources.items()}
+    assert plan(FakeCloudFormation(**stacks), DEV).data == list(DATA.values())
 
 
 @pytest.fixture
