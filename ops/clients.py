@@ -2,12 +2,14 @@
 
 import base64
 import json
+import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, Final
 
 import boto3
@@ -16,7 +18,7 @@ from botocore.config import Config
 from botocore.signers import RequestSigner
 
 from config import EksEnvironment, Environment, naming
-from ops.errors import UnreachableError, in_plain_words
+from ops.errors import NoAnswerError, UnreachableError, in_plain_words
 
 # Seconds to connect and to read: an address outside the endpoint's allow-list gets no answer at all.
 REQUEST_TIMEOUT: Final = (10, 30)
@@ -26,6 +28,8 @@ _AWS: Final = Config(
     retries={"mode": "standard", "total_max_attempts": 3},
 )
 _TOKEN_SECONDS: Final = 60
+_KEPT_REHEARSALS: Final = Path(__file__).resolve().parents[1] / ".rehearsal" / "runs"
+"""As `rehearsal.paths` has it. A shell without the variables of `look.sh` asks AWS instead of the rehearsal."""
 _ONLY_METADATA: Final = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
 
 
@@ -34,6 +38,19 @@ class CallerAccount:
 
     def __init__(self, environment: Environment) -> None:
         """Raise UnreachableError if there are no credentials or they belong to another account."""
+        try:
+            self._open(environment)
+        except NoAnswerError:
+            raise
+        except UnreachableError as error:
+            file = _KEPT_REHEARSALS / environment.name / "look.sh"
+            if not file.is_file():
+                raise
+            raise UnreachableError(
+                f"{error}. For the kept rehearsal of {environment.name}: `source {shlex.quote(str(file))}`"
+            ) from error
+
+    def _open(self, environment: Environment) -> None:
         with in_plain_words():
             self.session = boto3.Session(region_name=environment.region)
             self.sts = self.client("sts")

@@ -18,7 +18,7 @@ import config
 from embedded_account.kubernetes.building import binaries
 from embedded_account.machine.processes import ProcessError, ProgramEndedError, living
 from rehearsal import disk, interruption, runs
-from rehearsal.paths import BINARIES, JOB, REPOSITORY, run_directory
+from rehearsal.paths import BINARIES, JOB, REPOSITORY, SHELL_FILE, run_directory
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Rehearse deployments on this machine.")
 console = Console(highlight=False)
@@ -144,6 +144,8 @@ def down(
         for directory in runs.directories():
             try:
                 ended += runs.end_kept(directory, force=force)
+                # Its lines name an account that has ended.
+                (directory / SHELL_FILE).unlink(missing_ok=True)
             except runs.UnderWayError as error:
                 under_way.append(str(error))
     if ended or not under_way:

@@ -13,6 +13,8 @@ NODE_MODULES: Final = REPOSITORY / "node_modules"
 DRILLS_IN_AN_ACCOUNT: Final = ROOT / "drills" / "account"
 DRILLS_ON_KUBERNETES: Final = ROOT / "drills" / "kubernetes"
 JOB: Final = ROOT / "job"
+SHELL_FILE: Final = "look.sh"
+"""In the folder of a kept rehearsal: what a shell sources to use the rehearsal."""
 RUN_PATTERNS: Final = ("runs/*", "drills/*", "job")
 """The folders of runs, below ROOT."""
 

@@ -12,8 +12,8 @@ from config import Environment
 from config.facts import charts_lock
 from config.load import DIRECTORY_VARIABLE
 from embedded_account.running import EmbeddedAccount
+from rehearsal.paths import SHELL_FILE
 
-NAME: Final = "look.sh"
 ACCOUNT: Final = "account.json"
 _NAMED: Final = ("KUBECONFIG", "NO_PROXY", charts_lock.STAND_IN_VARIABLE, DIRECTORY_VARIABLE)
 # Profiles, endpoints of single services and the like would override what the file exports.
@@ -30,7 +30,7 @@ def write(directory: Path, variables: Mapping[str, str], programs: Path) -> Path
     exported["no_proxy"] = variables["NO_PROXY"]
     path = os.pathsep.join([str(Path(sys.prefix, "bin")), str(programs)])
     lines = [f"export {name}={shlex.quote(value)}" for name, value in sorted(exported.items())]
-    file = directory / NAME
+    file = directory / SHELL_FILE
     file.touch(mode=0o600)
     file.write_text("\n".join([_FORGET, *lines, f'export PATH={shlex.quote(path)}:"$PATH"', ""]))
     return file

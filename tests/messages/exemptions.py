@@ -41,6 +41,7 @@ MESSAGES: Final = {
     ("ops/commands/operate/node.py", "interrupted"): _CTRL_C,
     ("ops/commands/change/running.py", "interrupted"): _CTRL_C,
     ("ops/commands/operate/status.py", "{}"): "repeats an UnreachableError, which is checked itself",
+    ("ops/clients.py", "{message}. For the kept rehearsal"): "repeats an UnreachableError, and adds a second fix",
     ("ops/guard.py", "{}"): "repeats a typer.BadParameter, which has the form",
     ("ops/jobs/direct.py", "the head {}/{} cannot run the job: "): _SIMULATED,
     (

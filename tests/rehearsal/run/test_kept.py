@@ -107,4 +107,5 @@ def test_rehearse_down_ends_every_process(kept: Kept) -> None:
     assert kept.checkout.processes()
     assert kept.checkout.run(*MAKE, "rehearse-down") == (0, "ended: account\n")
     assert eventually_none_below(kept.checkout.directory) == {}
+    assert not list(kept.checkout.runs.glob("runs/*/look.sh")), "no command points to it any more"
     assert kept.checkout.run(*MAKE, "rehearse-down") == (0, "nothing was running\n")

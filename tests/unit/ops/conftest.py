@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -15,8 +16,9 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE", "AWS_SECRET_ACCESS_K
 
 
 @pytest.fixture(autouse=True)
-def own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remove the caller's settings of `ops`."""
+def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Remove the caller's settings of `ops`, and hide the caller's kept rehearsals."""
+    monkeypatch.setattr("ops.clients._KEPT_REHEARSALS", tmp_path / "no rehearsals")
     for name in ("OPS_ENV", "OPS_DEBUG"):
         monkeypatch.delenv(name, raising=False)
 

@@ -85,6 +85,17 @@ def test_each_obstacle_to_reading_is_reported(apis: Apis, broken: Break, message
     assert refusal("status", "--env", "dev") == message
 
 
+def test_shell_that_has_left_a_kept_rehearsal_is_told_the_way_back(no_aws: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    no_aws.setattr("ops.clients._KEPT_REHEARSALS", tmp_path)
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev" / "look.sh").touch()
+    assert refusal("status", "--env", "dev") == (
+        "there are no AWS credentials. Fix: log in, or set AWS_PROFILE. "
+        f"For the kept rehearsal of dev: `source {tmp_path}/dev/look.sh`"
+    )
+    assert refusal("status", "--env", "prod") == "there are no AWS credentials. Fix: log in, or set AWS_PROFILE"
+
+
 def test_a_wait_ends_without_access(apis: Apis) -> None:
     apis.refuse(401, "Unauthorized")
     assert "the Kubernetes API does not recognise your IAM role (401)" in refusal("wait", "--env", "dev")
