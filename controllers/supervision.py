@@ -228,6 +228,8 @@ class Supervisor:
                 self._withdraw_if_behind(output)
                 if (self._objects.wants_stop or self._state.withdrawn) and time.monotonic() >= stop_at:
                     stop_at = time.monotonic() + _STOP_AGAIN_SECONDS
+                    if self._objects.wants_stop and not stop_at:
+                        say("stop requested", submission_id=self._id, saves_within=f"{STOP_SECONDS} s")
                     ray.stop(self._id)
                 self._listen(ray, output)
             except (HeadUnavailableError, RayError) as error:

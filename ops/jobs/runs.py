@@ -335,9 +335,13 @@ def _run(job: Any, state: Mapping[str, Any]) -> ExistingRun:
     return ExistingRun(
         name=job.metadata.name,
         cluster=job.metadata.labels.get(RUN_CLUSTER_LABEL, ""),
-        command=(job.metadata.annotations or {}).get(_ENTRY, ""),
+    annotations = job.metadata.annotations or {}
+    finished = bool(conditions & _DONE)
+    if RUN_STOP in annotations and not finished:
+        state = {**state, "reason": "stop requested: it saves, then ends"}
+        command=annotations.get(_ENTRY, ""),
         created=job.metadata.creation_timestamp,
-        finished=bool(conditions & _DONE),
+        finished=finished,
         state=state,
         series=job.metadata.uid,
         storage=_argument(args, "storage"),

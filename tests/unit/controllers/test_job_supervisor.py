@@ -290,6 +290,7 @@ def test_run_that_is_stopped_without_a_head_ends(run: Supervised, ray: FakeRay) 
 def test_failure_after_a_lost_worker_is_retried(run: Supervised, ray: FakeRay) -> None:
     run.pod("rayml-worker", "worker", "w-1")
     run.start()
+    assert run.logged("stop requested"), "whoever follows the output sees it before the job has saved"
     job = submitted(ray, "train-1")
     wait_until(lambda: run.state.get("phase") == "running", "its phase")
     del run.kubernetes.collections[PODS]["rayml-worker"]

@@ -449,6 +449,15 @@ def test_stop_is_a_request_that_the_supervisor_reads(cluster: Apis) -> None:
     assert body == {"metadata": {"annotations": {"ray-on-hyperpod/stop": "requested"}}}
 
 
+def test_requested_stop_is_shown_before_the_supervisor_has_acted(cluster: Apis) -> None:
+    requested = {"annotations": {"ray-on-hyperpod/stop": "requested"}}
+    jobs = [a_run("train"), a_run("ended", condition="Failed")]
+    cluster.kubernetes[JOBS] = {"items": [{**job, "metadata": {**job["metadata"], **requested}} for job in jobs]}
+    cluster.kubernetes[LEASES] = {"items": [a_lease(name, phase="running", reason="") for name in ("train", "ended")]}
+    listed = {run["run"]: run["reason"] for run in json.loads(ops("list", "-o", "json").stdout)}
+    assert listed == {"train": "stop requested: it saves, then ends", "ended": ""}
+
+
 @pytest.mark.parametrize("command", ["logs", "stop"])
 def test_unknown_run_is_reported(cluster: Apis, command: str) -> None:
     assert "there is no run nothing in namespace ray" in refused(command, "nothing", code=1)
