@@ -60,6 +60,8 @@ _RAYS_OWN: Final = (
     "Job supervisor actor failed to start",
     "Job supervisor actor could not be scheduled",
 )
+# If Ray could not make the environment of a job, such as its packages (same file).
+_ENVIRONMENT_FAILED: Final = "runtime_env setup failed"
 
 
 class Cause(StrEnum):
@@ -183,13 +185,14 @@ def _cause(ending: Ending) -> tuple[Cause, str]:
         return Cause.INFRASTRUCTURE, _first_line(ending.message)
     message = f"the job failed with exit code {ending.exit_code}"
     if ending.exit_code is None:
-        message = f"the job failed: {_first_line(ending.message)}"
+        message = f"the job failed: {_summary(ending.message)}"
     if ending.lost_pods:
         return Cause.INFRASTRUCTURE, f"{message} after {', '.join(ending.lost_pods)} was lost"
     if found := evidence_in(ending.output):
         evidence, words = found
         return Cause.PEER if evidence is Evidence.PEER else Cause.INFRASTRUCTURE, f"{message}: {words}"
-    return Cause.CODE, message
+    # The package index may be down, or a hash may be wrong: as little is known as of a peer.
+    return Cause.PEER if ending.message.startswith(_ENVIRONMENT_FAILED) else Cause.CODE, message
 
 
 def _exit_code(code: int | None) -> int:
@@ -197,6 +200,12 @@ def _exit_code(code: int | None) -> int:
     if code is None:
         return _DEFAULT_CODE
     return (128 - code if code < 0 else code) or _DEFAULT_CODE
+
+
+def _summary(message: str) -> str:
+    """Return pip's error, which is below a traceback of Ray's, or the first line."""
+    errors = [line.strip() for line in message.splitlines() if line.strip().startswith("ERROR: ")]
+    return _first_line(errors[0] if message.startswith(_ENVIRONMENT_FAILED) and errors else message)
 
 
 def _first_line(text: str) -> str:

@@ -1,7 +1,7 @@
 """A run of the user's job, the state that a successor needs to continue it, and its place among other runs."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self, get_args, get_origin, get_type_hints
@@ -27,6 +27,10 @@ class SupervisedRun:
     storage: str
     package: Path | None
     first_attempt: int
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """The job's own environment variables."""
+    pip: Sequence[str] = ()
+    """The lines of a requirements file that Ray installs for the job."""
 
     def submission_id(self, attempt: int) -> str:
         """Return Ray's submission id of an attempt."""

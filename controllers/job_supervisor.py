@@ -25,6 +25,7 @@ from controllers.job_decision import Limits
 from controllers.job_run import SupervisedRun
 from controllers.kubernetes_api import ApiServer, KubernetesApiError
 from controllers.lease import LeaseLostError
+from controllers.ray_jobs_api import by_name
 from controllers.supervision import NAME, Supervisor, TerminatedError, say
 from controllers.telemetry import Metrics, end_on_signals, serve
 
@@ -45,6 +46,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--entrypoint", required=True, help="shell command line that the job starts")
     parser.add_argument("--storage", required=True, help="folder or address under which the run keeps its checkpoints")
     parser.add_argument("--package", type=Path, help="zip file that becomes the working directory")
+    parser.add_argument("--variable", action="append", default=[], help="KEY=VALUE: the job's own; repeatable")
+    parser.add_argument("--pip", action="append", default=[], help="line of the job's requirements; repeatable")
     parser.add_argument("--first-attempt", type=int, default=1, help="number of the first attempt")
     parser.add_argument("--max-attempts", type=int, required=True, help="maximum number of submissions")
     parser.add_argument("--max-stalled", type=int, required=True, help="maximum of failures in a row without progress")
@@ -72,6 +75,8 @@ def main() -> int:
         storage=arguments.storage,
         package=arguments.package,
         first_attempt=arguments.first_attempt,
+        variables=by_name(arguments.variable),
+        pip=arguments.pip,
     )
     limits = Limits(attempts=arguments.max_attempts, stalled=arguments.max_stalled, seconds=arguments.give_up_after)
     metrics = Metrics()

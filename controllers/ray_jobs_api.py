@@ -235,18 +235,36 @@ class Saving:
 
 
 def submission(
-    submission_id: str, entrypoint: str, *, env: Mapping[str, str], metadata: Mapping[str, str], package: str | None
+    submission_id: str,
+    entrypoint: str,
+    *,
+    env: Mapping[str, str],
+    metadata: Mapping[str, str],
+    package: str | None,
+    pip: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return the request that starts `entrypoint`, a shell command line, with `env` and working directory `package`."""
+    """Return the request that starts `entrypoint`, a shell command line, with `env` and working directory `package`.
+
+    `pip` are the lines of a requirements file, which Ray installs on each node.
+    """
     runtime_env: dict[str, Any] = {"env_vars": dict(env)}
     if package:
         runtime_env["working_dir"] = f"gcs://{package}"
+        # Train functions stay in the working directory, as the rest of the job does (ray: train/constants.py).
+        runtime_env["env_vars"]["RAY_CHDIR_TO_TRIAL_DIR"] = "0"
+    if pip:
+        runtime_env["pip"] = {"packages": list(pip)}
     return {
         "submission_id": submission_id,
         "entrypoint": entrypoint,
         "runtime_env": runtime_env,
         "metadata": dict(metadata),
     }
+
+
+def by_name(words: Sequence[str]) -> dict[str, str]:
+    """Return the variables of words KEY=VALUE by name."""
+    return {name: value for name, _, value in (word.partition("=") for word in words)}
 
 
 def last_line(text: str) -> str:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from controllers.job_output import OUTPUT_MARK, JobOutput
-from controllers.ray_jobs_api import ENDED, HeadUnavailableError, RayError, RayJobs, submission
+from controllers.ray_jobs_api import ENDED, HeadUnavailableError, RayError, RayJobs, by_name, submission
 from controllers.telemetry import Metrics, end_on_signals, log, serve
 
 NAME: Final = "rayjob-submitter"
@@ -133,6 +133,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--entrypoint", required=True, help="shell command line that the job starts")
     parser.add_argument("--storage", required=True, help="folder or address under which the run keeps its checkpoints")
     parser.add_argument("--package", type=Path, help="zip file that becomes the working directory")
+    parser.add_argument("--variable", action="append", default=[], help="KEY=VALUE: the job's own; repeatable")
+    parser.add_argument("--pip", action="append", default=[], help="line of the job's requirements; repeatable")
     parser.add_argument("--listen", required=True, help="HOST:PORT of /metrics and /healthz")
     return parser.parse_args()
 
@@ -145,9 +147,10 @@ def main() -> int:
     request = submission(
         os.environ["RAY_JOB_SUBMISSION_ID"],
         arguments.entrypoint,
-        env={"RUN_NAME": arguments.run, "RUN_STORAGE": arguments.storage},
+        env={**by_name(arguments.variable), "RUN_NAME": arguments.run, "RUN_STORAGE": arguments.storage},
         metadata={"run": arguments.run},
         package=arguments.package.name if arguments.package else None,
+        pip=arguments.pip,
     )
     submitter = Submitter(RayJobs(host, int(port)), request, arguments.package)
     end_on_signals(submitter.ending)

@@ -165,11 +165,12 @@ class Supervisor:
     def _request(self) -> Object:
         run, attempt = self._run, str(self._state.attempt)
         uid = self._objects.uid
-        env = {"RUN_NAME": run.name, "RUN_ATTEMPT": attempt, "RUN_SERIES": uid, "RUN_STORAGE": run.storage}
+        env = {**run.variables, "RUN_NAME": run.name, "RUN_ATTEMPT": attempt, "RUN_SERIES": uid}
+        env["RUN_STORAGE"] = run.storage
         env["RAY_JOB_STOP_WAIT_TIME_S"] = str(STOP_SECONDS)
         metadata = {"run": run.name, "attempt": attempt, "supervisor": uid}
         package = run.package.name if run.package else None
-        return submission(self._id, run.entrypoint, env=env, metadata=metadata, package=package)
+        return submission(self._id, run.entrypoint, env=env, metadata=metadata, package=package, pip=run.pip)
 
     def _attempts_before(self, ray: RayJobs) -> list[str]:
         """Return the earlier attempts that Ray still runs and that would write beside the new one.
@@ -227,9 +228,9 @@ class Supervisor:
                 self._save_before_moves(ray, saving)
                 self._withdraw_if_behind(output)
                 if (self._objects.wants_stop or self._state.withdrawn) and time.monotonic() >= stop_at:
-                    stop_at = time.monotonic() + _STOP_AGAIN_SECONDS
                     if self._objects.wants_stop and not stop_at:
                         say("stop requested", submission_id=self._id, saves_within=f"{STOP_SECONDS} s")
+                    stop_at = time.monotonic() + _STOP_AGAIN_SECONDS
                     ray.stop(self._id)
                 self._listen(ray, output)
             except (HeadUnavailableError, RayError) as error:

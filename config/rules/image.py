@@ -101,17 +101,24 @@ def locked_requirements(environment: EksEnvironment) -> Iterator[Violation]:
 def _unlocked_lines(file: Path, text: str) -> tuple[Violation, ...]:
     """Return the violations of the lock file, which has this text."""
     found = []
-    line = 1
-    for written in text.replace("\\\n", _CONTINUED).split("\n"):
-        requirement, options = _parts(written)
-        if reason := _unlocked(requirement, options):
+    for line, requirement, options in requirements(text):
+        if reason := unlocked(requirement, options):
             stated = repr(requirement or " ".join(options))
             name = re.split(r"[^\w.-]", requirement)[0]
             fix = "edit ray_image/requirements.in and run `make lock`"
             allowed = "name==version --hash=sha256:…"
             found.append(Violation(name, reason, allowed, fix, stated, file=file, line=line))
-        line += written.count(_CONTINUED) + 1
     return tuple(found)
+
+
+def requirements(text: str) -> Iterator[tuple[int, str, list[str]]]:
+    """Yield line number, requirement and options of each entry of a requirements file; comments are left out."""
+    line = 1
+    for written in text.replace("\\\n", _CONTINUED).split("\n"):
+        requirement, options = _parts(written)
+        if requirement or options:
+            yield line, requirement, options
+        line += written.count(_CONTINUED) + 1
 
 
 def _parts(written: str) -> tuple[str, list[str]]:
@@ -123,13 +130,11 @@ def _parts(written: str) -> tuple[str, list[str]]:
     return " ".join(words[:cut]), words[cut:]
 
 
-def _unlocked(requirement: str, options: list[str]) -> str:
+def unlocked(requirement: str, options: list[str]) -> str:
     """Return why a requirement is not locked, or an empty text.
 
     One regular expression for all would take a tenth of the time of `ops check`.
     """
-    if not requirement and not options:
-        return ""
     if not _PINNED.fullmatch(requirement):
         return "it is not pinned"
     whole = set(map(_BEGINNING, options)) == {_HASH} and set(map(len, options)) == {len(_HASH) + 64}

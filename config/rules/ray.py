@@ -11,10 +11,11 @@ from config.rules.parts import clusters, groups, ray_pods, repeated, same_names,
 from config.rules.rule import Violation, error, warning
 
 # KubeRay 1.2.0 (controllers/ray/common/pod.go) and k8s_charts/ray/pods.py set these themselves.
-_OWN_VARIABLES: Final = {
+OWN_VARIABLES: Final = {
     *("RAY_ADDRESS", "RAY_PORT", "RAY_IP", "FQ_RAY_IP", "RAY_CLUSTER_NAME", "RAY_CLOUD_INSTANCE_ID"),
     *("RAY_NODE_TYPE_NAME", "KUBERAY_GEN_RAY_START_CMD", "REDIS_PASSWORD", "NVIDIA_VISIBLE_DEVICES"),
 }
+"""Variables of Ray's pods that nobody else may set."""
 # Paths that are in use in pods: shared memory of KubeRay and NCCL, Ray's logs, and folders of the image.
 _OWN_PATHS: Final = ("/tmp/ray", "/dev/shm")  # noqa: S108  in the pod
 _SYSTEM_PATHS: Final = ("/bin", "/dev", "/etc", "/home/ray", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/tmp", "/usr")  # noqa: S108
@@ -221,7 +222,7 @@ def variables_of_others(environment: EksEnvironment) -> Iterator[Violation]:
         names = [(f"{key}.env.{name}", name) for name in cluster.env]
         names += [(f"{key}.secrets.{n}.env", secret.env) for n, secret in enumerate(cluster.secrets)]
         for place, name in names:
-            if name in _OWN_VARIABLES:
+            if name in OWN_VARIABLES:
                 yield Violation(place, "KubeRay or this project sets it", "other variables", "remove it", name)
 
 

@@ -30,12 +30,21 @@ _NAME: Final = re.compile(
 _ALLOWED: Final = "values that everyone may read"
 
 
+def form_of_secret(value: str) -> str | None:
+    """Return the kind of secret that the form of a value shows; None if it shows none."""
+    return next((what for pattern, what in _FORMS if pattern.search(value)), None)
+
+
+def suggests_secret(name: str) -> bool:
+    """Return whether the name of a variable suggests a secret."""
+    return bool(_NAME.search(name.upper()))
+
+
 def _variables(environment: EksEnvironment) -> Iterator[tuple[str, str, str, str | None]]:
     """Yield each variable of `env`: key, name, value, and the kind of secret that its form shows, if any."""
     for key, cluster in clusters(environment):
         for name, value in cluster.env.items():
-            form = next((what for pattern, what in _FORMS if pattern.search(value)), None)
-            yield f"{key}.env.{name}", name, value, form
+            yield f"{key}.env.{name}", name, value, form_of_secret(value)
 
 
 @error("V73")

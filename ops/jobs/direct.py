@@ -48,7 +48,7 @@ def submit(head: HeadApi, request: RunRequest) -> None:
     """Submit a job under the run's name. Raises RunError, HeadUnreachableError and RayApiError."""
     if any(job.get("submission_id") == request.name for job in head.jobs()):
         raise RunError(f"Ray already has a job named {request.name}. Fix: choose another with --name")
-    runtime_env: dict[str, Any] = {"env_vars": _variables(request)}
+    runtime_env = _runtime_env(request)
     if request.package:
         head.upload(request.package.name, request.package.content)
         runtime_env["working_dir"] = request.package.uri
@@ -123,8 +123,7 @@ def exit_code(shell: Any, where: str) -> int:
 
 def script(request: RunRequest) -> str:
     """Return the head's shell command. It reads the package's exact size from stdin, as exec cannot signal its end."""
-    variables = {"env_vars": _variables(request)}
-    words = [*_SUBMIT, "--submission-id", request.name, "--runtime-env-json", json.dumps(variables)]
+    words = [*_SUBMIT, "--submission-id", request.name, "--runtime-env-json", json.dumps(_runtime_env(request))]
     if not request.package:
         return shlex.join([*words, "--", *shlex.split(request.started)])
     size = len(base64.b64encode(request.package.content))
@@ -138,6 +137,12 @@ def script(request: RunRequest) -> str:
     return " && ".join((*unpack, submitted))
 
 
-def _variables(request: RunRequest) -> dict[str, str]:
+def _runtime_env(request: RunRequest) -> dict[str, Any]:
+    """Return the job's runtime environment without its working directory."""
     series = uuid.uuid4().hex
-    return {"RUN_NAME": request.name, "RUN_ATTEMPT": "1", "RUN_SERIES": series, "RUN_STORAGE": request.storage}
+    own = {"RUN_NAME": request.name, "RUN_ATTEMPT": "1", "RUN_SERIES": series, "RUN_STORAGE": request.storage}
+    if request.package:
+        # As controllers/ray_jobs_api.py does for the other routes.
+        own["RAY_CHDIR_TO_TRIAL_DIR"] = "0"
+    installed = {"pip": {"packages": list(request.pip)}} if request.pip else {}
+    return {"env_vars": {**request.variables, **own}, **installed}

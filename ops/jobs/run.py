@@ -1,7 +1,7 @@
 """A run, and the request that creates one."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ops.jobs.kind import JobKind
@@ -56,6 +56,10 @@ class RunRequest:
     own_cluster: OwnCluster | None = None
     own_pods: OwnPods | None = None
     fetch: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """The job's own environment variables, on all its workers."""
+    pip: Sequence[str] = ()
+    """The lines of a requirements file that Ray installs for the job."""
 
     @property
     def started(self) -> str:

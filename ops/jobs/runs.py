@@ -21,6 +21,7 @@ from k8s_charts.shared.names import (
 from ops.clients import REQUEST_TIMEOUT
 from ops.errors import in_plain_words
 from ops.jobs.kind import JobKind
+from ops.jobs.operators.objects import literal
 from ops.jobs.operators.runs import OPERATED, Operators
 from ops.jobs.packing import Package
 from ops.jobs.run import ExistingRun, RunError, RunRequest
@@ -319,8 +320,10 @@ def _complete(pod: dict[str, Any], request: RunRequest, *further: str) -> None:
     container["args"] = [
         *container.get("args", []),
         f"--run={request.name}",
-        f"--entrypoint={request.started.replace('$(', '$$(')}",
+        f"--entrypoint={literal(request.started)}",
         f"--storage={request.storage}",
+        *(f"--variable={name}={literal(value)}" for name, value in request.variables.items()),
+        *(f"--pip={literal(line)}" for line in request.pip),
         *further,
     ]
     if request.package:
@@ -332,13 +335,13 @@ def _complete(pod: dict[str, Any], request: RunRequest, *further: str) -> None:
 def _run(job: Any, state: Mapping[str, Any]) -> ExistingRun:
     conditions = {c.type for c in job.status.conditions or [] if c.status == "True"}
     args = job.spec.template.spec.containers[0].args or []
-    return ExistingRun(
-        name=job.metadata.name,
-        cluster=job.metadata.labels.get(RUN_CLUSTER_LABEL, ""),
     annotations = job.metadata.annotations or {}
     finished = bool(conditions & _DONE)
     if RUN_STOP in annotations and not finished:
         state = {**state, "reason": "stop requested: it saves, then ends"}
+    return ExistingRun(
+        name=job.metadata.name,
+        cluster=job.metadata.labels.get(RUN_CLUSTER_LABEL, ""),
         command=annotations.get(_ENTRY, ""),
         created=job.metadata.creation_timestamp,
         finished=finished,

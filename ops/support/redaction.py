@@ -65,6 +65,8 @@ _RULES: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"(?<![A-Za-z0-9_.+%-])[A-Za-z0-9_.+%-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"), "[e-mail]"),
 )
 _ACCOUNT: Final = re.compile(r"(?<![0-9A-Za-z])\d{12}(?![0-9A-Za-z])")
+# A job's own variable among the arguments of its supervisor.
+_OF_A_JOB: Final = re.compile(r"\A(--variable=\w+=).*", re.DOTALL)
 _SECRET_OPTION: Final = re.compile(rf"--?{_NAMES}", re.IGNORECASE)
 
 
@@ -97,7 +99,7 @@ class Redaction:
                 for previous, item in zip(before, value, strict=False)
             ]
         if isinstance(value, str):
-            return self.text(value)
+            return self.text(_OF_A_JOB.sub(rf"\g<1>{REDACTED}", value))
         if value is None or isinstance(value, bool | int | float):
             return self.text(str(value)) if isinstance(value, int) and _ACCOUNT.fullmatch(str(value)) else value
         return self.text(str(value))

@@ -3,16 +3,22 @@
 import hashlib
 import os
 import secrets
+import shlex
 import shutil
 import signal
+import site
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import venv
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from http.client import HTTPConnection
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Final
 from zipfile import ZipFile
@@ -30,7 +36,6 @@ from tests.support.fake_kubernetes import serve
 from tests.support.supervised_run import PYTHON, ROOT, Supervised
 from tests.support.waiting import wait_until
 
-RAY: Final = Path(sys.executable).with_name("ray")
 JOB: Final = """
 import os, pathlib, sys, time, ray_resume
 assert ray_resume.keep_output()
@@ -50,26 +55,36 @@ sys.exit(int((runs / "go").read_text()))
 
 
 LARGE: Final = """
-import hashlib, helper, os, pathlib, ray, sys
+import hashlib, helper, os, pathlib, ray.train, sys, tempfile
+from ray.train.data_parallel_trainer import DataParallelTrainer
 
-@ray.remote
-def seen():
-    content = (pathlib.Path(helper.__file__).with_name("data") / "größe.bin").read_bytes()
-    return helper.NAME, hashlib.sha256(content).hexdigest(), os.getcwd()
+def seen(seeing):
+    digest = hashlib.sha256(pathlib.Path("data/größe.bin").read_bytes()).hexdigest()
+    return f"{seeing} has {helper.NAME} {digest} {os.environ['GREETING']}"
+
+def train(config):
+    out = pathlib.Path(config["out"], str(ray.train.get_context().get_world_rank()))
+    out.write_text(seen("a worker") + "\\n" + os.getcwd())
 
 ray.init(log_to_driver=False)
-name, digest, folder = ray.get(seen.remote())
-print("a worker has", name, digest)
-print("the driver has", helper.NAME, hashlib.sha256(pathlib.Path("data/größe.bin").read_bytes()).hexdigest())
+out = tempfile.mkdtemp()
+scaling = ray.train.ScalingConfig(num_workers=2, resources_per_worker={"CPU": 0.5}, trainer_resources={"CPU": 0})
+storage = ray.train.RunConfig(storage_path=os.environ["RUN_STORAGE"])
+DataParallelTrainer(train, train_loop_config={"out": out}, scaling_config=scaling, run_config=storage).fit()
+print(seen("the driver"))
 print("arguments", sys.argv[1:], "attempt", os.environ["RUN_ATTEMPT"])
-sys.exit(0 if os.getcwd() != folder else 3)
+workers = [path.read_text().splitlines() for path in pathlib.Path(out).iterdir()]
+for said, folder in workers:
+    print(said)
+    assert os.getcwd() != folder
 """
 
 
 class Head:
     """A head on a loopback address of its own with the dashboard on Ray's port, like a pod of a RayCluster."""
 
-    def __init__(self) -> None:
+    def __init__(self, python: Path) -> None:
+        self._python = str(python)
         self.address = ".".join(["127", *(str(secrets.randbelow(250) + 2) for _ in range(3))])
         # Short, because a socket's path has at most 107 characters.
         self._directory = Path(tempfile.mkdtemp(prefix="ray-"))
@@ -98,15 +113,16 @@ class Head:
             **{f"{name}-port": free_port() for name in ("metrics-export", "ray-client-server", "runtime-env-agent")},
         }
         argv = [
-            str(RAY),
-            "start",
+            *(self._python, "-m", "ray.scripts.scripts", "start"),
             "--head",
             "--block",
             "--disable-usage-stats",
             *(f"--{k}={v}" for k, v in words.items()),
         ]
+        # Jobs start `python`, which is the image's.
+        env = {**os.environ, "PATH": f"{Path(self._python).parent}:{os.environ['PATH']}"}
         with (self._directory / "head.log").open("ab") as log:
-            self._process = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
+            self._process = subprocess.Popen(argv, env=env, stdout=log, stderr=log, start_new_session=True)
         try:
             wait_until(self._takes_jobs, "a head that takes jobs")
         except BaseException:
@@ -163,8 +179,19 @@ def shared_head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
     with serving(tmp_path_factory.mktemp("s3")) as address, pytest.MonkeyPatch.context() as patched:
         for name, value in {**VARIABLES, "AWS_ENDPOINT_URL": address}.items():
             patched.setenv(name, value)
-        with Head() as made:
+        with Head(small_environment(tmp_path_factory.mktemp("python"))) as made:
             yield made
+
+
+def small_environment(directory: Path) -> Path:
+    """Return the Python of an environment with all packages of this one; Ray copies the environment for `--pip`.
+
+    This one has 5 GB. An image has no environment: there, Ray makes one that sees the image's packages.
+    """
+    venv.create(directory, with_pip=True, symlinks=True)
+    [packages] = directory.glob("lib/python*/site-packages")
+    (packages / "jobs.pth").write_text("\n".join(site.getsitepackages()))
+    return directory / "bin" / "python"
 
 
 @pytest.fixture
@@ -267,7 +294,9 @@ def test_stopped_run_ends_in_ray(run: Supervised, runs: Path, head: Head, tmp_pa
     wait_until(lambda: b"begins\n" in kept(tmp_path), "the output until the stop, in the run's storage")
 
 
-def test_large_working_directory_comes_through_the_bucket(run: Supervised, tmp_path: Path) -> None:
+def test_large_working_directory_and_variables_reach_driver_and_train_functions(
+    run: Supervised, tmp_path: Path
+) -> None:
     # Ray knows a package by its name, and the head has that of the other tests.
     folder, package, shared = tmp_path / "mine", tmp_path / "_ray_pkg_fedcba9876543210.zip", tmp_path / "runs/.packages"
     (folder / "data").mkdir(parents=True)
@@ -277,15 +306,71 @@ def test_large_working_directory_comes_through_the_bucket(run: Supervised, tmp_p
     fetch = fetching(folder, package, shared)
     digest = hashlib.sha256(content).hexdigest()
 
-    words = (f"--package={package}", f"--storage={tmp_path / 'runs'}")
-    run.start(*words, entrypoint=f"{fetch} {sys.executable} train.py --name 'a b'", hurried=False)
+    words = (f"--package={package}", f"--storage={tmp_path / 'runs'}", "--variable=GREETING=it's a = b")
+    run.start(*words, entrypoint=f"{fetch} python train.py --name 'a b'", hurried=False)
     assert run.exit_code() == 0, run.log.read_text()
     lines = run.log.read_text().splitlines()
-    assert f"a worker has the helper {digest}" in lines
-    assert f"the driver has the helper {digest}" in lines
+    assert lines.count(f"a worker has the helper {digest} it's a = b") == 2
+    assert f"the driver has the helper {digest} it's a = b" in lines
     assert "arguments ['--name', 'a b'] attempt 1" in lines
     [zipped] = shared.iterdir()
     assert f"{hashlib.sha256(zipped.read_bytes()).hexdigest()}.zip" == zipped.name
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """Serve a package index with one wheel, `greeting` 1.0; yield its address and the wheel's SHA-256."""
+    wheel = tmp_path / "index" / "greeting" / "greeting-1.0-py3-none-any.whl"
+    wheel.parent.mkdir(parents=True)
+    with ZipFile(wheel, "w") as archive:
+        archive.writestr("greeting.py", "TEXT = 'hello'")
+        for name, text in {
+            "METADATA": "Metadata-Version: 2.1\nName: greeting\nVersion: 1.0\n",
+            "WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            "RECORD": "",
+        }.items():
+            archive.writestr(f"greeting-1.0.dist-info/{name}", text)
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "index"))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", hashlib.sha256(wheel.read_bytes()).hexdigest()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+INSTALLED: Final = """
+import greeting, ray, torch
+
+@ray.remote
+def seen():
+    import greeting
+    return greeting.TEXT
+
+ray.init(log_to_driver=False)
+print("the driver says", greeting.TEXT)
+print("a worker says", ray.get(seen.remote()))
+"""
+
+
+def test_locked_packages_are_installed_for_driver_and_workers_over_the_images(
+    run: Supervised, index: tuple[str, str]
+) -> None:
+    address, digest = index
+    lines = (f"--index-url {address}", "--only-binary :all:", f"greeting==1.0 --hash=sha256:{digest}")
+    run.start(*(f"--pip={line}" for line in lines), entrypoint=shlex.join(["python", "-c", INSTALLED]), hurried=False)
+    assert run.exit_code() == 0, run.log.read_text()
+    assert {"the driver says hello", "a worker says hello"} <= set(run.log.read_text().splitlines())
+
+
+def test_package_with_another_hash_is_not_installed_and_the_run_says_so(
+    run: Supervised, index: tuple[str, str]
+) -> None:
+    lines = (f"--index-url {index[0]}", f"greeting==1.0 --hash=sha256:{'0' * 64}")
+    run.start(*(f"--pip={line}" for line in lines), "--max-stalled=1", entrypoint="true", hurried=False)
+    assert run.exit_code() == 1
+    assert run.state["reason"].startswith("the job failed: ERROR: THESE PACKAGES DO NOT MATCH THE HASHES")
 
 
 def fetching(folder: Path, package: Path, shared: Path) -> str:
@@ -295,4 +380,4 @@ def fetching(folder: Path, package: Path, shared: Path) -> str:
     done = subprocess.run(argv, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "has the working directory already" in done.stderr
-    return done.stdout.strip().replace("python", sys.executable, 1)
+    return done.stdout.strip()

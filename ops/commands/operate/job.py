@@ -82,6 +82,16 @@ def submit(
             help="Pattern of files not to upload, such as '*.parquet'. Repeatable.",
         ),
     ] = None,
+    variable: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Environment variable of the job's processes; no secret. Repeatable."),
+    ] = None,
+    pip: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Requirements file with versions and hashes; Ray installs it on each node of the job."
+        ),
+    ] = None,
     storage: Annotated[
         str | None, typer.Option(metavar="PLACE", help="Folder or s3:// address for checkpoints (RUN_STORAGE).")
     ] = None,
@@ -200,6 +210,7 @@ def submit(
     - `ops job submit pytorch_ddp --env dev`
     - `ops job submit train.py --env dev --detach -- --epochs 3`
     - `ops job submit --env dev --working-dir . -- python -m trainer.main`
+    - `ops job submit train.py --env dev --variable NCCL_DEBUG=INFO`
     - `ops job submit pytorch_ddp --env dev --min-workers 2 --max-workers 4`
     - `ops job submit pytorch_ddp --env dev --as rayjob --workers 2`
     - `ops job submit train.py --env dev --as pytorchjob --dry-run`
@@ -208,7 +219,9 @@ def submit(
     from ops.jobs.operators.rayjob import LONGEST_NAME  # noqa: PLC0415
     from ops.jobs.package import entry  # noqa: PLC0415
     from ops.jobs.packing import EntryError, LargePackage, library, pack  # noqa: PLC0415
+    from ops.jobs.pip import packages  # noqa: PLC0415
     from ops.jobs.run import RunRequest  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
+    from ops.jobs.variables import secrets_by_name, variables  # noqa: PLC0415
     from ops.jobs.workers import with_range  # noqa: PLC0415
 
     environment = load(env)
@@ -217,6 +230,8 @@ def submit(
     own, pods = _of_operator(context, as_, workers, queue)
     launcher = "torchrun" if pods else "python"
     try:
+        own_variables = variables(variable or [])
+        lines = packages(pip, environment) if pip else []
         with _nothing_submitted():
             shown = partial(pack, console=errors, say=aside)
             wanted = entry(job, context.meta.get(_WORDS, []), working_dir, exclude or [], launcher, pack=shown)
@@ -224,6 +239,11 @@ def submit(
         command = with_range(wanted.command, min_workers, max_workers, patience)
     except EntryError as error:
         fail(str(error))
+    for suspect in secrets_by_name(list(own_variables)):
+        aside(
+            f"warning: --variable {suspect}: its name suggests a secret, and all who may read Jobs see its value. "
+            "Fix: let the platform team add it to ray.clusters[].secrets"
+        )
     longest = _LONGEST if as_ is JobKind.SUPERVISED else LONGEST_NAME
     run = name or _named(wanted.title, longest)
     if not _NAME.fullmatch(run) or len(run) > longest:
@@ -249,6 +269,8 @@ def submit(
             own_pods=pods,
             # The nodes of a RayCluster share the storage; a PyTorchJob's pods fetch it each for itself.
             fetch=place.fetch("." if pods else _packages(environment, at)) if place else "",
+            variables=own_variables,
+            pip=lines,
         )
         if dry_run:
             emit(runs.preview(request), None, Format.YAML)
@@ -636,6 +658,8 @@ def _of_operator(
         fail(f"{wrong} is invalid with --as {kind}: {why}. Allowed: --max-attempts")
     if kind is JobKind.RAYJOB:
         return OwnCluster(workers, queue), None
+    if first("pip"):
+        fail(f"--pip is invalid with --as {kind}: only Ray installs packages for a job. Fix: use image.pip")
     if wrong := first("min_workers", "max_workers", "wait_for_workers"):
         fail(f"{wrong} is invalid with --as {kind}: torchrun starts all workers or none. Allowed: --workers")
     return None, OwnPods(workers, queue)

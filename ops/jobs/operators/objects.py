@@ -13,6 +13,11 @@ from ops.readiness.workloads import blocking_reason
 Object = dict[str, Any]
 
 
+def literal(text: str) -> str:
+    """Return a text that the kubelet gives a container unchanged: it replaces $(NAME)."""
+    return text.replace("$(", "$$(")
+
+
 class Objects:
     """The objects of one kind; every method raises ApiException."""
 

@@ -9,7 +9,7 @@ with the image `alpine:3.10`, which neither Pod Security's `restricted` level no
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import kubernetes
@@ -17,7 +17,7 @@ import kubernetes
 from config import labels
 from config.facts.instance_types import GPU_RESOURCE
 from k8s_charts.shared.names import RAYJOB_LABEL, RUN_CLUSTER_LABEL, RUN_LABEL
-from ops.jobs.operators.objects import Objects
+from ops.jobs.operators.objects import Objects, literal
 from ops.jobs.operators.rayjob import QUEUE, NoWorkersError
 from ops.jobs.run import OwnPods
 
@@ -72,13 +72,14 @@ class NotResumedError(Exception):
 class Script:
     """What each pod starts: a shell command, RUN_STORAGE, and the mount path of the package and its ConfigMap.
 
-    `fetch` is the shell command before it, if it needs one.
+    `fetch` is the shell command before it, if it needs one; `variables` are the job's own.
     """
 
     command: str
     storage: str
     package: tuple[str, str] | None = None
     fetch: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 def require_resumed(namespace: str, attempts: int) -> None:
@@ -142,12 +143,11 @@ def _pod(name: str, script: Script, worker: Mapping[str, Any]) -> dict[str, Any]
     # Beside the template's own term, which keeps them off nodes with a Ray worker.
     spread.setdefault("requiredDuringSchedulingIgnoredDuringExecution", []).append(apart)
     container = pod["containers"][0]
-    for field in _RAYS_FIELDS:
-        container.pop(field, None)
+    for key in _RAYS_FIELDS:
+        container.pop(key, None)
     path, config_map = script.package or ("", "")
-    # Kubernetes would replace $(NAME).
-    words = [word.replace("$(", "$$(") for word in (_START, "run", path, f"{script.fetch} {script.command}".strip())]
-    container |= {"name": _CONTAINER, "command": ["/bin/bash", "-c", *words]}
+    words = (_START, "run", path, f"{script.fetch} {script.command}".strip())
+    container |= {"name": _CONTAINER, "command": ["/bin/bash", "-c", *map(literal, words)]}
     container.pop("args", None)
     container["env"] = [*container.get("env", []), *_variables(name, script, container)]
     mounts, volumes = container.get("volumeMounts", []), pod.get("volumes", [])
@@ -168,12 +168,14 @@ def _add_volume(pod: dict[str, Any], volume: dict[str, Any], mount: dict[str, An
 
 
 def _variables(name: str, script: Script, container: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the library's variables, and those that torchrun reads instead of options; the operator adds PET_NNODES.
+    """Return the job's own variables, the library's, and those that torchrun reads instead of options.
 
-    The group meets at the first worker, and each worker has its own rank: a replaced pod gets the lost one's.
+    The operator adds PET_NNODES. The group meets at the first worker, and each worker has its own rank: a replaced pod
+    gets the lost one's.
     """
     gpus = container.get("resources", {}).get("limits", {}).get(GPU_RESOURCE, "1")
     plain = {
+        **{key: literal(value) for key, value in script.variables.items()},
         "RUN_NAME": name,
         "RUN_STORAGE": script.storage,
         "PET_NPROC_PER_NODE": str(gpus),

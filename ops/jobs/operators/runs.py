@@ -51,7 +51,7 @@ class Operators:
         try:
             if request.own_pods:
                 pytorchjob.require_resumed(self._namespace, request.max_attempts)
-                script = Script(request.command, request.storage, package, request.fetch)
+                script = Script(request.command, request.storage, package, request.fetch, request.variables)
                 return pytorchjob.pytorch_job(
                     request.name, script, request.own_pods, attempts=request.max_attempts, cluster=cluster
                 )

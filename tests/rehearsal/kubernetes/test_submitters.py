@@ -66,6 +66,7 @@ with fake_ray.serve(host, int(port)) as ray:
 """
 # As CDK labels each object of a manifest, to prune those that left it.
 CDK_LABEL = "aws.cdk.eks/prune-c8f5e7"
+VARIABLES = {"TEXT": "$(HOME)=it's\n--", "EMPTY": ""}
 PACKAGE = Package("_ray_pkg_0123456789abcdef.zip", b"a zip file")
 
 
@@ -84,6 +85,7 @@ def request(name: str) -> RunRequest:
         max_attempts=10,
         max_stalled=3,
         give_up_after=0,
+        variables=VARIABLES,
     )
 
 
@@ -205,6 +207,7 @@ def test_submitter_submits_follows_and_sees_the_exit_code(ann: Runs, ray: FakeRa
     wait_until(lambda: "works-1" in ray.jobs, "the submission")
     job = ray.jobs["works-1"]
     assert job.request["entrypoint"] == "python train.py --epochs '$(three)'"
+    assert VARIABLES.items() <= job.request["runtime_env"]["env_vars"].items()
     assert ray.packages == {PACKAGE.name: PACKAGE.content}
     job.output = "epoch 1\nepoch 2\n"
     threading.Timer(3, partial(job.end, "SUCCEEDED", 0)).start()

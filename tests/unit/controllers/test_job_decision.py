@@ -41,6 +41,15 @@ def failed(code: int | None = 1, *, message: str = ENTRY_POINT, output: tuple[st
     return Ending("FAILED", code, message, output)
 
 
+def test_pips_own_error_is_the_reason_of_packages_that_cannot_be_installed() -> None:
+    ray = "runtime_env setup failed: Failed to set up runtime environment.\nTraceback (most recent call last):\n"
+    pip = "Last 50 lines of stdout:\n    Collecting x==1\n    ERROR: No matching distribution found for x==1\n"
+    assert verdict(failed(None, message=ray + pip)).reason == (
+        "the job failed: ERROR: No matching distribution found for x==1"
+    )
+    assert verdict(failed(None, message=ray)).reason.startswith("the job failed: runtime_env setup failed: ")
+
+
 @pytest.mark.parametrize(
     ("ending", "cause", "exit_code"),
     [
@@ -53,7 +62,8 @@ def failed(code: int | None = 1, *, message: str = ENTRY_POINT, output: tuple[st
         (failed(None, message="Unexpected error occurred: failed to get job supervisor."), INFRASTRUCTURE, None),
         (failed(None, message="Job supervisor actor failed to start within 900 seconds."), INFRASTRUCTURE, None),
         (failed(None, message="Job supervisor actor could not be scheduled: x"), INFRASTRUCTURE, None),
-        (failed(None, message="runtime_env setup failed: no such package"), CODE, 1),
+        # A wrong hash, or an index that was down for a moment.
+        (failed(None, message="runtime_env setup failed: no such package"), PEER, None),
         (failed(None, message="Traceback (most recent call last):\nOSError"), CODE, 1),
         # The entry point ended, with or without signs of an infrastructure failure.
         (failed(output=WORKER_DIED), INFRASTRUCTURE, None),

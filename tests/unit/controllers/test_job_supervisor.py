@@ -45,6 +45,21 @@ def test_job_that_succeeds_is_submitted_once_with_its_run_in_its_environment(run
     assert (run.state["phase"], run.state["exit_code"]) == ("succeeded", 0)
 
 
+def test_each_attempt_has_the_jobs_own_variables_and_packages_and_none_of_the_runs_is_replaced(
+    run: Supervised, ray: FakeRay
+) -> None:
+    lines = ["--only-binary :all:", "einops==0.8.1 --hash=sha256:0"]
+    run.start("--variable=TEXT=a = b", "--variable=RUN_NAME=other", *(f"--pip={line}" for line in lines))
+    submitted(ray, "train-1")
+    ray.lose()
+    job = submitted(ray, "train-2")
+    environment = job.request["runtime_env"]
+    assert {"TEXT": "a = b", "RUN_NAME": "train"}.items() <= environment["env_vars"].items()
+    assert environment["pip"] == {"packages": lines}
+    job.end("SUCCEEDED", 0)
+    assert run.exit_code() == 0
+
+
 def test_bug_in_the_code_ends_with_the_jobs_exit_code_and_no_second_attempt(run: Supervised, ray: FakeRay) -> None:
     run.start()
     submitted(ray, "train-1").end("FAILED", 3, "Job entrypoint command failed with exit code 3")
@@ -275,6 +290,7 @@ def test_stop_ends_the_attempt_in_ray_and_it_is_not_retried(run: Supervised, ray
         run.start(name="train-fghij")
     assert run.exit_code() == 130
     assert (ray.stops, ray.submissions, run.state["phase"]) == (["train-1"], ["train-1"], "stopped")
+    assert run.logged("stop requested"), "whoever follows the output sees it before the job has saved"
     assert ray.jobs["train-1"].status == "STOPPED"
 
 
@@ -290,7 +306,6 @@ def test_run_that_is_stopped_without_a_head_ends(run: Supervised, ray: FakeRay) 
 def test_failure_after_a_lost_worker_is_retried(run: Supervised, ray: FakeRay) -> None:
     run.pod("rayml-worker", "worker", "w-1")
     run.start()
-    assert run.logged("stop requested"), "whoever follows the output sees it before the job has saved"
     job = submitted(ray, "train-1")
     wait_until(lambda: run.state.get("phase") == "running", "its phase")
     del run.kubernetes.collections[PODS]["rayml-worker"]

@@ -76,7 +76,11 @@ def test_it_shows_the_output_and_ends_with_0_however_the_job_ended(
         submitted(ray)
         assert ray.packages == {package.name: b"a zip file"}
         job = ray.jobs[ID]
-        assert job.request["runtime_env"]["env_vars"] == {"RUN_NAME": "train", "RUN_STORAGE": "/fsx/runs"}
+        assert job.request["runtime_env"]["env_vars"] == {
+            "RUN_NAME": "train",
+            "RUN_STORAGE": "/fsx/runs",
+            "RAY_CHDIR_TO_TRIAL_DIR": "0",
+        }
         job.output = "epoch 1\nepoch 2\n"
         job.end(status, 0 if status == "SUCCEEDED" else 3)
         assert run.wait() == 0
@@ -126,12 +130,16 @@ def test_head_without_an_agent_is_waited_for_and_a_refusal_is_not(ray: FakeRay) 
 
 def test_program_takes_the_job_from_kuberays_variables_and_ends_at_sigterm(ray: FakeRay) -> None:
     words = ["--run=train", "--entrypoint=python train.py", "--storage=/fsx/runs", "--listen=127.0.0.1:0"]
+    words += ["--variable=TEXT=a = b", "--pip=einops==0.8.1 --hash=sha256:0"]
     env = {**os.environ, "RAY_DASHBOARD_ADDRESS": f"{ray.host}:{PORT}", "RAY_JOB_SUBMISSION_ID": ID}
     argv = [sys.executable, "-m", "controllers.rayjob_submitter", *words]
     with subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL) as program:
         try:
             submitted(ray)
-            assert ray.jobs[ID].request["entrypoint"] == "python train.py"
+            request = ray.jobs[ID].request
+            assert request["entrypoint"] == "python train.py"
+            assert request["runtime_env"]["env_vars"]["TEXT"] == "a = b"
+            assert request["runtime_env"]["pip"] == {"packages": ["einops==0.8.1 --hash=sha256:0"]}
             program.send_signal(signal.SIGTERM)
             assert program.wait(PATIENCE_SECONDS) == TERMINATED
         finally:

@@ -136,6 +136,12 @@ def test_names_of_secrets_stay_readable() -> None:
     assert Redaction(ACCOUNT).text("HF_TOKEN=abc") == f"HF_TOKEN={REDACTED}"
 
 
+def test_whole_value_of_a_jobs_own_variable_goes_and_its_name_stays() -> None:
+    arguments = ["--run=train", "--variable=TEXT=first\nsecond line", "--entrypoint=true"]
+    redacted = Redaction("111122223333").data({"args": arguments})
+    assert redacted == {"args": ["--run=train", "--variable=TEXT=[redacted]", "--entrypoint=true"]}
+
+
 def test_each_account_has_one_pseudonym_everywhere() -> None:
     redaction = Redaction(ACCOUNT)
     first = redaction.text(f"arn:aws:iam::{OTHER}:role/x in {ACCOUNT}")
