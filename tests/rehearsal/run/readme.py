@@ -23,6 +23,13 @@ TYPED: Final = {line.command for lines in FIRST_DAY.values() for line in lines}
 LOSE_NODE: Final = "make lose WHAT=node"
 REHEARSE_JOBS: Final = "make rehearse KEEP=1 JOBS=1"
 SUBMIT_PRACTICE: Final = "ops job submit pytorch_ddp --env dev --name practice -- --epochs 200"
+OWN_SCRIPT: Final = "ops job submit ~/mine/train.py -- --lr 0.1"
+VARIABLE: Final = "--variable NCCL_DEBUG=INFO"
+BRING: Final = "ops job submit --name bring --env dev --working-dir ~/data -- cp -rT . /fsx/ray/data"
+TOP: Final = "ops job top --env dev"
+SAVE: Final = "ops job checkpoint train-20261121-201500"
+STOP: Final = "ops job stop train-20261121-201500"
+LOGS: Final = "ops job logs train-20261121-201500"
 LIST_JOBS: Final = "ops job list --env dev"
 
 PROD_DESTROY: Final = (
@@ -45,7 +52,9 @@ NOT_TYPED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/rehearsal/run/test_new.py": (f"{NEW} --like small",),
     "tests/unit/ops/environment/test_check.py": ("ops check",),
     "tests/rehearsal/run/test_kept.py": ("make rehearse KEEP=1", "make rehearse-down"),
-    "tests/rehearsal/run/test_kept_jobs.py": (REHEARSE_JOBS, SUBMIT_PRACTICE),
+    "tests/rehearsal/run/test_kept_jobs.py": (
+        *(REHEARSE_JOBS, SUBMIT_PRACTICE, OWN_SCRIPT, BRING, TOP, SAVE, STOP, LOGS),
+    ),
     "tests/rehearsal/kubernetes/test_rollout.py": (
         "ops rollout rayml --env dev --dry-run",
         "ops rollout rayml --env dev --checkpoint",
@@ -69,13 +78,10 @@ NOT_TYPED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/rehearsal/kubernetes/test_submitters.py": (
         "ops job submit --name probe -- nvidia-smi",
         "ops job list",
-        "ops job logs train-20261121-201500",
         "ops job logs survivor --env dev",
         "ops job logs train-20261121-201500 --env dev",
-        "ops job stop train-20261121-201500",
         "ops job stop survivor --env dev",
         "ops job submit --direct train.py",
-        "ops job submit ~/mine/train.py -- --lr 0.1",
         "ops job submit pytorch_ddp --name digits --again -- --epochs 3",
         "ops job submit pytorch_ddp --name digits -- --epochs 2",
     ),
@@ -86,6 +92,10 @@ NOT_TYPED: Final[Mapping[str, tuple[str, ...]]] = {
         "ops job submit train.py --env dev --min-workers 12 --max-workers 16 --wait-for-workers 5m -- --epochs 3",
         "ops job submit fsdp_finetune --env dev --name survivor --detach -- --gpus --epochs 100000 --every 100",
     ),
+    "tests/unit/ops/jobs/test_routes.py": (
+        "ops job submit train.py --variable NCCL_DEBUG=INFO --variable HF_HUB_OFFLINE=1",
+    ),
+    "tests/unit/ops/jobs/test_pip.py": ("ops job submit train.py --pip requirements.txt",),
     "tests/unit/ops/jobs/test_pytorchjob.py": (
         "ops job submit train.py --env dev --as pytorchjob --workers 4 -- --epochs 3",
         "ops job submit train.py --env dev --as pytorchjob --dry-run",
@@ -95,7 +105,6 @@ NOT_TYPED: Final[Mapping[str, tuple[str, ...]]] = {
         "ops job exec train-20261121-201500 --env dev --worker 3 -- bash",
     ),
     "tests/unit/ops/jobs/test_checkpoint.py": (
-        "ops job checkpoint train-20261121-201500",
         "ops job checkpoint train-20261121-201500 --env dev",
         "ops scale worker-group-1 2 --env dev --checkpoint",
         "ops update-software --env dev --group worker-group-1 --checkpoint",
@@ -103,7 +112,7 @@ NOT_TYPED: Final[Mapping[str, tuple[str, ...]]] = {
         "ops node replace i-0123456789abcdef0 --env dev --checkpoint",
     ),
     "tests/jobs/test_save_requests.py": ("python -m ray_resume checkpoint --timeout 600",),
-    "tests/jobs/test_telemetry.py": ("ops job top --env dev", "ops job top --env dev --watch", "ops job top --watch"),
+    "tests/jobs/test_telemetry.py": ("ops job top --env dev --watch", "ops job top --watch"),
     "tests/jobs/test_goodput.py": ("ops job submit --name look -- python -m ray_resume goodput /fsx/ray/runs/train-1",),
     "tests/jobs/test_profiles.py": (
         "ops job profile train-20261121-201500 --env dev",
@@ -199,7 +208,13 @@ NOT_TYPED: Final[Mapping[str, tuple[str, ...]]] = {
         "aws fsx delete-file-system --file-system-id fs-…",
         "aws fsx untag-resource --resource-arn arn:aws:fsx:…:file-system/fs-… --tag-keys ray-on-hyperpod:environment",
     ),
-    "registries": ("(cd ../before && ./setup.sh runtime && .venv/bin/ops charts fetch)",),
+    "registries": (
+        "uv pip compile requirements.in --generate-hashes --python-version 3.10 "
+        "--constraint ray_image/requirements.txt -o requirements.txt",
+        "ops job submit --name download --env dev -- huggingface-cli download facebook/opt-125m "
+        "--local-dir /fsx/ray/models/opt",
+        "(cd ../before && ./setup.sh runtime && .venv/bin/ops charts fetch)",
+    ),
     "measures": (
         "make bench",
         "cdk synth --quiet -c environment=dev --app 'python3 -m cProfile -o synth.prof app.py'",

@@ -1,4 +1,4 @@
-"""A job in a kept rehearsal with real Ray, as docs/getting-started.md types it, survives the loss of its worker."""
+"""Jobs in a kept rehearsal with real Ray, as the pages type them: a lost worker, an own script, a save and a stop."""
 
 import re
 import time
@@ -9,7 +9,7 @@ import pytest
 
 from embedded_account.kubernetes.building.binaries import Binaries
 from rehearsal.job.machine import require_machine
-from rehearsal.paths import RAY_ENVIRONMENT
+from rehearsal.paths import RAY_ENVIRONMENT, REPOSITORY
 from tests.rehearsal.run import readme
 from tests.rehearsal.run.checkout import Checkout
 from tests.support.waiting import REHEARSAL_PATIENCE_SECONDS
@@ -30,10 +30,37 @@ def checkout(tmp_path: Path, programs: Binaries) -> Iterator[Checkout]:
     made.run(*MAKE.split(), "rehearse-down")
 
 
+OWN_SCRIPT = """
+import argparse, os, ray.train
+from ray.train.data_parallel_trainer import DataParallelTrainer
+
+def train(config):
+    said = f"{open('data/x').read()} with {config['lr']}, {os.environ['NCCL_DEBUG']}"
+    path = f"{os.environ['RUN_STORAGE']}/{os.environ['RUN_NAME']}-{ray.train.get_context().get_world_rank()}"
+    open(path, "w").write(said)
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr")
+workers = ray.train.ScalingConfig(num_workers=2, resources_per_worker={"CPU": 2}, trainer_resources={"CPU": 0})
+storage = ray.train.RunConfig(storage_path=os.environ["RUN_STORAGE"])
+given = vars(parser.parse_args())
+DataParallelTrainer(train, train_loop_config=given, scaling_config=workers, run_config=storage).fit()
+print(open("data/x").read(), "in the driver")
+"""
+"""Each worker needs a pod of its own."""
+
+
 def pasted(checkout: Checkout, command: str) -> list[str]:
     """The words that run a command in a shell of the kept rehearsal."""
     look = checkout.runs / "runs" / "dev" / "look.sh"
     return ["bash", "-c", f"set -e\nsource {look}\n{command}"]
+
+
+def typed(checkout: Checkout, command: str, code: int = 0) -> str:
+    """Type a command of the scientist's pages; return its output."""
+    ended, shown = checkout.run(*pasted(checkout, f"export OPS_ENV=dev\n{command}"))
+    assert ended == code, shown
+    return shown
 
 
 def test_a_job_of_the_page_resumes_after_the_loss_of_a_worker(checkout: Checkout) -> None:
@@ -57,3 +84,35 @@ def test_a_job_of_the_page_resumes_after_the_loss_of_a_worker(checkout: Checkout
     code, shown = checkout.run(*pasted(checkout, readme.LIST_JOBS))
     assert code == 0, shown
     assert re.search(r"^practice +supervised +rayml +succeeded", shown, re.MULTILINE), shown
+
+    [folder] = re.findall(r"`(\.rehearsal/\S+/ray)`", (REPOSITORY / "docs" / "getting-started.md").read_text())
+    storage = checkout.directory / folder / "runs"
+    assert (storage / "practice").is_dir(), "the page says where /fsx/ray is"
+    own_script_and_its_folder(checkout, storage)
+    running_job_saves_and_stops(checkout)
+
+
+def own_script_and_its_folder(checkout: Checkout, storage: Path) -> None:
+    home = Path(checkout.environment()["HOME"])
+    (home / "mine" / "data").mkdir(parents=True)
+    (home / "mine" / "data" / "x").write_text("größe")
+    (home / "mine" / "train.py").write_text(OWN_SCRIPT)
+    command = readme.OWN_SCRIPT.replace(" -- ", f" --name own {readme.VARIABLE} -- ")
+    assert "größe in the driver\n" in typed(checkout, command)
+    said = {path.name: path.read_text() for path in storage.glob("own-*")}
+    assert said == dict.fromkeys(("own-0", "own-1"), "größe with 0.1, INFO")
+    (home / "data").mkdir()
+    (home / "data" / "train.jsonl").write_text("{}")
+    typed(checkout, readme.BRING)
+    assert (storage.parent / "data" / "train.jsonl").read_text() == "{}"
+
+
+def running_job_saves_and_stops(checkout: Checkout) -> None:
+    [name] = re.findall(r"train-\d+-\d+", readme.STOP)
+    typed(checkout, f"ops job submit pytorch_ddp --name {name} --detach -- --epochs 100000 --every 1000000")
+    deadline = time.monotonic() + REHEARSAL_PATIENCE_SECONDS
+    while not re.search(rf"^{name} +running\b", shown := typed(checkout, readme.TOP), re.MULTILINE):
+        assert time.monotonic() < deadline, shown
+    assert re.search(r"\bstep [1-9][0-9]*\b", typed(checkout, readme.SAVE))
+    assert f"stopping {name}" in typed(checkout, readme.STOP)
+    assert "stop requested" in typed(checkout, readme.LOGS, code=130)
