@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import pytest
-from ray.dashboard.modules.metrics.dashboards.default_dashboard_panels import DEFAULT_GRAFANA_PANELS
+from ray.dashboard.modules.metrics.dashboards import default_dashboard_panels
 
 from k8s_charts.in_cluster.dashboards import JOBS, RAY, Panel
 from k8s_charts.in_cluster.sources import metrics
@@ -110,7 +110,10 @@ def test_every_chart_of_ray_and_of_the_library_has_data_of_a_real_ray(prometheus
 
 
 def test_panels_have_the_ids_that_rays_own_dashboard_embeds() -> None:
-    rays = {panel.id: panel.title.lower() for panel in DEFAULT_GRAFANA_PANELS}
+    # Newer Ray has rows of panels.
+    rows = getattr(default_dashboard_panels, "DEFAULT_GRAFANA_ROWS", [])
+    panels = [panel for row in rows for panel in row.panels] or default_dashboard_panels.DEFAULT_GRAFANA_PANELS
+    rays = {panel.id: panel.title.lower() for panel in panels}
     # A word of each of our titles is in Ray's title of that id.
     words = {panel.id: panel.title.lower().split()[0].rstrip("s") for panel in RAY.panels}
     words[8], words[18] = "gpu", "gpu memory"

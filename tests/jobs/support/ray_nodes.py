@@ -10,7 +10,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
-from ray._private.services import write_node_ip_address
+from ray._private import services
 from ray.cluster_utils import Cluster
 from typing_extensions import Self
 
@@ -87,10 +87,12 @@ class Nodes:
         self._added += 1
         address = str(self._network + self._added)
         self.workers.append(self._add_node(num_cpus=1, num_gpus=self._gpus, node_ip_address=address))
-        # A job joins the node whose address was written last on this machine. It must join the head, where Ray Jobs
-        # starts it: after the loss of the joined node, Ray silently starts no more workers for the job.
-        head = self._cluster.head_node
-        write_node_ip_address(head.get_session_dir_path(), head.node_ip_address)
+        # A job must join the head, where Ray Jobs starts it: after the loss of the joined node, Ray silently starts no
+        # more workers for the job. Newer Ray joins the head by itself; Ray 2.42.1 joins the node of this machine whose
+        # address was written last.
+        if write_address := getattr(services, "write_node_ip_address", None):
+            head = self._cluster.head_node
+            write_address(head.get_session_dir_path(), head.node_ip_address)
 
     def _add_node(self, **words: Any) -> Any:
         """Start a node, and wait longer for it than Ray does, because busy machines are slow."""
