@@ -16,7 +16,7 @@ from k8s_charts.controllers.code import ControllerCode, ControllerCodeChart
 from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorChart
 from k8s_charts.controllers.reaper import ReaperChart, ReaperObjects
 from k8s_charts.helm.images import pulled
-from k8s_charts.image_build.context import BUILD_ARGUMENTS, context_files, context_tag
+from k8s_charts.image_build.context import build_arguments, context_files, context_tag
 from k8s_charts.image_build.job import ImageBuild, ImageBuildChart
 from k8s_charts.in_cluster.alertmanager import AlertFacts
 from k8s_charts.in_cluster.from_environment import observability
@@ -142,12 +142,13 @@ def image_build(environment: EksEnvironment, *, context: str) -> ImageBuild:
     """
     if environment.image.repository is None:
         raise ValueError(f"{environment.name}: image.uri is set: there is nothing to build")
-    tag = context_tag(context_files(environment.image.pip), BUILD_ARGUMENTS)
+    arguments = build_arguments(environment.version_set)
+    tag = context_tag(context_files(environment.version_set, environment.image.pip), arguments)
     return ImageBuild(
         registry=f"{environment.account}.dkr.ecr.{environment.region}.amazonaws.com",
         repository=environment.image.repository,
         tag=tag,
-        arguments={**BUILD_ARGUMENTS, "BASE_IMAGE": pulled(versions.RAY_BASE_IMAGE, environment)},
+        arguments={**arguments, "BASE_IMAGE": pulled(environment.version_set.base_image, environment)},
         log=f"s3://{naming.data_bucket(environment)}/{names.IMAGE_BUILD_LOGS}/{tag}.log",
         tools_registry=environment.image_registry,
         context=context,

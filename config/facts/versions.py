@@ -1,7 +1,7 @@
 """Every version that the project pins outside the lock files, each in one place."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 # HyperPod's list of Kubernetes versions (AWS docs: sagemaker-hyperpod-eks-prerequisites, "supports Kubernetes versions
 # 1.30, 1.31, 1.32, 1.33, 1.34, and 1.35"), each with the layer that brings kubectl and Helm to a deployment.
@@ -32,13 +32,65 @@ KUBERAY_VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
         *("RayServiceIncrementalUpgrade", "RayCronJob", "AsyncJobInfoQuery"),
     ),
 }
-RAY: Final = "2.42.1"
 
-# The Ray image's CPython: what jobs and the training library run in.
+
+class VersionSet(NamedTuple):
+    """Versions of the Ray image that go together. Its lock, `requirements`, has those of PyTorch and CUDA, too."""
+
+    ray: str
+    python: str
+    """CPython of the image, in which jobs and the training library run."""
+    requirements: str
+    """The lock, below `ray_image/`."""
+    gains: str
+    """What an environment gains by it, as a sentence."""
+    proof: Mapping[str, str]
+    """How each component was proven: `ran`, `resolved` (a resolver accepted it), or `unverified`."""
+
+    @property
+    def base_image(self) -> str:
+        """rayproject/ray's tag: Ray's version, CPython's version, CUDA user space."""
+        return f"docker.io/rayproject/ray:{self.ray}-py{self.python.replace('.', '')}-gpu"
+
+
+_PROOF: Final = {
+    "Ray": "ran",
+    "CPython": "ran",
+    "PyTorch": "ran",
+    "CUDA": "resolved",
+    "base image": "unverified",
+    "EFA installer": "unverified",
+    # Module 1.2.1 stands in for 1.2.0, which the Go module proxy does not serve.
+    "KubeRay": "ran as 1.2.1",
+}
+SetName = Literal["walkthrough", "fixed"]
+# `fixed` is newer than Ray 2.52, which mends the exploited flaw: 2.54 and 2.56 mend others (support.yaml), and Ray 2.49
+# to 2.54 run code that a Parquet file brings (CVE-2026-41486).
+SETS: Final[Mapping[SetName, VersionSet]] = {
+    "walkthrough": VersionSet(
+        ray="2.42.1",
+        python="3.10",
+        requirements="requirements.txt",
+        gains="AWS's walkthrough has these versions.",
+        proof=_PROOF,
+    ),
+    "fixed": VersionSet(
+        ray="2.56.1",
+        python="3.10",
+        requirements="fixed/requirements.txt",
+        gains="Ray with the known flaws of 2.42.1 mended. All else is the walkthrough's, except FastAPI.",
+        proof=_PROOF,
+    ),
+}
+SET_DEFAULT: Final = "walkthrough"
+# The oldest CPython of a Ray image: jobs and the training library must run on it.
 RAY_PYTHON: Final = "3.10"
 
-# rayproject/ray's tag: Ray's version, CPython's version, CUDA user space.
-RAY_BASE_IMAGE: Final = f"docker.io/rayproject/ray:{RAY}-py{RAY_PYTHON.replace('.', '')}-gpu"
+# What Ray's pods set from this version on, so that it behaves as before; Ray 2.56.1 still has both ways. The training
+# library needs Ray Train V1 for elastic runs: V2 asks no Stopper. Exported by OpenTelemetry, a gauge that is set once,
+# such as the library's, is in one scrape only.
+RAY_CHANGES: Final = "2.51.0"
+RAY_AS_BEFORE: Final[Mapping[str, str]] = {"RAY_TRAIN_V2_ENABLED": "0", "RAY_enable_open_telemetry": "0"}
 
 # The installer of EFA's user space: libfabric, and aws-ofi-nccl, through which NCCL uses EFA. It must support the base
 # image's Ubuntu 22.04. AWS publishes its checksum (EC2 user guide, "Verify the EFA installer using a checksum", EFA

@@ -10,6 +10,7 @@ from pydantic import Field, PositiveInt, create_model
 from config.facts import container_insights, in_cluster
 from config.facts.add_ons import CLOUDWATCH, HYPERPOD
 from config.facts.daemonsets import DaemonSet, NodeLoad
+from config.facts.versions import SET_DEFAULT, SETS, SetName, VersionSet
 from config.model.base import AccountId, Email, Model, Name, Region, Shape
 from config.model.company import Company
 from config.model.eks import Access, Eks, ExistingEks, SystemNodes
@@ -111,6 +112,11 @@ class EksEnvironment(BaseEnvironment):
     )
     access: Access = Field(default=Access(), description="Roles with access to the Kubernetes API.")
     eks: Eks = Field(description="The EKS cluster.")
+    versions: SetName = Field(
+        default=SET_DEFAULT,
+        description="Set of versions of the Ray image: Ray, CPython, PyTorch, CUDA. "
+        "[Table](../operate/upgrade.md#sets-of-versions).",
+    )
     image: Image = Field(description="The Ray image.")
     kuberay: KubeRay = Field(default=KubeRay(), description="The KubeRay operator.")
     ray: Ray = Field(description="The RayClusters.")
@@ -120,6 +126,16 @@ class EksEnvironment(BaseEnvironment):
         default=None,
         description="MLflow tracking server of the jobs: `managed`, which SageMaker runs, or the address of yours.",
     )
+
+    @property
+    def version_set(self) -> VersionSet:
+        """The set of versions that the Ray image is built with."""
+        return SETS[self.versions]
+
+    @property
+    def ray_version(self) -> str:
+        """The version of Ray in the image and the RayClusters."""
+        return self.ray.version or self.version_set.ray
 
     @property
     def existing_eks(self) -> ExistingEks | None:

@@ -172,10 +172,10 @@ class AwsRay(Model):
 class Ray(Model):
     """Ray: its version, its namespace and the RayClusters."""
 
-    version: str = Field(
-        default=versions.RAY,
-        description="Version of Ray in the image and the RayClusters.",
-        json_schema_extra={"enum": [versions.RAY]},
+    version: str | None = Field(
+        default=None,
+        description="Version of Ray in `image.uri` and the RayClusters. Default: that of `versions`.",
+        json_schema_extra={"enum": [each.ray for each in versions.SETS.values()]},
     )
     namespace: Name = Field(default="ray", description="Namespace of the RayClusters.")
     clusters: tuple[RayCluster, ...] = Field(min_length=1, description="The RayClusters.")

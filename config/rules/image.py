@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from operator import itemgetter
 from pathlib import Path
 from typing import Final
@@ -10,11 +10,12 @@ from typing import Final
 from config.facts import versions
 from config.facts.instance_types import catalogue
 from config.facts.support import number
+from config.facts.versions import VersionSet
 from config.model import EksEnvironment
 from config.rules.parts import groups, repeated, workers
 from config.rules.rule import Violation, error
 
-REQUIREMENTS: Final = Path(__file__).resolve().parents[2] / "ray_image" / "requirements.txt"
+RAY_IMAGE: Final = Path(__file__).resolve().parents[2] / "ray_image"
 _CONTINUED: Final = "\0"
 _PINNED: Final = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w,.-]+\])?==[\w.!+-]+( ?;.*)?", re.ASCII)
 _HASH: Final = "--hash=sha256:"
@@ -23,15 +24,21 @@ _BEGINNING: Final = itemgetter(slice(len(_HASH)))
 
 @error("V14")
 def ray_version(environment: EksEnvironment) -> Iterator[Violation]:
-    """Require the Ray version that the project is tested with, in image and RayCluster.
+    """Require a Ray version that the project is tested with, the same in image and RayCluster.
 
-    Why: Ray nodes of another version cannot join the head.
+    Why: Ray nodes of another version cannot join the head, and an image is built with the Ray of its `versions`.
     Source: Ray docs, cluster FAQ; config/facts/versions.py.
     Example: ray.version: 2.43.0
     """
-    version = environment.ray.version
-    if version != versions.RAY:
-        yield Violation("ray.version", "this project is not tested with it", versions.RAY, f"write {versions.RAY}")
+    version, built = environment.ray_version, environment.version_set.ray
+    names = {each.ray: name for name, each in versions.SETS.items()}
+    if version not in names:
+        allowed = built if environment.image.built else ", ".join(names)
+        yield Violation("ray.version", "this project is not tested with it", allowed, f"write {built}")
+    elif environment.image.built and version != built:
+        reason = f"the image is built with versions: {environment.versions}, which has Ray {built}"
+        fix = f"remove ray.version, or choose versions: {names[version]}"
+        yield Violation("ray.version", reason, f"{built}; any of {', '.join(names)} with an image.uri", fix)
     elif environment.image.uri:
         tag = re.search(r":([A-Za-z0-9_.-]+)(@|$)", environment.image.uri)
         stated = re.match(r"(?:ray-?)?(\d+\.\d+\.\d+)", tag[1]) if tag else None
@@ -85,7 +92,7 @@ def pip_requirements(environment: EksEnvironment) -> Iterator[Violation]:
 
 @error("V75")
 def locked_requirements(environment: EksEnvironment) -> Iterator[Violation]:
-    """Require that ray_image/requirements.txt pins each package with its hashes.
+    """Require that the image's lock pins each package with its hashes.
 
     Why: the build installs with --require-hashes, and would fail in the cluster an hour after the deployment began.
     Source: pip documentation, hash-checking mode.
@@ -93,11 +100,11 @@ def locked_requirements(environment: EksEnvironment) -> Iterator[Violation]:
     """
     if environment.image.uri is not None:
         return
-    yield from _unlocked_lines(REQUIREMENTS, REQUIREMENTS.read_text())
+    lock = RAY_IMAGE / environment.version_set.requirements
+    yield from _unlocked_lines(lock, lock.read_text())
 
 
-# All environments of a process have the same lock file.
-@lru_cache(maxsize=1)
+@cache
 def _unlocked_lines(file: Path, text: str) -> tuple[Violation, ...]:
     """Return the violations of the lock file, which has this text."""
     found = []
@@ -156,7 +163,7 @@ def cuda_of_the_gpus(environment: EksEnvironment) -> Iterator[Violation]:
     """
     if not environment.image.built:
         return
-    built = _cuda(REQUIREMENTS.read_text())
+    built = ".".join(locked(environment.version_set, r"nvidia-cuda-runtime-cu\d+").split(".")[:2])
     used = {group.instance_group for _, group in workers(environment)}
     for key, group in groups(environment):
         known = catalogue().get(group.instance_type)
@@ -170,7 +177,8 @@ def cuda_of_the_gpus(environment: EksEnvironment) -> Iterator[Violation]:
             )
 
 
-def _cuda(requirements: str) -> str:
-    """Return the CUDA that PyTorch brings in the image, such as 12.4; empty if the lock has none."""
-    found = re.search(r"^nvidia-cuda-runtime-cu\d+==(\d+\.\d+)", requirements, re.MULTILINE)
+def locked(version_set: VersionSet, package: str) -> str:
+    """Return the version of a package, given as a regular expression, in the lock of the image; empty without it."""
+    lock = (RAY_IMAGE / version_set.requirements).read_text()
+    found = re.search(rf"^{package}==(\S+)", lock, re.MULTILINE)
     return found[1] if found else ""

@@ -22,8 +22,6 @@ _SYSTEM_PATHS: Final = ("/bin", "/dev", "/etc", "/home/ray", "/lib", "/lib64", "
 # KubeRay's generateName is the first 50 characters of `<cluster>-<group>` (kuberay 1.2.0: utils.PodName).
 _POD_NAME: Final = 50
 _HEAD_GROUP: Final = "headgroup"
-# Autoscaler v1 of these versions removes all workers when listing pods times out (ray #58933).
-_AUTOSCALER_REMOVES_ALL: Final = ("2.42.1",)
 
 
 @warning("V20")
@@ -76,20 +74,24 @@ def unrehearsed_kuberay(environment: EksEnvironment) -> Iterator[Violation]:
 def ray_with_known_flaws(environment: EksEnvironment) -> Iterator[Violation]:
     """Warn of a version of Ray with a known flaw.
 
-    Why: below Ray 2.52.0 a web page in the browser of somebody with a way to a head can run code there; the flaw is
-    known to be exploited. `ops dashboard` checks Host, Origin and a token of each request, `kubectl port-forward`
-    nothing. The network policies keep other pods away, but see a port-forward come from the node.
-    Source: Ray's advisory GHSA-q279-jhrf-cc6v; CISA, Known Exploited Vulnerabilities (config/facts/support.yaml).
+    Why: below Ray 2.52.0 a web page in the browser of somebody with a way to a head can run code there, which is known
+    to be exploited; below 2.54.0 it can delete jobs. Below 2.56.0 `ray.data.read_webdataset` runs code that its files
+    bring. `ops dashboard` checks Host, Origin and a token of each request, `kubectl port-forward` nothing. The network
+    policies keep other pods away, but see a port-forward come from the node.
+    Source: Ray's advisories GHSA-q279-jhrf-cc6v, GHSA-q5fh-2hc8-f6rq and GHSA-hhrp-gw25-jr43; CISA, Known Exploited
+    Vulnerabilities (config/facts/support.yaml).
     Example: ray.version: 2.42.1
     """
-    found = support.versions("Ray").get(environment.ray.version)
-    for flaw, mended in (found.flaws if found else {}).items():
+    found = support.versions("Ray").get(environment.ray_version)
+    if found and found.flaws:
         yield Violation(
             "ray.version",
-            f"a web page in a browser that reaches a head can run code there ({flaw}, known to be exploited); network "
-            "policies stop other pods only",
-            f"{mended} and later, which this project does not offer yet",
-            "open a head's pages only with `ops dashboard`, which checks Host, Origin and a token; accept the warning",
+            "a web page in a browser that reaches a head can run code there; network policies stop other pods only. "
+            f"Known flaws: {', '.join(found.flaws)}, of which the first is known to be exploited",
+            f"{versions.SETS['fixed'].ray} (versions: fixed)",
+            "choose versions: fixed (with image.uri: an image with its Ray), and remove ray.version; until then open a "
+            "head's pages only with `ops dashboard`, which checks Host, Origin and a token",
+            found.version,
         )
 
 
@@ -151,7 +153,7 @@ def bounds_of_autoscaling(environment: EksEnvironment) -> Iterator[Violation]:
 
 @warning("V78")
 def autoscaler_that_removes_all(environment: EksEnvironment) -> Iterator[Violation]:
-    """Warn of autoscaling on a Ray whose autoscaler can remove every worker.
+    """Warn of autoscaling: Ray's autoscaler v1 can remove every worker.
 
     Why: when the API server does not answer in time, autoscaler v1 mistakes the empty answer for a cluster without
     workers, and removes all of them. Jobs end.
@@ -159,10 +161,10 @@ def autoscaler_that_removes_all(environment: EksEnvironment) -> Iterator[Violati
     Example: ray.clusters.0.autoscaling: {}
     """
     for key, cluster in clusters(environment):
-        if cluster.autoscaling and environment.ray.version in _AUTOSCALER_REMOVES_ALL:
-            reason = f"Ray {environment.ray.version} removes all workers when listing pods times out (ray #58933)"
+        if cluster.autoscaling:
+            reason = f"Ray {environment.ray_version} removes all workers when listing pods times out (ray #58933)"
             fix = "remove autoscaling, and scale with replicas"
-            yield Violation(f"{key}.autoscaling", reason, "no autoscaling until a newer Ray can be chosen", fix)
+            yield Violation(f"{key}.autoscaling", reason, "no autoscaling until autoscaler v2 can be chosen", fix)
 
 
 @error("V66")

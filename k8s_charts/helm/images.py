@@ -68,8 +68,8 @@ CHARTS: Final[Mapping[tuple[str, str], tuple[ChartImage, ...]]] = {
 }
 """Images by chart and by its version or commit in config/facts/charts.lock.yaml, from its values and templates."""
 
-BUILD: Final = (versions.RAY_BASE_IMAGE, versions.BUILDKIT_IMAGE, versions.AWS_CLI_IMAGE)
-"""Images of the image build; an environment with an existing Ray image needs none."""
+BUILD_TOOLS: Final = (versions.BUILDKIT_IMAGE, versions.AWS_CLI_IMAGE)
+"""Images of the image build, beside its base image; an environment with an existing Ray image needs none."""
 
 
 def copy_of(image: str, registry: str | None) -> str:
@@ -120,7 +120,8 @@ def public_images(environment: EksEnvironment) -> Iterator[PublicImage]:
     if environment.alertmanager:
         yield PublicImage(versions.ALERTMANAGER_IMAGE, "observability")
     if environment.image.uri is None:
-        yield from (PublicImage(image, "image build") for image in BUILD)
+        base = environment.version_set.base_image
+        yield from (PublicImage(image, "image build") for image in (base, *BUILD_TOOLS))
 
 
 def _copy(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,27 +6,31 @@ from pathlib import Path
 from typing import Final
 
 from config.facts import versions
+from config.facts.versions import VersionSet
 
 _REPOSITORY: Final = Path(__file__).resolve().parents[2]
 RAY_IMAGE_DIRECTORY: Final = _REPOSITORY / "ray_image"
 LIBRARY: Final = _REPOSITORY / "packages" / "ray-resume"
 _LIBRARY_FILES: Final = ("LICENSE", "README.md", "pyproject.toml", "ray_resume/py.typed")
 FURTHER_REQUIREMENTS: Final = "further_requirements.txt"
-BUILD_ARGUMENTS: Final[Mapping[str, str]] = {
-    "BASE_IMAGE": versions.RAY_BASE_IMAGE,
-    "EFA_INSTALLER": versions.EFA_INSTALLER,
-    "EFA_INSTALLER_SHA256": versions.EFA_INSTALLER_SHA256,
-}
-"""The Dockerfile's arguments from the table of versions. The base image may be pulled from a copy of the same image."""
+REQUIREMENTS: Final = "requirements.txt"
 
 
-def context_files(pip: Sequence[str], directory: Path = RAY_IMAGE_DIRECTORY) -> dict[str, bytes]:
-    """Return the content of each file by its path in the context; `pip` are requirements `name==version`."""
-    files = {
-        path.relative_to(directory).as_posix(): path.read_bytes()
-        for path in sorted(directory.rglob("*"))
-        if path.is_file()
+def build_arguments(version_set: VersionSet) -> dict[str, str]:
+    """Return the Dockerfile's arguments. The base image may be pulled from a copy of the same image."""
+    return {
+        "BASE_IMAGE": version_set.base_image,
+        "EFA_INSTALLER": versions.EFA_INSTALLER,
+        "EFA_INSTALLER_SHA256": versions.EFA_INSTALLER_SHA256,
     }
+
+
+def context_files(
+    version_set: VersionSet, pip: Sequence[str], directory: Path = RAY_IMAGE_DIRECTORY
+) -> dict[str, bytes]:
+    """Return the content of each file by its path in the context; `pip` are requirements `name==version`."""
+    files = {path.name: path.read_bytes() for path in sorted(directory.iterdir()) if path.is_file()}
+    files[REQUIREMENTS] = (directory / version_set.requirements).read_bytes()
     # Files by their names: without the folder this fails, instead of giving the image another tag.
     for path in sorted([*(LIBRARY / name for name in _LIBRARY_FILES), *LIBRARY.glob("ray_resume/**/*.py")]):
         files[f"{LIBRARY.name}/{path.relative_to(LIBRARY).as_posix()}"] = path.read_bytes()

@@ -12,7 +12,7 @@ import kubernetes
 from kubernetes.client import ApiException
 
 from config import EksEnvironment
-from k8s_charts.image_build.context import BUILD_ARGUMENTS, context_files, context_tag
+from k8s_charts.image_build.context import build_arguments, context_files, context_tag
 from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE
 from ops.clients import REQUEST_TIMEOUT, Clients
 from ops.errors import in_plain_words
@@ -93,7 +93,8 @@ def _untyped(api: kubernetes.client.ApiClient) -> kubernetes.client.CustomObject
 
 
 def _refuse_another_image(environment: EksEnvironment, deployed: str) -> None:
-    tag = context_tag(context_files(environment.image.pip), BUILD_ARGUMENTS)
+    files = context_files(environment.version_set, environment.image.pip)
+    tag = context_tag(files, build_arguments(environment.version_set))
     if tag != deployed:
         raise BuildError(
             f"the deployed build makes tag {deployed}, and this checkout's files make {tag}. "

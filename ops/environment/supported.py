@@ -1,18 +1,46 @@
-"""Show the dated table of support (`config/facts/support.yaml`) on the page docs/operate/upgrade.md."""
+"""Show the sets of versions, and the dated table of support, on the page docs/operate/upgrade.md."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from config.facts import support
+from config.facts.versions import EFA_INSTALLER, KUBERAY, SET_DEFAULT, SETS, VersionSet
+from config.rules.image import locked
 from ops.environment.generated import between
 
 _BEGIN: Final = "<!-- Written by `ops schema`, from config/facts/support.yaml. -->"
 _END: Final = "<!-- End of what `ops schema` writes. -->"
+_SETS_BEGIN: Final = "<!-- Written by `ops schema`, from config/facts/versions.py and the locks of the Ray image. -->"
+_SETS_END: Final = "<!-- End of the sets of versions. -->"
 
 
 def with_table(page: str) -> str:
-    """Return the page with the current table between its two markers. Raises ValueError if it lacks them."""
-    return between(page, _BEGIN, _END, _lines())
+    """Return the page with the current tables between their markers. Raises ValueError if it lacks them."""
+    return between(between(page, _SETS_BEGIN, _SETS_END, _set_lines()), _BEGIN, _END, _lines())
+
+
+def _set_lines() -> Iterator[str]:
+    yield f"| component | {' | '.join(f'`{name}`' for name in SETS)} |"
+    yield "|---|" + "---|" * len(SETS)
+    columns = [_components(each) for each in SETS.values()]
+    for component in columns[0]:
+        yield f"| {component} | {' | '.join(column[component] for column in columns)} |"
+    yield ""
+    yield from (f"- **`{name}`**{', the default' * (name == SET_DEFAULT)}. {each.gains}" for name, each in SETS.items())
+
+
+def _components(version_set: VersionSet) -> dict[str, str]:
+    """Map each component to its version, and how that was proven."""
+    found = {
+        "Ray": version_set.ray,
+        "CPython": version_set.python,
+        "PyTorch": locked(version_set, "torch"),
+        "CUDA": locked(version_set, r"nvidia-cuda-runtime-cu\d+"),
+        "base image": f"`{version_set.base_image.removeprefix('docker.io/')}`",
+        "EFA installer": EFA_INSTALLER,
+        "KubeRay": KUBERAY,
+    }
+    return {name: f"{version}, {version_set.proof[name]}" for name, version in found.items()}
 
 
 def _lines() -> Iterator[str]:

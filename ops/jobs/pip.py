@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from config import EksEnvironment
-from config.rules.image import REQUIREMENTS, package_names, requirements, unlocked
+from config.rules.image import RAY_IMAGE, package_names, requirements, unlocked
 from config.rules.secrets import form_of_secret
 from ops.jobs.packing import EntryError
 
@@ -41,7 +41,8 @@ def packages(file: Path, environment: EksEnvironment) -> list[str]:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
         raise EntryError(f"--pip: {str(file)!r} cannot be read: {reason}. Fix: name a requirements file") from error
-    image = _versions(REQUIREMENTS.read_text()) if environment.image.built else {}
+    lock = environment.version_set.requirements
+    image = _versions((RAY_IMAGE / lock).read_text()) if environment.image.built else {}
     found, index, seen = list[str](), "", dict[str, int]()
     for number, requirement, options in requirements(text):
         line = _Line(file, number)
@@ -59,7 +60,7 @@ def packages(file: Path, environment: EksEnvironment) -> list[str]:
             raise line.refused(
                 requirement,
                 f"the image has {name} {there}, which its other packages need",
-                f"lock with the image's versions: `{_LOCK} --constraint ray_image/requirements.txt`",
+                f"lock with the image's versions: `{_LOCK} --constraint ray_image/{lock}`",
                 f"{name}=={there}",
             )
         if name not in image:

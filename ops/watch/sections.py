@@ -8,7 +8,6 @@ import kubernetes
 
 from config import EksEnvironment, Environment, naming
 from config.facts import support as support_of
-from config.facts import versions
 from ops import hyperpod
 from ops.clients import REQUEST_TIMEOUT, CallerAccount, Clients
 from ops.jobs.head_api import HeadUnreachableError, heads
@@ -42,10 +41,10 @@ def stacks(environment: Environment, account: CallerAccount) -> list[dict[str, s
 
 def support(environment: EksEnvironment) -> list[dict[str, Any]]:
     """Return until when the versions that the environment uses are supported, and their known flaws."""
-    used = {support_of.KUBERNETES: environment.eks.version, "Ray": environment.ray.version}
+    used = {support_of.KUBERNETES: environment.eks.version, "Ray": environment.ray_version}
     used["KubeRay"] = environment.kuberay.version
     if environment.image.built:
-        used["CPython"] = versions.RAY_PYTHON
+        used["CPython"] = environment.version_set.python
     found = [support_of.versions(component).get(version) for component, version in used.items()]
     return [
         {

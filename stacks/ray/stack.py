@@ -10,7 +10,6 @@ from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct, IDependable
 
 from config import EksEnvironment, naming
-from config.facts import versions
 from k8s_charts.controllers import code as controller_code
 from k8s_charts.helm.images import own_repository, pulled
 from k8s_charts.image_build.context import context_files, write_context
@@ -170,9 +169,9 @@ class RayStack(EnvironmentStack):
         if repository is None:
             return None
         with TemporaryDirectory() as directory:
-            write_context(context_files(environment.image.pip), Path(directory))
+            write_context(context_files(environment.version_set, environment.image.pip), Path(directory))
             context = s3_assets.Asset(self, "ImageContext", path=directory)
-        base = own_repository(pulled(versions.RAY_BASE_IMAGE, environment), environment)
+        base = own_repository(pulled(environment.version_set.base_image, environment), environment)
         log = image_build(environment, context="").log
         role = image_builder_role(
             self, cluster, repository, context, log=log, base_repository=base, key=self.company_key

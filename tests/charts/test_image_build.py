@@ -13,12 +13,13 @@ import cdk8s
 import pytest
 
 from config import EksEnvironment
+from config.facts.versions import SETS
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 from k8s_charts.image_build.context import (
-    BUILD_ARGUMENTS,
     FURTHER_REQUIREMENTS,
     LIBRARY,
     RAY_IMAGE_DIRECTORY,
+    build_arguments,
     context_files,
     context_tag,
     write_context,
@@ -64,9 +65,9 @@ def test_tag_names_the_content_of_the_build_context() -> None:
 
 
 def test_context_is_the_folder_of_the_image_and_the_training_library(tmp_path: Path) -> None:
-    write_context(context_files(()), tmp_path)
+    write_context(context_files(SETS["walkthrough"], ()), tmp_path)
     shipped = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
-    assert shipped == {path.name: path.read_bytes() for path in RAY_IMAGE_DIRECTORY.iterdir()}
+    assert shipped == {path.name: path.read_bytes() for path in RAY_IMAGE_DIRECTORY.iterdir() if path.is_file()}
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [LIBRARY.name]
     context = tmp_path / LIBRARY.name
     code = {path.relative_to(LIBRARY) for path in LIBRARY.glob("ray_resume/**/*") if path.suffix in {".py", ".typed"}}
@@ -74,8 +75,20 @@ def test_context_is_the_folder_of_the_image_and_the_training_library(tmp_path: P
     assert library == code | {Path("LICENSE"), Path("README.md"), Path("pyproject.toml")}
 
 
+@pytest.mark.parametrize("name", SETS)
+def test_each_set_of_versions_is_built_from_its_own_base_image_and_lock(dev: EksEnvironment, name: str) -> None:
+    chosen = SETS[name]  # type: ignore[index]
+    ray = dev.ray.model_copy(update={"version": None})
+    environment = dev.model_copy(update={"versions": name, "ray": ray})
+    built = image_build(environment, context="")
+    assert built.arguments["BASE_IMAGE"] == chosen.base_image
+    locked = context_files(environment.version_set, ())["requirements.txt"].decode()
+    assert f"\nray=={chosen.ray} " in locked
+    assert (built.tag == image_build(dev, context="").tag) == (name == dev.versions)
+
+
 def test_library_in_the_context_can_be_installed(tmp_path: Path) -> None:
-    write_context(context_files(()), tmp_path)
+    write_context(context_files(SETS["walkthrough"], ()), tmp_path)
     source, target = tmp_path / LIBRARY.name, tmp_path / "installed"
     uv = Path(sys.executable).with_name("uv")
     how = ("--quiet", "--no-deps", "--no-build-isolation", "--python", sys.executable)
@@ -87,7 +100,9 @@ def test_library_in_the_context_can_be_installed(tmp_path: Path) -> None:
 
 def test_further_packages_are_part_of_the_context_and_so_of_the_tag(dev: EksEnvironment) -> None:
     further = with_image(dev, pip=("einops==0.8.1", "wandb==0.19.8"))
-    assert context_files(further.image.pip)[FURTHER_REQUIREMENTS] == b"einops==0.8.1\nwandb==0.19.8\n"
+    assert (
+        context_files(further.version_set, further.image.pip)[FURTHER_REQUIREMENTS] == b"einops==0.8.1\nwandb==0.19.8\n"
+    )
     assert image_build(further, context="").tag != image_build(dev, context="").tag
 
 
@@ -124,7 +139,7 @@ def test_ray_clusters_run_the_image_that_the_job_builds(dev: EksEnvironment, bui
     assert images == {build.image}
     assert build.image == (
         f"111122223333.dkr.ecr.us-west-2.amazonaws.com/aws-ray-custom:"
-        f"{context_tag(context_files(dev.image.pip), BUILD_ARGUMENTS)}"
+        f"{context_tag(context_files(dev.version_set, dev.image.pip), build_arguments(dev.version_set))}"
     )
 
 
@@ -179,10 +194,10 @@ def test_builds_daemon_has_a_minute_to_start_on_a_busy_node(pod: Object) -> None
     assert sum(0.1 + 0.02 * trial for trial in range(retries + 1)) >= 60
 
 
-def test_dockerfile_gets_every_argument_that_it_asks_for_and_no_other(pod: Object) -> None:
+def test_dockerfile_gets_every_argument_that_it_asks_for_and_no_other(dev: EksEnvironment, pod: Object) -> None:
     asked = set(re.findall(r"^ARG (\w+)$", (RAY_IMAGE_DIRECTORY / "Dockerfile").read_text(), re.MULTILINE))
     given = {word.removeprefix("build-arg:").split("=")[0] for word in pod["containers"][0]["args"][1::2]}
-    assert asked == given == BUILD_ARGUMENTS.keys()
+    assert asked == given == build_arguments(dev.version_set).keys()
 
 
 def test_log_of_a_failed_build_has_a_place_of_its_own_in_the_data_bucket(build: ImageBuild) -> None:

@@ -29,8 +29,8 @@ CHANGES: Final[dict[str, tuple[str, Change]]] = {
 SHOWN: Final[dict[str, tuple[str, Change]]] = {
     next(iter(change)): (document, change) for document, changes in read("shown").items() for change in changes
 }
-# The file's name, and the version for which the image is locked: no other value is allowed.
-FIXED: Final = {"name", "ray.version"}
+# The file's name: no other value is allowed.
+FIXED: Final = {"name"}
 
 
 def _keys(kind: str) -> list[str]:

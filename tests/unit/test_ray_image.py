@@ -4,13 +4,15 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from config.facts import versions
+from config.facts.support import number
+from config.facts.versions import RAY_PYTHON, SET_DEFAULT, SETS, SetName, VersionSet
 from k8s_charts.image_build.context import FURTHER_REQUIREMENTS, RAY_IMAGE_DIRECTORY
 
-LOCKED = (RAY_IMAGE_DIRECTORY / "requirements.txt").read_text()
+REPOSITORY = RAY_IMAGE_DIRECTORY.parent
 WANTED = (RAY_IMAGE_DIRECTORY / "requirements.in").read_text()
 PIN = re.compile(r"^([a-z0-9-]+)(?:\[[a-z,]+\])?==([^\s\\]+)", re.MULTILINE)
 
@@ -19,7 +21,28 @@ PIN = re.compile(r"^([a-z0-9-]+)(?:\[[a-z,]+\])?==([^\s\\]+)", re.MULTILINE)
 PLATFORM = ("--python-version=3.10", "--python-platform=x86_64-manylinux_2_31", "--only-binary=:all:")
 # Without this, uv would download a CPython 3.10, which resolving does not need.
 QUIET = "--no-python-downloads"
+each_set = pytest.mark.parametrize("version_set", SETS.values(), ids=SETS)
 UNREACHABLE = ("error sending request", "Failed to fetch", "dns error", "timed out")
+
+
+def lock_of(version_set: VersionSet) -> Path:
+    return RAY_IMAGE_DIRECTORY / version_set.requirements
+
+
+def overrides_of(version_set: VersionSet) -> Path:
+    """Return the file of what the set has instead of the walkthrough's versions; the walkthrough has none."""
+    return lock_of(version_set).with_name("overrides.in")
+
+
+def wanted_by(version_set: VersionSet) -> dict[str, str]:
+    """Return the version of each package that is asked for."""
+    file = overrides_of(version_set)
+    return dict(PIN.findall(WANTED)) | (dict(PIN.findall(file.read_text())) if file.exists() else {})
+
+
+def locked_by(version_set: VersionSet) -> list[tuple[str, str]]:
+    """Return the locked packages with their versions."""
+    return PIN.findall(lock_of(version_set).read_text())
 
 
 def uv(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -32,21 +55,24 @@ def uv(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.network
-def test_what_is_asked_for_resolves_to_the_lock_and_to_nothing_else() -> None:
+@each_set
+def test_what_is_asked_for_resolves_to_the_lock_and_to_nothing_else(version_set: VersionSet) -> None:
     """All packages resolve together, and each package's own requirements are met."""
-    constraint = ("--constraint", RAY_IMAGE_DIRECTORY / "requirements.txt")
-    done = uv("compile", "--no-annotate", "--no-header", *constraint, RAY_IMAGE_DIRECTORY / "requirements.in")
+    options: list[str | Path] = ["--constraint", lock_of(version_set)]
+    options += ["--override", overrides_of(version_set)] if overrides_of(version_set).exists() else []
+    done = uv("compile", "--no-annotate", "--no-header", *options, RAY_IMAGE_DIRECTORY / "requirements.in")
     assert done.returncode == 0, done.stderr
-    assert PIN.findall(done.stdout) == PIN.findall(LOCKED)
+    assert PIN.findall(done.stdout) == locked_by(version_set)
 
 
 @pytest.mark.network
-def test_index_has_a_wheel_with_a_locked_hash_for_everything(tmp_path: Path) -> None:
-    lock = ("--requirement", RAY_IMAGE_DIRECTORY / "requirements.txt")
+@each_set
+def test_index_has_a_wheel_with_a_locked_hash_for_everything(version_set: VersionSet, tmp_path: Path) -> None:
+    lock = ("--requirement", lock_of(version_set))
     done = uv("install", "--dry-run", "--no-deps", "--require-hashes", *lock, "--target", tmp_path)
     assert done.returncode == 0, done.stderr
     planned = re.findall(r"^ \+ ([a-z0-9-]+)==(\S+)$", done.stderr, re.MULTILINE)
-    assert sorted(planned) == PIN.findall(LOCKED)
+    assert sorted(planned) == locked_by(version_set)
 
 
 @pytest.mark.network
@@ -59,38 +85,64 @@ def test_the_walkthrough_s_own_list_does_not_resolve(tmp_path: Path) -> None:
     assert "datasets==3.3.2 depends on tqdm>=4.66.3" in done.stderr
 
 
-def test_every_requirement_is_pinned_with_hashes() -> None:
-    entries = LOCKED.replace("\\\n", "").splitlines()
+@each_set
+def test_every_requirement_is_pinned_with_hashes_and_names_no_registry_s_host(version_set: VersionSet) -> None:
+    locked = lock_of(version_set).read_text()
+    entries = locked.replace("\\\n", "").splitlines()
     assert len(entries) > 50
     assert all(PIN.match(entry) and "--hash=sha256:" in entry for entry in entries)
+    assert "://" not in locked
 
 
-def test_lock_holds_what_is_asked_for() -> None:
-    locked = dict(PIN.findall(LOCKED))
-    wanted = dict(PIN.findall(WANTED))
-    assert wanted.items() <= locked.items()
-    assert len(wanted) == sum(1 for line in WANTED.splitlines() if line and not line.startswith("#"))
+@each_set
+def test_lock_holds_what_is_asked_for(version_set: VersionSet) -> None:
+    assert wanted_by(version_set).items() <= dict(locked_by(version_set)).items()
+    assert len(PIN.findall(WANTED)) == sum(1 for line in WANTED.splitlines() if line and not line.startswith("#"))
 
 
-def test_ray_is_the_base_images_and_its_command_line_works() -> None:
+@each_set
+def test_a_set_differs_from_the_walkthrough_in_what_it_overrides_and_what_that_needs(version_set: VersionSet) -> None:
+    overridden = dict(PIN.findall(overrides_of(version_set).read_text())) if overrides_of(version_set).exists() else {}
+    ours, walkthroughs = dict(locked_by(version_set)), dict(locked_by(SETS["walkthrough"]))
+    changed = {name for name in ours.keys() & walkthroughs.keys() if ours[name] != walkthroughs[name]}
+    assert changed - {"starlette"} == overridden.keys()
+
+
+@each_set
+def test_ray_is_the_base_images_and_its_command_line_works(version_set: VersionSet) -> None:
     """With click 8.3.0 to 8.5.0, every `ray` command fails on Python 3.10, and every worker waits forever."""
-    locked = dict(PIN.findall(LOCKED))
-    assert locked["ray"] == versions.RAY
+    locked = dict(locked_by(version_set))
+    assert locked["ray"] == version_set.ray
     assert locked["click"] == "8.1.7"
-    assert f"ray:{versions.RAY}-py310" in versions.RAY_BASE_IMAGE
+    assert f"ray:{version_set.ray}-py{version_set.python.replace('.', '')}-gpu" in version_set.base_image
 
 
-def test_no_registrys_host_is_named() -> None:
-    assert "://" not in LOCKED
+@each_set
+def test_jobs_are_tested_with_the_image_s_versions(version_set: VersionSet) -> None:
+    name = next(name for name, each in SETS.items() if each is version_set)
+    jobs = REPOSITORY / "requirements" / ("jobs.txt" if name == SET_DEFAULT else f"jobs-{name}.txt")
+    image, tested = dict(locked_by(version_set)), dict(PIN.findall(jobs.read_text()))
+    both = image.keys() & tested.keys()
+    assert {"ray", "torch", "transformers"} <= both
+    assert {each: tested[each] for each in both} == {each: image[each] for each in both}
 
 
-def test_further_packages_are_held_to_every_locked_version(tmp_path: Path) -> None:
+def test_rows_name_the_choices_and_the_oldest_python() -> None:
+    assert SETS.keys() == {*get_args(SetName)}
+    assert min((each.python for each in SETS.values()), key=number) == RAY_PYTHON
+    assert {state for each in SETS.values() for state in each.proof.values()} <= {
+        *("ran", "ran as 1.2.1", "resolved", "unverified")
+    }
+
+
+@each_set
+def test_further_packages_are_held_to_every_locked_version(version_set: VersionSet, tmp_path: Path) -> None:
     """pip accepts no constraint with extras, and in hash mode it would require hashes of further packages too."""
     [command] = re.findall(r"sed -nE (?:.|\n)*?locked\.txt", (RAY_IMAGE_DIRECTORY / "Dockerfile").read_text())
-    (tmp_path / "requirements.txt").write_text(LOCKED)
+    (tmp_path / "requirements.txt").write_text(lock_of(version_set).read_text())
     subprocess.run(["/bin/bash", "-c", command], cwd=tmp_path, check=True)
     lines = (tmp_path / "locked.txt").read_text().splitlines()
-    assert lines == [f"{name}=={version}" for name, version in PIN.findall(LOCKED)]
+    assert lines == [f"{name}=={version}" for name, version in locked_by(version_set)]
 
 
 def test_the_committed_context_asks_for_nothing_further() -> None:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 import config
 from config import Environment
+from config.facts.versions import SETS, SetName
 from config.findings import Finding, Severity, shown
 from config.load import Examined
 from config.rules import ALL_RULES, findings_beside
@@ -229,10 +230,12 @@ def new_environment(
             from ops.environment.questions import answered  # noqa: PLC0415
 
             given = answered(like, name, given)
-        left = new.write(new.document_of(like, name, given), target, title)
+        document = new.document_of(like, name, given)
+        left = new.write(document, target, title)
     except new.NewError as error:
         fail(str(error))
     _written(target, left)
+    _explain_versions(document.get("versions"))
 
 
 def _accepted(like: str | None, name: str, options: tuple[str | list[str] | None, ...]) -> dict[str, Any]:
@@ -508,6 +511,13 @@ def fetch_scripts(
         say(scripts.fetch(into, mirror))
     except ScriptsError as error:
         fail(str(error))
+
+
+def _explain_versions(chosen: SetName | None) -> None:
+    """Say what the set of versions of a new environment means, and which others there are; none on Slurm."""
+    for name, each in SETS.items() if chosen else ():
+        state = "chosen" if name == chosen else "to choose instead"
+        say(f"{state}: versions: {name}, Ray {each.ray}. {each.gains}")
 
 
 def _written(file: Path, placeholders: list[str]) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]  # publishes no types
 import pytest
 
-from k8s_charts.ray_objects import RayObjects
-from tests.charts.support.facts import Object
+from config import EksEnvironment
+from k8s_charts.ray_objects import RayObjects, ray_objects
+from tests.charts.support.facts import RAY_FACTS, Object
 from tests.charts.support.ray_clusters import SMALL, a_ray_cluster, a_worker_group, rendered
 
 
@@ -52,6 +53,28 @@ def test_the_walkthroughs_cluster_is_one_head_and_four_gpu_workers_on_shared_sto
     for pod in pods(cluster):
         assert {"name": "fsx-storage", "persistentVolumeClaim": {"claimName": "fsx-claim"}} in pod["volumes"]
         assert {"name": "fsx-storage", "mountPath": "/fsx"} in pod["containers"][0]["volumeMounts"]
+
+
+@pytest.mark.parametrize(
+    ("versions", "stated", "ray", "switch"),
+    [
+        ("walkthrough", None, "2.42.1", None),
+        ("fixed", None, "2.56.1", "0"),
+        # An existing image brings its own Ray.
+        ("walkthrough", "2.56.1", "2.56.1", "0"),
+        ("fixed", "2.42.1", "2.42.1", None),
+    ],
+)
+def test_pods_have_the_ray_of_the_environment_which_behaves_as_before(
+    dev: EksEnvironment, versions: str, stated: str | None, ray: str, switch: str | None
+) -> None:
+    """Else Ray Train never changes the number of workers of an elastic run, and a gauge is in one scrape only."""
+    chosen = {"versions": versions, "ray": dev.ray.model_copy(update={"version": stated})}
+    objects = ray_objects(dev.model_copy(update=chosen), RAY_FACTS)
+    [cluster] = objects.clusters["rayml"].to_json()
+    assert cluster["spec"]["rayVersion"] == ray
+    for name in ("RAY_TRAIN_V2_ENABLED", "RAY_enable_open_telemetry"):
+        assert [env(pod).get(name) for pod in pods(cluster)] == [switch, switch]
 
 
 def test_head_has_the_walkthroughs_ports_and_dashboard_variables(head: Object) -> None:

@@ -14,10 +14,10 @@ pytestmark = pytest.mark.network
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    shutil.copytree(REPOSITORY / "requirements", tmp_path / "requirements")
+    for folder in ("requirements", "ray_image"):
+        shutil.copytree(REPOSITORY / folder, tmp_path / folder)
     members = [path.relative_to(REPOSITORY) for path in REPOSITORY.glob("packages/*/pyproject.toml")]
-    files = ("pyproject.toml", "requirements.txt", "ray_image/requirements.in", "ray_image/requirements.txt")
-    for path in (*map(Path, files), *members):
+    for path in (Path("pyproject.toml"), Path("requirements.txt"), *members):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(REPOSITORY / path, tmp_path / path)
     return tmp_path

@@ -245,6 +245,8 @@ CASES: Final[dict[str, list[Case]]] = {
     ],
     "V14": [
         Case({"ray.version": "2.43.0"}),
+        Case({"ray.version": "2.56.1"}),
+        Case({"ray.version": "2.43.0"}, {"image": {"uri": f"{REGISTRY}/ray:v7"}, "ray.version": "2.56.1"}),
         Case({"image.uri": f"{REGISTRY}/ray:2.43.0"}, {"image": {"uri": f"{REGISTRY}/ray:2.42.1-py310"}}),
         Case({"image.uri": f"{REGISTRY}/ray:ray-2.9.3"}, {"image": {"uri": f"{REGISTRY}/ray:v7"}}),
     ],
@@ -866,5 +868,8 @@ CASES: Final[dict[str, list[Case]]] = {
         Case({"eks.version": "1.32"}, {"eks.version": "1.34"}),
         Case({"eks.version": "1.33"}, EXISTING_EKS),
     ],
-    "V111": [Case({"ray.version": "2.42.1"}, {"ray.version": "2.52.0"})],
+    "V111": [
+        Case({"versions": "walkthrough"}, {"versions": "fixed", "ray.version": GONE}),
+        Case({"ray.version": "2.42.1"}, {"image": {"uri": f"{REGISTRY}/ray:v7"}, "ray.version": "2.56.1"}),
+    ],
 }

@@ -16,7 +16,7 @@ DEV = load("dev")
 def requirements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a temporary file that replaces the project's."""
     file = tmp_path / "requirements.txt"
-    monkeypatch.setattr(image, "REQUIREMENTS", file)
+    monkeypatch.setattr(image, "RAY_IMAGE", tmp_path)
     return file
 
 

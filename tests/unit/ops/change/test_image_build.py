@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import config
-from k8s_charts.image_build.context import BUILD_ARGUMENTS, context_files, context_tag
+from k8s_charts.image_build.context import build_arguments, context_files, context_tag
 from ops.change import image_build_log
 from ops.commands.whole import app
 from tests.unit.support.documented_data import assert_same_shape, documented
@@ -15,7 +15,7 @@ from tests.unit.support.fake_apis import Apis, aws_error
 from tests.unit.support.running_environment import BUILD_LOG, BUILD_PODS, JOBS, condition
 
 DEV = config.load("dev")
-TAG = context_tag(context_files(DEV.image.pip), BUILD_ARGUMENTS)
+TAG = context_tag(context_files(DEV.version_set, DEV.image.pip), build_arguments(DEV.version_set))
 DEPLOYED = f"ray-image-{TAG}-12345678"
 AGAIN = f"{DEPLOYED}-2"
 LOG = f"{BUILD_PODS}/build-1/log"

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import config
+from config.facts.versions import SETS
 from config.load import EXAMPLES
 from ops.commands.whole import app
 from ops.environment import cluster_config, new
@@ -77,6 +78,16 @@ def test_a_new_environment_is_valid_once_its_placeholders_are_filled_in(environm
     assert "fill in: ${ADMIN_ROLE_ARN}, ${YOUR_NETWORK}" in result.stdout
     fill(environments / "trial.yaml")
     assert config.load("trial", environments).hyperpod.cluster_name == "ml-cluster-trial"
+
+
+def test_a_new_environment_has_the_fixed_versions_and_says_what_that_means(environments: Path) -> None:
+    result = run("new", "trial", *US_WEST_2)
+    fill(environments / "trial.yaml")
+    assert config.load("trial", environments).ray_version == SETS["fixed"].ray
+    fixed, walkthrough = SETS["fixed"], SETS["walkthrough"]
+    assert f"chosen: versions: fixed, Ray {fixed.ray}. {fixed.gains}\n" in result.stdout
+    assert f"to choose instead: versions: walkthrough, Ray {walkthrough.ray}. {walkthrough.gains}\n" in result.stdout
+    assert "versions" not in run("new", "nodes", "--like", "slurm").stdout
 
 
 def test_a_missing_value_is_a_named_placeholder(environments: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 import config
-from config.rules.image import REQUIREMENTS, requirements
+from config.rules.image import RAY_IMAGE, requirements
 from ops.jobs.packing import EntryError
 from ops.jobs.pip import packages
 from tests.unit.ops.jobs.test_job import ops
@@ -40,7 +40,11 @@ def written(folder: Path, text: str) -> Path:
 
 def a_line_of_the_image(name: str) -> str:
     """Return the pinned requirement of a package that the image has."""
-    return next(each for _, each, _ in requirements(REQUIREMENTS.read_text()) if each.startswith(f"{name}=="))
+    return next(
+        each
+        for _, each, _ in requirements((RAY_IMAGE / "requirements.txt").read_text())
+        if each.startswith(f"{name}==")
+    )
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route != "pytorchjob"])
