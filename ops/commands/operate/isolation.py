@@ -30,7 +30,7 @@ def isolation_check(
 ) -> None:
     """Verify network isolation with probe pods: only authorised clients can reach the Ray heads.
 
-    The probe pods try to connect and are removed afterwards. Ray 2.42.1 has no
+    The probe pods try to connect and are removed afterwards. Ray has no
     authentication: every client that reaches a head can run code there.
 
     Exit codes:
