@@ -2,9 +2,11 @@
 
 Simulated: names, placement, requests and accepted values are the publishers', but nothing runs in their pods except the
 real KubeRay operator. KubeRay's CRDs and permissions are those of its Go module, so that the real operator runs with
-the real ones. A value that a chart does not know is refused; the publishers' charts would ignore it.
+the real ones; only objects of the deprecated v1alpha1 may have any field. A value that a chart does not know is
+refused; the publishers' charts would ignore it.
 """
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +20,12 @@ from embedded_account.kubernetes.building.binaries import Binaries, kuberay_modu
 
 _TEMPLATES: Final = Path(__file__).with_name("charts")
 _KUBERAY: Final = "kuberay-operator"
+_V1ALPHA1_FIELDS: Final = re.compile(r"(?<=name: v1alpha1\n    schema:\n)(?:(?: {6}.*)?\n)+")
+_ANY_FIELD: Final = """\
+      openAPIV3Schema:
+        type: object
+        x-kubernetes-preserve-unknown-fields: true
+"""
 
 
 def build(directory: Path, binaries: Binaries, kuberay: str = versions.KUBERAY) -> None:
@@ -41,7 +49,10 @@ def build(directory: Path, binaries: Binaries, kuberay: str = versions.KUBERAY) 
 
 
 def _add_kuberay_objects(chart: Path, module: Path) -> None:
-    shutil.copytree(module / "config" / "crd" / "bases", chart / "crds")
+    crds = chart / "crds"
+    crds.mkdir()
+    for file in sorted((module / "config" / "crd" / "bases").glob("*.yaml")):
+        (crds / file.name).write_text(without_v1alpha1_fields(file.read_text()))
     documents = []
     for file in sorted((module / "config" / "rbac").glob("*.yaml")):
         documents += [document for document in _read(file) if "metadata" in document]
@@ -49,6 +60,16 @@ def _add_kuberay_objects(chart: Path, module: Path) -> None:
         for subject in document.get("subjects", []):
             subject["namespace"] = "{{ .Release.Namespace }}"
     _write(chart / "templates" / "rbac.yaml", documents)
+
+
+def without_v1alpha1_fields(definition: str) -> str:
+    """Return a CRD of KubeRay, as YAML text, that lets objects of v1alpha1 have any field; v1 stays whole.
+
+    Half of KubeRay's CRDs describes v1alpha1, which neither the project nor the operator uses. The API server spends
+    seconds on it: with each change of a CRD it converts, compares and publishes all fields of all versions.
+    """
+    # As text: to read all CRDs takes a second.
+    return _V1ALPHA1_FIELDS.sub(_ANY_FIELD, definition)
 
 
 def _add_agents(values: Path) -> None:

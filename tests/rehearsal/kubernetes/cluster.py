@@ -35,15 +35,16 @@ def is_allowed(control_plane: ControlPlane, group: str, attributes: Mapping[str,
 
 
 def definitions(binaries: Binaries) -> list[Object]:
-    """KubeRay's definitions of its kinds; the two larger ones without what stands in them of RayCluster's."""
+    """KubeRay's definitions of its kinds: of RayCluster with the fields of v1, of the two larger kinds with none."""
     clusters, *others = kuberay_crds.read(kuberay_module_directory(binaries) / "config" / "crd" / "bases")
-    return [dict(clusters), *map(_shortened, others)]
+    return [_shortened(clusters, "v1alpha1"), *(_shortened(each, "v1", "v1alpha1") for each in others)]
 
 
-def _shortened(definition: Mapping[str, Any]) -> Object:
+def _shortened(definition: Mapping[str, Any], *names: str) -> Object:
+    """Let objects of these versions have any field: a definition costs the API server time by its size."""
     spec = definition["spec"]
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    versions = [version | {"schema": {"openAPIV3Schema": schema}} for version in spec["versions"]]
+    schema = {"schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}
+    versions = [version | schema if version["name"] in names else version for version in spec["versions"]]
     return {**definition, "spec": {**spec, "versions": versions}}
 
 
