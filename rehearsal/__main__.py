@@ -63,8 +63,8 @@ def drill(
     env: Annotated[str, typer.Option("--env", help="A file of environments/, without .yaml, or an example.")] = "dev",
 ) -> None:
     """Let something fail on purpose, without an AWS account. Exit code 1: a promise was broken."""
-    from rehearsal.drills import DRILLS, directories  # noqa: PLC0415 - `down` must not wait for the AWS SDK
-    from rehearsal.drills.perform import listing, perform  # noqa: PLC0415
+    from rehearsal.drills.perform import listing, perform  # noqa: PLC0415 - `down` must not wait for the AWS SDK
+    from rehearsal.drills.table import DRILLS, directories  # noqa: PLC0415
 
     if not names:
         console.print(listing(list(DRILLS.values())))

@@ -15,11 +15,12 @@ import pytest
 from rich.console import Console
 
 import config
-from rehearsal.drills import DRILLS, directories, perform
+from rehearsal.drills import perform
 from rehearsal.drills.account import capacity, create_fails
 from rehearsal.drills.context import DrillContext
 from rehearsal.drills.drill import Drill
 from rehearsal.drills.perform import play
+from rehearsal.drills.table import DRILLS, directories
 from rehearsal.drills.timeline import DrillTimeline
 from rehearsal.paths import DRILLS_IN_AN_ACCOUNT, DRILLS_ON_KUBERNETES, REPOSITORY
 from rehearsal.run.cdk import CommandError

@@ -1,5 +1,7 @@
 """`make lose`: what is refused before anything is lost."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ from typer.testing import CliRunner
 
 from rehearsal import losses
 from rehearsal.__main__ import app
+from rehearsal.paths import REPOSITORY
 from rehearsal.run import access
 
 
@@ -26,6 +29,13 @@ def test_without_a_part_the_parts_are_listed() -> None:
     code, shown = lose()
     assert code == 0
     assert [line.split()[0] for line in shown.splitlines()] == list(losses.LOSSES)
+
+
+@pytest.mark.parametrize("module", ["rehearsal.losses", "rehearsal.run.rehearse", "ops.commands.whole"])
+def test_what_starts_often_starts_no_node(module: str) -> None:
+    """What imports cdk8s or CDK starts Node, which takes seconds."""
+    code = f"import sys, {module}; sys.exit('jsii' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=False).returncode == 0
 
 
 def test_an_unknown_part_names_those_that_can_be_lost() -> None:

@@ -9,7 +9,7 @@ from config import load
 from config.facts import versions
 from embedded_account.kubernetes.building.binaries import BinariesError
 from rehearsal import versions as rehearsed
-from rehearsal.drills import DRILLS
+from rehearsal.drills.table import DRILLS
 
 DRILLED = """
 ✔ promise kept node-dies in 57 s

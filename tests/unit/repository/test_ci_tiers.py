@@ -18,7 +18,7 @@ from ruamel.yaml import YAML
 
 from config import examples
 from config.load import EXAMPLES
-from rehearsal.drills import DRILLS, directories
+from rehearsal.drills.table import DRILLS, directories
 from rehearsal.paths import JOB, REPOSITORY, ROOT, run_directory
 from rehearsal.run import project
 from schedule import fit
