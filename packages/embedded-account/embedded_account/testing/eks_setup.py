@@ -72,8 +72,8 @@ class EksSetup:
         return made
 
 
-def set_up(account: Account, clients: Clients) -> EksSetup:
-    """Create a VPC with two subnets, a cluster role and a node role."""
+def make_network(clients: Clients) -> tuple[str, list[str]]:
+    """Create a VPC with two subnets; return their ids."""
     ec2 = clients("ec2")
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     subnets = [
@@ -82,7 +82,13 @@ def set_up(account: Account, clients: Clients) -> EksSetup:
         ]
         for i, zone in enumerate("ab")
     ]
-    give_way_out(ec2, vpc)
+    return vpc, subnets
+
+
+def set_up(account: Account, clients: Clients, network: tuple[str, list[str]] | None = None) -> EksSetup:
+    """Give a network a way out, and create a cluster role and a node role. Without `network`, create it, too."""
+    vpc, subnets = network or make_network(clients)
+    give_way_out(clients("ec2"), vpc)
     role = make_role(account, "cluster", "eks.amazonaws.com", "AmazonEKSClusterPolicy")
     node_role = make_role(account, "nodes", "ec2.amazonaws.com", *NODE_POLICIES)
     return EksSetup(account, clients, vpc, subnets, role.attributes()["Arn"], node_role.attributes()["Arn"])

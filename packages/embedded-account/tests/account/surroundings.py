@@ -43,12 +43,16 @@ class Surroundings:
         return str(make_role(self._account, name, service, *managed).attributes()["Arn"])
 
     @cached_property
-    def _eks(self) -> eks_setup.EksSetup:
-        return eks_setup.set_up(self._account, self._clients)
+    def _network(self) -> tuple[str, list[str]]:
+        return eks_setup.make_network(self._clients)
 
-    vpc = property(lambda self: self._eks.vpc_id)
-    subnet = property(lambda self: self._eks.subnets[0])
-    other_subnet = property(lambda self: self._eks.subnets[1])
+    @cached_property
+    def _eks(self) -> eks_setup.EksSetup:
+        return eks_setup.set_up(self._account, self._clients, self._network)
+
+    vpc = property(lambda self: self._network[0])
+    subnet = property(lambda self: self._network[1][0])
+    other_subnet = property(lambda self: self._network[1][1])
     cluster_role = property(lambda self: self._eks.role_arn)
     node_role = property(lambda self: self._eks.node_role_arn)
 
@@ -114,7 +118,7 @@ class Surroundings:
     @property
     def gateway(self) -> str:
         """Id of the VPC's internet gateway."""
-        attached = {"Name": "attachment.vpc-id", "Values": [self.vpc]}
+        attached = {"Name": "attachment.vpc-id", "Values": [self._eks.vpc_id]}
         found = self._clients("ec2").describe_internet_gateways(Filters=[attached])["InternetGateways"]
         return str(found[0]["InternetGatewayId"])
 
