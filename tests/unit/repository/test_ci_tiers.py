@@ -17,6 +17,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from config import examples
+from config.facts import versions
 from config.load import EXAMPLES
 from rehearsal.drills.table import DRILLS, directories
 from rehearsal.paths import JOB, REPOSITORY, ROOT, run_directory
@@ -65,6 +66,13 @@ def test_all_drills_but_the_nightly_ones_are_in_a_tier() -> None:
 def test_all_drills_run_nightly() -> None:
     played = workflow("nightly.yml")["jobs"]["drills"]["strategy"]["matrix"]["drills"]
     assert sorted(" ".join(played).split()) == sorted(DRILLS)
+
+
+def test_all_versions_but_ci_s_run_nightly() -> None:
+    jobs = workflow("nightly.yml")["jobs"]
+    assert jobs["jobs"]["strategy"]["matrix"]["set"] == [name for name in versions.SETS if name != versions.SET_DEFAULT]
+    operators = jobs["operators"]["strategy"]["matrix"]["kuberay"]
+    assert operators == [version for version in versions.KUBERAY_VERSIONS if version != versions.KUBERAY]
 
 
 def test_tiers_run_the_readme_s_own_commands_and_type_the_others() -> None:
