@@ -105,7 +105,10 @@ def plan(
     unlaunched = target - wanted - len(leaving)
     empty = [not node.clusters for node in in_order]
     without_node = max(0, unlaunched + sum(empty[: len(leaving)]) - sum(empty[len(leaving) :]))
-    changes = tuple(_replicas(group, leaving, without_node, pods, ray_clusters))
+    # A pod on a node that is gone is still there until Kubernetes deletes it.
+    names = {f"hyperpod-{node['InstanceId']}" for node in nodes}
+    alive = [pod for pod in pods if not pod.spec.node_name or pod.spec.node_name in names]
+    changes = tuple(_replicas(group, leaving, without_node, alive, ray_clusters))
     return ScalePlan(group, target, wanted, leaving, changes)
 
 

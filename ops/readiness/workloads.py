@@ -1,6 +1,6 @@
 """Read the state of the workloads: the volume claim, the reaper, the RayClusters."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -72,11 +72,17 @@ def ray_clusters(
         else:
             core, selector = kubernetes.client.CoreV1Api(api), f"ray.io/cluster={wanted.name}"
             pods = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
-            yield _ray_cluster(environment, wanted, found, pods, require)
+            yield _ray_cluster(environment, wanted, found, pods, _without_node(pods, core), require=require)
 
 
 def _ray_cluster(
-    environment: EksEnvironment, wanted: RayCluster, found: Mapping[str, Any], pods: Sequence[Any], require: Require
+    environment: EksEnvironment,
+    wanted: RayCluster,
+    found: Mapping[str, Any],
+    pods: Sequence[Any],
+    lost: Container[str],
+    *,
+    require: Require,
 ) -> ReadinessItem:
     name = f"{environment.ray.namespace}/{wanted.name}"
     status = found.get("status", {})
@@ -97,8 +103,9 @@ def _ray_cluster(
     state = status.get("state")
     # KubeRay keeps the state `suspended` until all pods are ready.
     details = [f"{'starting' if state in (None, '', 'suspended') else state}, {available} of {replicas} workers"]
-    # With a late cache KubeRay 1.2.0 makes one pod too many and then ends a healthy one, which it still counts.
-    moving = [pod for pod in pods if is_worker(pod) and pod not in stale.orphans and _starts_or_ends(pod)]
+    # KubeRay's status counts a worker that is ending, and one whose node is gone: Kubernetes deletes such a pod after
+    # 40 to 80 s (its pod garbage collector). With a late cache 1.2.0 makes one pod too many and ends a healthy one.
+    moving = [pod for pod in pods if is_worker(pod) and pod not in stale.orphans and _starts_or_ends(pod, lost)]
     if state == "ready" and available == replicas and not moving:
         return ReadinessItem("RayCluster", name, ReadinessState.READY, "; ".join([*details, *old]))
     if reason := status.get("reason"):
@@ -116,8 +123,17 @@ def _ray_cluster(
     )
 
 
-def _starts_or_ends(pod: Any) -> bool:
-    return bool(pod.metadata.deletion_timestamp) or pod.status.phase == "Pending"
+def _without_node(pods: Sequence[Any], core: kubernetes.client.CoreV1Api) -> set[str]:
+    """Return the names of the pods whose node does not exist any more."""
+    placed = {pod.metadata.name: pod.spec.node_name for pod in pods if pod.spec and pod.spec.node_name}
+    if not placed:
+        return set()
+    nodes = {node.metadata.name for node in core.list_node(_request_timeout=REQUEST_TIMEOUT).items}
+    return {pod for pod, node in placed.items() if node not in nodes}
+
+
+def _starts_or_ends(pod: Any, lost: Container[str]) -> bool:
+    return bool(pod.metadata.deletion_timestamp) or pod.metadata.name in lost or pod.status.phase == "Pending"
 
 
 def _is_ready_head(pod: Any) -> bool:

@@ -113,6 +113,12 @@ def test_an_empty_node_that_a_pending_worker_waits_for_takes_its_replica() -> No
     assert (change.before, change.after) == (3, 2)
 
 
+def test_an_empty_node_takes_the_replica_of_a_worker_whose_node_is_gone() -> None:
+    pods = [pod("a", 1), pod("b", 2), pod("c", 9)]
+    (change,) = planned(2, [node(1), node(2), node(3)], pods, ray_cluster(workers(3))).replicas
+    assert (change.before, change.after) == (3, 2)
+
+
 def test_a_pending_worker_that_an_empty_node_is_left_for_keeps_its_replica() -> None:
     pods = [pod("a", 1), pod("b", 2), pod("c", None)]
     made = planned(3, [node(1), node(2), node(3), node(4)], pods, ray_cluster(workers(3)))

@@ -440,19 +440,22 @@ def test_a_ray_cluster_without_all_pods_says_what_hinders_one(
 
 
 @pytest.mark.parametrize(
-    ("ending", "phase"), [("2026-11-02T09:00:00Z", "Running"), (None, "Pending")], ids=["ends", "starts"]
+    ("ending", "node", "phase"),
+    [("2026-11-02T09:00:00Z", None, "Running"), (None, None, "Pending"), (None, "hyperpod-i-gone", "Running")],
+    ids=["ends", "starts", "has lost its node"],
 )
-def test_a_ray_cluster_whose_worker_kuberay_replaces_is_waited_for(
-    look: Look, apis: Apis, ending: str | None, phase: str
+def test_a_ray_cluster_whose_worker_is_replaced_is_waited_for(
+    look: Look, apis: Apis, ending: str | None, node: str | None, phase: str
 ) -> None:
-    """Its status counts a terminating worker, and does not know of one too many (kuberay#4078)."""
+    """Its status counts workers that end or whose node is gone, and does not know of one too many (kuberay#4078)."""
     labels = {"ray.io/node-type": "worker", "ray.io/group": "gpu-group", "ray.io/cluster": "rayml"}
-    apis.kubernetes[RAY_CLUSTER]["spec"] = {"workerGroupSpecs": [{"groupName": "gpu-group", "template": {}}]}
-    apis.kubernetes[PODS] = {
-        "items": [
-            {"metadata": {"name": "x", "labels": labels, "deletionTimestamp": ending}, "status": {"phase": phase}}
-        ]
+    pod = {
+        "metadata": {"name": "x", "labels": labels, "deletionTimestamp": ending},
+        "spec": {"nodeName": node, "containers": []},
+        "status": {"phase": phase},
     }
+    apis.kubernetes[RAY_CLUSTER]["spec"] = {"workerGroupSpecs": [{"groupName": "gpu-group", "template": {}}]}
+    apis.kubernetes |= {PODS: {"items": [pod]}, NODES: nodes(usable_node())}
     item = look()["RayCluster", "ray/rayml"]
     assert (item.state, item.detail) == (ReadinessState.WAITING, "ready, 4 of 4 workers; KubeRay replaces 1 pod")
 
