@@ -106,7 +106,7 @@ def plan(
     empty = [not node.clusters for node in in_order]
     without_node = max(0, unlaunched + sum(empty[: len(leaving)]) - sum(empty[len(leaving) :]))
     # A pod on a node that is gone is still there until Kubernetes deletes it.
-    names = {f"hyperpod-{node['InstanceId']}" for node in nodes}
+    names = {_name(node) for node in nodes}
     alive = [pod for pod in pods if not pod.spec.node_name or pod.spec.node_name in names]
     changes = tuple(_replicas(group, leaving, without_node, alive, ray_clusters))
     return ScalePlan(group, target, wanted, leaving, changes)
@@ -117,8 +117,13 @@ def _is_marked(node: Any) -> bool:
     return bool(node.spec and node.spec.unschedulable and MARK in (node.metadata.annotations or {}))
 
 
+def _name(node: Json) -> str:
+    """Return the name in Kubernetes of a node of ListClusterNodes."""
+    return f"hyperpod-{node['InstanceId']}"
+
+
 def _node(node: Json, pods: Sequence[Any], marked: set[str]) -> GroupNode:
-    name = f"hyperpod-{node['InstanceId']}"
+    name = _name(node)
     here = [pod for pod in pods if pod.spec.node_name == name and not pod.metadata.deletion_timestamp]
     return GroupNode(
         instance=node["InstanceId"],

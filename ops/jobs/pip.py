@@ -4,7 +4,7 @@ Ray 2.42.1 makes a virtual environment over the image's packages on each node, a
 (ray: _private/runtime_env/pip.py). With hashes, pip installs nothing that the file does not list.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -94,13 +94,7 @@ def _index_of(line: _Line, options: list[str], before: str) -> str:
 
 def _versions(text: str) -> Mapping[str, str]:
     """Return the versions by name that a lock pins."""
-    return dict(_pinned(text))
-
-
-def _pinned(text: str) -> Iterator[tuple[str, str]]:
-    for _, requirement, _ in requirements(text):
-        if requirement:
-            yield _named(requirement)
+    return dict(_named(requirement) for _, requirement, _ in requirements(text) if requirement)
 
 
 def _named(requirement: str) -> tuple[str, str]:

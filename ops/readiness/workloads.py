@@ -1,7 +1,7 @@
 """Read the state of the workloads: the volume claim, the reaper, the RayClusters."""
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import kubernetes
@@ -61,8 +61,9 @@ def ray_clusters(
     environment: EksEnvironment, api: kubernetes.client.ApiClient, require: Require
 ) -> Iterator[ReadinessItem]:
     """Yield each RayCluster, with the reasons why its pods are pending."""
-    custom = kubernetes.client.CustomObjectsApi(api)
+    custom, core = kubernetes.client.CustomObjectsApi(api), kubernetes.client.CoreV1Api(api)
     namespace = environment.ray.namespace
+    nodes = cache(partial(_node_names, core))
     for wanted in environment.ray.clusters:
         read = partial(custom.get_namespaced_custom_object, "ray.io", "v1", namespace, "rayclusters", wanted.name)
         found = _or_none(partial(read, _request_timeout=REQUEST_TIMEOUT))
@@ -70,9 +71,9 @@ def ray_clusters(
             detail = "does not exist: deploy the ray stack"
             yield ReadinessItem("RayCluster", f"{namespace}/{wanted.name}", ReadinessState.WAITING, detail)
         else:
-            core, selector = kubernetes.client.CoreV1Api(api), f"ray.io/cluster={wanted.name}"
+            selector = f"ray.io/cluster={wanted.name}"
             pods = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
-            yield _ray_cluster(environment, wanted, found, pods, _without_node(pods, core), require=require)
+            yield _ray_cluster(environment, wanted, found, pods, _without_node(pods, nodes), require=require)
 
 
 def _ray_cluster(
@@ -123,13 +124,14 @@ def _ray_cluster(
     )
 
 
-def _without_node(pods: Sequence[Any], core: kubernetes.client.CoreV1Api) -> set[str]:
-    """Return the names of the pods whose node does not exist any more."""
+def _node_names(core: kubernetes.client.CoreV1Api) -> frozenset[str]:
+    return frozenset(node.metadata.name for node in core.list_node(_request_timeout=REQUEST_TIMEOUT).items)
+
+
+def _without_node(pods: Sequence[Any], nodes: Callable[[], Container[str]]) -> set[str]:
+    """Return the names of the pods whose node does not exist any more; ask for `nodes` only if a pod has one."""
     placed = {pod.metadata.name: pod.spec.node_name for pod in pods if pod.spec and pod.spec.node_name}
-    if not placed:
-        return set()
-    nodes = {node.metadata.name for node in core.list_node(_request_timeout=REQUEST_TIMEOUT).items}
-    return {pod for pod, node in placed.items() if node not in nodes}
+    return {pod for pod, node in placed.items() if node not in nodes()}
 
 
 def _starts_or_ends(pod: Any, lost: Container[str]) -> bool:

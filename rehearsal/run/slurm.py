@@ -8,14 +8,11 @@ from typing import Any, Final
 
 import config
 from config import SlurmEnvironment, naming
-from embedded_account.machine import isolation
 from embedded_account.machine.processes import ProcessError
 from ops import stacks
 from rehearsal.report.verdict import SlurmSeen
-from rehearsal.run.account import rehearsal_account
-from rehearsal.run.cdk import Cdk, changed_stacks, require_node
+from rehearsal.run.cdk import changed_stacks, require_node
 from rehearsal.run.cluster import has, wait_for
-from rehearsal.run.project import Project
 from rehearsal.run.steps import RehearsalError, RehearsalSteps
 from rehearsal.slurm import jobs, programs, proof
 from rehearsal.slurm.cluster import SlurmCluster
@@ -51,23 +48,7 @@ class SlurmRehearsal(RehearsalSteps[SlurmEnvironment]):
                 self.why_not = str(error)
                 step.see(f"no real Slurm in this rehearsal: {error}")
         with self.progress.step("project"):
-            environment = self.environment
-            self.account = rehearsal_account(
-                self.directory / "account",
-                self.directory / "no-programs",
-                account_id=environment.account,
-                region=environment.region,
-            )
-            isolation.enter(self.child_environment())
-            self.project = Project(self.directory / "project")
-            self.cdk = Cdk(
-                self.project.directory,
-                self.supervisor.logs,
-                self.child_environment(),
-                context={"environment": environment.name},
-                echo=self.progress.echo,
-                spans=self.spans,
-            )
+            self._open_project(self.directory / "no-programs")
 
     def nodes_run(self) -> None:
         """Check that every group has its nodes, and that the API says what they are in Slurm."""

@@ -91,6 +91,27 @@ class RehearsalSteps(Generic[E]):
         """Build the programs, copy the project, and choose its charts."""
         raise NotImplementedError
 
+    def _open_project(self, programs: Path) -> None:
+        """Prepare the account, whose programs are in a folder, the copy of the project, and the CDK CLI in it."""
+        environment = self.environment
+        self.account = rehearsal_account(
+            self.directory / "account", programs, account_id=environment.account, region=environment.region
+        )
+        isolation.enter(self.child_environment())
+        self.project = Project(self.directory / "project")
+        self._choose_charts()
+        self.cdk = Cdk(
+            self.project.directory,
+            self.supervisor.logs,
+            self.child_environment(),
+            context={"environment": environment.name},
+            echo=self.progress.echo,
+            spans=self.spans,
+        )
+
+    def _choose_charts(self) -> None:
+        """Choose the Helm charts. Slurm needs none."""
+
     def begin_synthesis(self) -> None:
         """Start a synthesis, which does not need the account, for the next deployment `again`."""
         self._synthesis = self.cdk.begin_synthesis(self.supervisor)
@@ -344,25 +365,8 @@ class Rehearsal(RehearsalSteps[EksEnvironment]):
             step.see(f"binaries in {self.built.directory}")
         self.spans.builds.append(step.span)
         with self.progress.step("project and charts") as step:
-            environment = self.environment
-            self.account = rehearsal_account(
-                self.directory / "account",
-                self.built.directory,
-                account_id=environment.account,
-                region=environment.region,
-            )
-            isolation.enter(self.child_environment())
-            self.project = Project(self.directory / "project")
-            self._choose_charts()
+            self._open_project(self.built.directory)
             step.see(self.charts)
-            self.cdk = Cdk(
-                self.project.directory,
-                self.supervisor.logs,
-                self.child_environment(),
-                context={"environment": environment.name},
-                echo=self.progress.echo,
-                spans=self.spans,
-            )
 
     def _choose_charts(self) -> None:
         """Choose the publishers' charts if they are cached, else make stand-ins, which a variable names."""
