@@ -88,7 +88,7 @@ def _index_of(line: _Line, options: list[str], before: str) -> str:
     if not address.startswith("https://"):
         raise line.refused(address, "it is no address with TLS", "write the address of a simple index", "https://…")
     if form_of_secret(address):
-        raise line.refused(name, "it contains a password, which all who may read Jobs would see", "remove it")
+        raise line.refused(name, "it contains a password, which everyone who can read Jobs would see", "remove it")
     return address
 
 

@@ -48,7 +48,7 @@ def _refusal(name: str, separator: str, value: str, found: dict[str, str]) -> tu
     if name in found:
         return "it is given twice", "give it once"
     if form := form_of_secret(value):
-        reason = f"it has the form of {form}, and all who may read Jobs would see it. Allowed: no secrets"
+        reason = f"it has the form of {form}, and everyone who can read Jobs would see it. Allowed: no secrets"
         return reason, f"let the platform team add {name} to ray.clusters[].secrets"
     return None if _is_utf8(value) else ("it is not UTF-8", "write its value in UTF-8")
 

@@ -241,8 +241,8 @@ def submit(
         fail(str(error))
     for suspect in secrets_by_name(list(own_variables)):
         aside(
-            f"warning: --variable {suspect}: its name suggests a secret, and all who may read Jobs see its value. "
-            "Fix: let the platform team add it to ray.clusters[].secrets"
+            f"warning: --variable {suspect}: its name suggests a secret, and everyone who can read Jobs sees its "
+            "value. Fix: let the platform team add it to ray.clusters[].secrets"
         )
     longest = _LONGEST if as_ is JobKind.SUPERVISED else LONGEST_NAME
     run = name or _named(wanted.title, longest)

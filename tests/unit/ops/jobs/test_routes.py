@@ -204,7 +204,10 @@ _OWN: Final = "Ray, torchrun or this project sets it. Allowed: other names. Fix:
         (("A-B=s3cret",), "--variable number 1 is invalid (its value is not shown): its name is wrong."),
         (("1A=s3cret",), "--variable number 1 is invalid"),
         (("A=1", "A=s3cret"), "--variable 'A' is invalid (its value is not shown): it is given twice."),
-        (("HUB=hf_s3creta1b2c3d4e5f6g7h8i9j0",), "it has the form of a Hugging Face token, and all who may read Jobs"),
+        (
+            ("HUB=hf_s3creta1b2c3d4e5f6g7h8i9j0",),
+            "it has the form of a Hugging Face token, and everyone who can read Jobs",
+        ),
         (("A=s3cret\udcff",), "it is not UTF-8"),
         *(
             ((f"{name}=s3cret",), f"--variable {name!r} is invalid (its value is not shown): {_OWN}")
