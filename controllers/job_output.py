@@ -21,6 +21,8 @@ _LONGEST_HELD_CHARACTERS: Final = 1_000_000
 # A node keeps the last 10 MiB of a log by default: what it keeps always has marks.
 _MARK_EVERY_CHARACTERS: Final = 65_536
 _MARK_SECONDS: Final = 30.0
+_POLL_SECONDS: Final = 2.0
+_LAST_OUTPUT_SECONDS: Final = 15.0
 
 
 class JobOutput:
@@ -75,6 +77,19 @@ class JobOutput:
         if messages is None:
             self.close()
         return messages is not None
+
+    def show_rest(self, ray: RayJobs, between: Callable[[], object] = lambda: None) -> None:
+        """Show the rest of the output of a job that has ended; call `between` every few seconds.
+
+        A connection that was open when the job ended may miss what the job printed in its last second: until it was
+        mended, Ray asked for the job's status after it had read the file and slept (ray 2.42.1:
+        dashboard/modules/job/job_manager.py, `tail_job_logs`). A new connection sends all.
+        """
+        for _ in range(1 + self.connected):
+            until = time.monotonic() + _LAST_OUTPUT_SECONDS
+            while time.monotonic() < until and self.follow(ray, _POLL_SECONDS):
+                between()
+            self.close()
 
     def close(self) -> None:
         """Close the connection; the next `follow` connects again and shows nothing twice."""

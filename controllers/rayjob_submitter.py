@@ -33,7 +33,6 @@ LIFE: Final = "life"
 """Metadata of a Ray job that tells its submissions under one id apart: each has an output of its own."""
 
 _POLL_SECONDS: Final = 2.0
-_LAST_OUTPUT_SECONDS: Final = 15.0
 _REFUSALS: Final = 2
 _SILENT_SECONDS: Final = 120.0
 
@@ -82,7 +81,7 @@ class Submitter:
             self._say("")
             self._life = job.metadata.get(LIFE, "")
             if job.status in ENDED:
-                self._show_rest()
+                self._output.show_rest(self._ray)
                 return True
             self._listen()
         except HeadUnavailableError as error:
@@ -111,11 +110,6 @@ class Submitter:
         while (left := until - time.monotonic()) > 0 and not self.ending.is_set():
             if not self._output.follow(self._ray, left):
                 self.ending.wait(left)
-
-    def _show_rest(self) -> None:
-        until = time.monotonic() + _LAST_OUTPUT_SECONDS
-        while time.monotonic() < until and self._output.follow(self._ray, _POLL_SECONDS):
-            pass
 
     def _mark(self, position: int) -> None:
         log(OUTPUT_MARK, controller=NAME, job=f"{self._id} {self._life}", position=position)

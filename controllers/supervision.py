@@ -31,7 +31,6 @@ _ASK_CONNECTED_SECONDS: Final = 30.0
 # An attempt that prints nothing of its resources for this time has them: its job does not use the library.
 _SAYS_NOTHING_SECONDS: Final = 30.0
 _FIRST_LISTS_SECONDS: Final = 0.1
-_LAST_OUTPUT_SECONDS: Final = 15.0
 _STOP_AGAIN_SECONDS: Final = 30.0
 _SILENT_SECONDS: Final = 120.0
 _REFUSALS: Final = 2
@@ -218,7 +217,7 @@ class Supervisor:
                     if not output.waits:
                         self._enter(RUNNING, output.workers)
                     if job.status in ENDED:
-                        self._show_rest(ray, output)
+                        output.show_rest(ray, self._tick)
                         return self._ending(_ending_of(job, self._state.withdrawn), output)
                 if not (asks or output.connected):
                     self.ending.wait(_POLL_SECONDS)
@@ -289,11 +288,6 @@ class Supervisor:
         while (left := until - time.monotonic()) > 0 and not self.ending.is_set():
             if not output.follow(ray, left):
                 self.ending.wait(left)
-
-    def _show_rest(self, ray: RayJobs, output: JobOutput) -> None:
-        until = time.monotonic() + _LAST_OUTPUT_SECONDS
-        while time.monotonic() < until and output.follow(ray, _POLL_SECONDS):
-            self._tick()
 
     def _ending(self, ending: Ending, output: JobOutput) -> Ending:
         lines = output.end()

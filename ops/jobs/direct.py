@@ -64,19 +64,25 @@ def follow(head: HeadApi, name: str, console: Console) -> int:
         for text in head.tail(name):
             printed += len(text)
             new = text[max(0, len(text) - (printed - shown)) :] if printed > shown else ""
-            console.print(new, end="", soft_wrap=True, markup=False, highlight=False)
+            _print(new, console)
             shown = max(shown, printed)
         job = head.job(name)
         if job["status"] in ENDED:
+            # Ray 2.42.1 may end the stream without what the job printed in its last second: controllers/job_output.py.
+            _print(head.output(name)[shown:], console)
             break
     if job["status"] == "SUCCEEDED":
         return 0
     if job["status"] == "STOPPED":
         return _STOPPED
     if job.get("driver_exit_code") is None:
-        console.print(str(job.get("message") or ""), soft_wrap=True, markup=False, highlight=False)
+        _print(f"{job.get('message') or ''}\n", console)
     code = int(job.get("driver_exit_code") or 1)
     return code if code > 0 else 128 - code
+
+
+def _print(text: str, console: Console) -> None:
+    console.print(text, end="", soft_wrap=True, markup=False, highlight=False)
 
 
 def submit_in_head(core: kubernetes.client.CoreV1Api, namespace: str, pod: str, request: RunRequest) -> int:

@@ -160,16 +160,17 @@ def serve(host: str | None = None, port: int = PORT) -> Iterator[FakeRay]:
             accepted = base64.b64encode(hashlib.sha1((key + _GUID).encode()).digest()).decode()  # noqa: S324
             self.send_header("Sec-WebSocket-Accept", accepted)
             self.end_headers()
+            # As Ray 2.42.1: what a job prints after the last reading, and ends, is not sent.
             shown = 0
             while not ending.is_set() and not fake.away and (job := fake.jobs.get(id)):
-                ended, text = job.status != "RUNNING", job.output[shown:]
-                if text:
+                if text := job.output[shown:]:
                     self._send(0x1, text.encode())
                     shown += len(text)
-                elif ended:
+                    continue
+                time.sleep(0.02)
+                if job.status != "RUNNING":
                     self._send(0x8, b"\x03\xe8")
                     break
-                time.sleep(0.02)
             self.close_connection = True
 
         def _send(self, operation: int, data: bytes) -> None:

@@ -88,6 +88,18 @@ def test_it_shows_the_output_and_ends_with_0_however_the_job_ended(
     assert ray.stops == []
 
 
+def test_what_a_job_prints_in_its_last_second_is_shown(ray: FakeRay, capsys: pytest.CaptureFixture[str]) -> None:
+    with running(ray) as run:
+        submitted(ray)
+        job = ray.jobs[ID]
+        job.output = "epoch 1\n"
+        wait_until(lambda: "epoch 1" in capsys.readouterr().out, "the output")
+        job.output += "got 14\n"
+        job.end("SUCCEEDED", 0)
+        assert run.wait() == 0
+    assert "got 14\n" in capsys.readouterr().out
+
+
 def test_job_is_submitted_again_to_a_new_head(ray: FakeRay, package: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with running(ray, package) as run:
         submitted(ray)
