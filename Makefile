@@ -100,6 +100,10 @@ setup-memory-tier: .venv-memory-tier/.stamp ## install a memory tier for `make t
 setup-programs: setup ## build the rehearsal's control plane (.rehearsal/cache), as the first rehearsal does
 	@$(RUN) $(VENV)/python -m rehearsal build
 
+.PHONY: setup-minor
+setup-minor: setup-programs ## build the Kubernetes before the usual one, too
+	@$(RUN) $(VENV)/python -m rehearsal build --kubernetes 1.34
+
 .PHONY: rehearse
 rehearse: setup $(if $(WITH_JOBS),setup-jobs) ## deploy, change and destroy ENV=dev on this machine without an AWS account (KEEP=1: keep it running, JOBS=1: with real Ray)
 	@$(RUN) $(VENV)/python -m rehearsal run --env $(ENV) $(if $(KEEP),--keep)$(if $(WITH_JOBS), --jobs)$(if $(KILLS), --kill-destroy $(KILLS))
@@ -191,6 +195,10 @@ test-readme: setup ## type the pages of the first day, as written, in a kept reh
 .PHONY: test-versions
 test-versions: setup ## rehearse and drill with every KubeRay (hours; NAME=1.6.2: one), and write docs/reference/kuberay-drills.md
 	@$(RUN) $(VENV)/python -m rehearsal versions $(NAMES)
+
+.PHONY: test-minors
+test-minors: setup ## upgrade a live control plane by one minor of Kubernetes (NAME=1.34: from this one)
+	@$(RUN) pytest -q -n0 -m minors $(if $(NAME),-k $(NAME)) tests/rehearsal/kubernetes
 
 .PHONY: test-isolation
 test-isolation: setup ## rehearse ENV=dev beside real AWS credentials: verify that nothing uses them or leaves the machine

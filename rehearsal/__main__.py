@@ -107,10 +107,13 @@ def job() -> None:
 
 
 @app.command()
-def build() -> None:
+def build(
+    kubernetes: Annotated[str | None, typer.Option(help="Also this version of Kubernetes, such as 1.34.")] = None,
+) -> None:
     """Build the control plane's programs, as the first rehearsal does."""
     with _orderly():
-        binaries.ensure(BINARIES, console.print)
+        built = binaries.ensure(BINARIES, console.print)
+        binaries.kubernetes_programs(built, kubernetes, console.print)
 
 
 @app.command()

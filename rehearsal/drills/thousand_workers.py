@@ -13,14 +13,14 @@ from rich.table import Table
 
 from config import EksEnvironment
 from embedded_account.kubernetes.api import Object
-from embedded_account.kubernetes.building import binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
+from rehearsal import programs
 from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.cluster import DrillCluster
 from rehearsal.drills.cluster.report import EKS_DETECTION_SECONDS
 from rehearsal.drills.cluster.subject import HERE, STOCK, Subject, wait
 from rehearsal.drills.drill import Drill
-from rehearsal.paths import BINARIES, DRILLS_ON_KUBERNETES
+from rehearsal.paths import DRILLS_ON_KUBERNETES
 from rehearsal.run.steps import RehearsalError
 
 WORKERS: Final = 1000
@@ -40,8 +40,13 @@ class ThousandContext:
     def __init__(self, environment: EksEnvironment, console: Console) -> None:
         self.console = console
         directory = DRILLS_ON_KUBERNETES
-        built = binaries.ensure(BINARIES, console.print, binaries.with_kuberay(environment.kuberay.version))
-        plane = ControlPlane(directory, built, name="drills", node_monitor_grace_period=DETECTION_SECONDS)
+        plane = ControlPlane(
+            directory,
+            programs.built(environment, console.print),
+            name="drills",
+            node_monitor_grace_period=DETECTION_SECONDS,
+            kubernetes=environment.kubernetes_version,
+        )
         self.cluster = DrillCluster(with_workers(environment, WORKERS), directory, console, plane)
         self.watch = self.cluster.watch
         self.times: dict[str, list[float]] = {HERE: [], STOCK: []}

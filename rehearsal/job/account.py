@@ -46,6 +46,9 @@ class RunningControlPlane:
     def start(self) -> None:
         """Do nothing: it is running."""
 
+    def upgrade(self, version: str) -> None:
+        self._plane.upgrade(version)
+
     def stop(self) -> None:
         """Do nothing: its owner stops it."""
 

@@ -18,9 +18,9 @@ from rich.table import Table
 import config
 from config.labels import NODE_HEALTH_LABEL, NODE_SCHEDULABLE
 from embedded_account.kubernetes.api import Object
-from embedded_account.kubernetes.building import binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.machine.processes import Child, ProcessSupervisor
+from rehearsal import programs
 from rehearsal.drills.cluster.cluster import DETECTION_SECONDS, DrillCluster
 from rehearsal.drills.cluster.report import lines
 from rehearsal.drills.cluster.subject import names, wait
@@ -28,7 +28,7 @@ from rehearsal.drills.node_replaced import REPLACE
 from rehearsal.job.account import JobAccount
 from rehearsal.job.machine import require_machine
 from rehearsal.job.scripts import OWN, PACE, PACED
-from rehearsal.paths import BINARIES, JOB
+from rehearsal.paths import JOB
 from rehearsal.run import jobs
 from rehearsal.run.cdk import CommandError
 from rehearsal.run.cluster import TimedOutError
@@ -92,7 +92,7 @@ class JobRehearsal:
         self._project = Project(directory / "project")
         self._project.edit(_ENVIRONMENT, _on_processors)
         self._environment = config.load(_ENVIRONMENT, self._project.directory / "environments")
-        built = binaries.ensure(BINARIES, console.print, binaries.with_kuberay(self._environment.kuberay.version))
+        built = programs.built(self._environment, console.print)
         self._account = JobAccount(self._environment, directory / "account", built.directory)
         plane = ControlPlane(
             directory / "cluster",
@@ -101,6 +101,7 @@ class JobRehearsal:
             authenticator_url=self._account.authenticator_url,
             node_monitor_grace_period=DETECTION_SECONDS,
             real_ray=jobs.real_ray(self._environment),
+            kubernetes=self._environment.kubernetes_version,
         )
         self._supervisor = ProcessSupervisor(directory)
         self._cluster = DrillCluster(self._environment, plane.directory, console, plane)

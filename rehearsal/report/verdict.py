@@ -10,14 +10,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from config.facts import versions
 from embedded_account.kubernetes.building import binaries
 
 REAL: Final = (
     "CDK CLI and synthesis, templates and assets",
     "CloudFormation's protocol: change sets, order, events, rollback, exports, custom resources",
     "Lambda code of every custom resource, CDK's own included (under this Python and Node, not Lambda's)",
-    "Kubernetes: etcd, API server, controllers, scheduler; EKS tokens and access entries",
 )
 SIMULATED: Final = (
     "AWS services behind their APIs, HyperPod's nodes, health checks and timing",
@@ -81,11 +79,36 @@ def sort_leftovers(inventory: Sequence[dict[str, Any]], protected_stacks: Sequen
     return Leftovers(by["protected"], by["background"], by["bootstrap"], by["existing"], by["nobody"], by["other"])
 
 
-def real_with_kuberay(version: str) -> list[str]:
-    """Return what is real in a rehearsal of an environment with KubeRay `version`, and which build of it ran."""
-    module = binaries.kuberay_version(version)
-    build = f"module {module}" if module == f"v{version}" else f"module {module}; its RayCluster code is {version}'s"
-    return [*REAL, f"KubeRay operator ({build}), under its own ServiceAccount"]
+@dataclass(frozen=True)
+class EksSeen:
+    """What a rehearsal with EKS ran: the chosen versions, and the version that its API server answered."""
+
+    kuberay: str
+    kubernetes: str
+    """The environment's `eks.version`."""
+    ran: str
+    """Such as `v1.34.4`."""
+    charts: str
+    """Which charts were installed."""
+
+
+def real_with_eks(seen: EksSeen) -> list[str]:
+    """Return what is real in such a rehearsal, and which builds of Kubernetes and KubeRay ran."""
+    module = binaries.kuberay_version(seen.kuberay)
+    same = module == f"v{seen.kuberay}"
+    build = f"module {module}" if same else f"module {module}; its RayCluster code is {seen.kuberay}'s"
+    return [
+        *REAL,
+        f"Kubernetes {seen.ran}: etcd, API server, controllers, scheduler; EKS tokens and access entries",
+        f"KubeRay operator ({build}), under its own ServiceAccount",
+    ]
+
+
+def simulated_with_eks(seen: EksSeen) -> list[str]:
+    """Return what is simulated in such a rehearsal."""
+    nearest = f"Kubernetes {seen.kubernetes}: it cannot be built here; {seen.ran} ran, the nearest version that can"
+    instead = [] if seen.ran.startswith(f"v{seen.kubernetes}.") else [nearest]
+    return [*instead, *SIMULATED, f"Helm charts: {seen.charts}"]
 
 
 @dataclass(frozen=True)
@@ -105,7 +128,7 @@ def real_with_slurm(seen: SlurmSeen) -> list[str]:
         "for mount, systemctl, apt, pip, accounts, munge and scontrol, whose words are checked"
     )
     ran = f"Slurm {seen.version}: jobs, a lost node, a grown group, in namespaces beside the account's nodes; one user"
-    return [*REAL[:3], *([scripts] if seen.scripts else []), *([ran] if seen.version else [])]
+    return [*REAL, *([scripts] if seen.scripts else []), *([ran] if seen.version else [])]
 
 
 def simulated_with_slurm(seen: SlurmSeen) -> list[str]:
@@ -120,26 +143,18 @@ def not_run(seen: SlurmSeen) -> list[str]:
     return [] if seen.version else [left_out]
 
 
-def show(
-    console: Console,
-    leftovers: Leftovers,
-    charts: str | None,
-    slurm: SlurmSeen | None = None,
-    *,
-    kuberay: str = versions.KUBERAY,
-) -> None:
-    """Print the verdict table.
-
-    `charts` says which charts were installed; `slurm` is what ran where Slurm orchestrates; `kuberay` is the version
-    that the environment chooses.
-    """
+def show(console: Console, leftovers: Leftovers, seen: EksSeen | SlurmSeen) -> None:
+    """Print the verdict table."""
     table = Table(box=box.SIMPLE_HEAD, show_header=False, pad_edge=False, title="Verdict", title_justify="left")
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    _section(table, "[green]real[/]", real_with_slurm(slurm) if slurm else real_with_kuberay(kuberay))
-    simulated = simulated_with_slurm(slurm) if slurm else (*SIMULATED, f"Helm charts: {charts}")
+    if isinstance(seen, SlurmSeen):
+        real, simulated, left_out = real_with_slurm(seen), simulated_with_slurm(seen), not_run(seen)
+    else:
+        real, simulated, left_out = real_with_eks(seen), simulated_with_eks(seen), []
+    _section(table, "[green]real[/]", real)
     _section(table, "[yellow]simulated[/]", simulated)
-    _section(table, "[red]NOT RUN[/]", not_run(slurm) if slurm else ())
+    _section(table, "[red]NOT RUN[/]", left_out)
     _section(table, "left: protected stacks", _summary(leftovers.protected))
     _section(table, "left: CDK's bootstrap", _summary(leftovers.bootstrap))
     _section(table, "existing before", _summary(leftovers.existing))

@@ -53,7 +53,12 @@ class ClusterView:
         self._environment = environment
         api = kubernetes.config.new_client_from_config(str(kubeconfig))
         self._core = kubernetes.client.CoreV1Api(api)
+        self._version = kubernetes.client.VersionApi(api)
         self._custom = kubernetes.client.CustomObjectsApi(api)
+
+    def version(self) -> str:
+        """Return the version of the API server that runs, such as `v1.34.4`."""
+        return str(self._version.get_code().git_version)
 
     def nodes(self, selector: str) -> list[str]:
         """Return the names of the Ready nodes with these labels."""

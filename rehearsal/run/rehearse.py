@@ -129,9 +129,6 @@ def _end(rehearsal: Rehearsal | SlurmRehearsal, console: Console, *, kills: Sequ
 def _show_leftovers(rehearsal: Rehearsal | SlurmRehearsal, console: Console, *, protected: bool) -> None:
     """Show what is left. Raises RehearsalError if a resource without an owner is left."""
     leftovers = rehearsal.take_inventory(protected)
-    if isinstance(rehearsal, SlurmRehearsal):
-        verdict.show(console, leftovers, None, rehearsal.seen)
-    else:
-        verdict.show(console, leftovers, rehearsal.charts, kuberay=rehearsal.environment.kuberay.version)
+    verdict.show(console, leftovers, rehearsal.seen)
     if not leftovers.clean:
         raise RehearsalError("resources without an owner are left; the table above lists them")

@@ -23,8 +23,8 @@ from embedded_account.machine.isolation import child_environment
 from embedded_account.machine.processes import LOG_LINES, ProcessSupervisor
 from embedded_account.running import CLOCK_SCALE, EmbeddedAccount
 from ops.policy.role import PersonRole
-from rehearsal import runs
-from rehearsal.paths import BINARIES, run_directory
+from rehearsal import programs, runs
+from rehearsal.paths import run_directory
 from rehearsal.report import breakdown, timeline, verdict
 from rehearsal.report import figures as report
 from rehearsal.report.progress import StepProgress
@@ -76,6 +76,7 @@ class RehearsalSteps(Generic[E]):
         self._synthesis: Synthesis
         self._growth = ""
         self.charts = ""
+        self._kubernetes = ""
         self._stand_ins: dict[str, str] = {}
         self._real_ray: RealRay | None = None
         self.existed: existing.Description = {}
@@ -358,10 +359,9 @@ class Rehearsal(RehearsalSteps[EksEnvironment]):
     def make_project(self) -> None:
         """Build the programs, copy the project, and choose its charts."""
         require_node()
-        kuberay = binaries.with_kuberay(self.environment.kuberay.version)
         with self.progress.step("Kubernetes and KubeRay from source (built once, then cached)") as step:
             shown = self.progress.echo if self.console.is_terminal else None
-            self.built = binaries.ensure(BINARIES, self.console.print, kuberay, running=shown)
+            self.built = programs.built(self.environment, self.console.print, shown)
             step.see(f"binaries in {self.built.directory}")
         self.spans.builds.append(step.span)
         with self.progress.step("project and charts") as step:
@@ -388,11 +388,13 @@ class Rehearsal(RehearsalSteps[EksEnvironment]):
 
     def _prepare_cluster(self) -> None:
         if not self.environment.existing_eks:
-            self.account.prepare_cluster(naming.eks_cluster(self.environment))
+            self.account.prepare_cluster(naming.eks_cluster(self.environment), self.environment.eks.version)
 
     def nodes_join(self) -> None:
         with self.progress.step("nodes join") as step:
             cluster = self.cluster()
+            self._kubernetes = cluster.version()
+            step.see(f"Kubernetes {self._kubernetes}")
             count = self.environment.eks.system_nodes.count
             selector = f"{SYSTEM_NODE_LABEL}={SYSTEM_NODE_ROLE}"
             wait_for("the system node group", partial(cluster.nodes, selector), has(count))
@@ -457,6 +459,12 @@ class Rehearsal(RehearsalSteps[EksEnvironment]):
                     raise RehearsalError(f"RayCluster {wanted.name} still exists after {stack} was destroyed")
             step.see("no RayCluster and no Ray pod is left")
             self.cdk("deploy", stack, "--require-approval", "never", "--progress", "events", again=True)
+
+    @property
+    def seen(self) -> verdict.EksSeen:
+        """Return what this rehearsal ran, for its verdict."""
+        chosen = self.environment
+        return verdict.EksSeen(chosen.kuberay.version, chosen.eks.version, self._kubernetes, self.charts)
 
     def cluster(self) -> ClusterView:
         """Return a view of the environment's EKS cluster, as its administrator."""

@@ -75,11 +75,14 @@ class AccountStacks(Protocol):
 class Clusters(Protocol):
     """The Kubernetes control planes of the account's EKS clusters, run by `embedded_account.services.eks.host`."""
 
-    def prepare(self, name: str, issuer: str) -> None:
+    def prepare(self, name: str, issuer: str, version: str) -> None:
         """Begin to start the control plane of a cluster that is created later."""
 
-    def start(self, name: str, issuer: str) -> "RunningCluster":
+    def start(self, name: str, issuer: str, version: str) -> "RunningCluster":
         """Start the control plane of a cluster; return the running cluster."""
+
+    def upgrade(self, name: str, version: str) -> None:
+        """Run the control plane of a cluster as another version."""
 
     def stop(self, name: str) -> None:
         """End the control plane of a cluster."""

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from embedded_account.kubernetes.building import binaries
+from embedded_account.kubernetes.building import binaries, golang
 from embedded_account.machine.isolation import child_environment
 from embedded_account.machine.processes import Child, ProcessError, ProcessSupervisor, free_port
 from embedded_account.paths import CDK_PRELOAD, nearest_node_modules
@@ -74,6 +74,8 @@ class EmbeddedAccount:
         self._node_modules = node_modules
         self._extensions = extensions
         self._cwd = cwd
+        # Before the caller isolates its process: the account may have to build another minor of Kubernetes.
+        self._go = golang.settings()
 
     def start(
         self,
@@ -102,7 +104,10 @@ class EmbeddedAccount:
             argv += [f"--ray-image={real_ray.image}", f"--ray-environment={real_ray.environment}"]
         argv += [f"--extension={name}" for name in self._extensions]
         env = child_environment(
-            self.directory, region=self.region, account_id=self.account_id, extra=self.keys.in_environment
+            self.directory,
+            region=self.region,
+            account_id=self.account_id,
+            extra={**self._go, **self.keys.in_environment},
         )
         return supervisor.start(
             "account",
@@ -171,9 +176,9 @@ class EmbeddedAccount:
         """Create the infrastructure that a deployment reuses (embedded_account/existing.py)."""
         self._call("/_rehearsal/existing", resources.model_dump_json().encode())
 
-    def prepare_cluster(self, name: str) -> None:
+    def prepare_cluster(self, name: str, version: str) -> None:
         """Begin to start the control plane of an EKS cluster that a deployment creates later."""
-        self._call("/_rehearsal/eks/prepare", json.dumps(name).encode())
+        self._call("/_rehearsal/eks/prepare", json.dumps({"name": name, "version": version}).encode())
 
     def _call(self, path: str, body: bytes | None = None, timeout: float = _PATIENCE_SECONDS) -> Any:
         """GET one of the account's own routes, or POST a body to it; return the parsed JSON response."""

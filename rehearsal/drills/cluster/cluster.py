@@ -11,12 +11,11 @@ from rich.console import Console
 from config import EksEnvironment
 from embedded_account.kubernetes import watching
 from embedded_account.kubernetes.api import Object
-from embedded_account.kubernetes.building import binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
 from k8s_charts.shared.chart import ProjectChart
 from k8s_charts.shared.names import REAPER
-from rehearsal import stand_ins
+from rehearsal import programs, stand_ins
 from rehearsal.drills.cluster import objects
 from rehearsal.drills.cluster.auditor import Auditor
 from rehearsal.drills.cluster.kubectl import StrictKubectl, rendered
@@ -24,7 +23,6 @@ from rehearsal.drills.cluster.started import is_available, wait_started
 from rehearsal.drills.cluster.subject import HERE, Subject, wait
 from rehearsal.drills.cluster.upgrade import newer
 from rehearsal.drills.cluster.world import ClusterHistory
-from rehearsal.paths import BINARIES
 from rehearsal.report.progress import StepProgress
 from rehearsal.run.steps import RehearsalError
 from rehearsal.watch import Watch
@@ -51,9 +49,10 @@ class DrillCluster:
         shutil.rmtree(directory, ignore_errors=True)
         self.plane = plane or ControlPlane(
             directory,
-            binaries.ensure(BINARIES, console.print, binaries.with_kuberay(environment.kuberay.version)),
+            programs.built(environment, console.print),
             name="drills",
             node_monitor_grace_period=DETECTION_SECONDS,
+            kubernetes=environment.kubernetes_version,
         )
         self.watch = Watch()
         self.plane.failed = self.watch.failed

@@ -14,7 +14,7 @@ from embedded_account.testing.cluster import OPERATOR_IMAGE, Kubectl, Object, he
 from k8s_charts.shared.chart import ProjectChart
 from ops.change import kuberay_crds
 from stacks.shared.object_release import write_objects_chart
-from tests.support.waiting import wait_until
+from tests.support.waiting import KUBECTL_PATIENCE, wait_until
 
 OPERATOR_NAMESPACE = "kuberay"
 
@@ -67,6 +67,17 @@ def wait_until_served(kubectl: Kubectl) -> None:
             objects = f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
             # From the cache alone; kubectl asks again while it is being filled.
             kubectl("get", "--raw", f"{objects}?resourceVersion=0")
+
+
+def install_operator(kubectl: Kubectl, binaries: Binaries) -> list[Object]:
+    """Install KubeRay, wait until it is available, and return its objects."""
+    install_definitions(kubectl, binaries)
+    kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATOR_NAMESPACE}})
+    objects = operator_objects(binaries)
+    kubectl.apply(*objects)
+    available = ("wait", "--for=condition=Available", "deployment/kuberay-operator", KUBECTL_PATIENCE)
+    kubectl("-n", OPERATOR_NAMESPACE, *available)
+    return objects
 
 
 def operator_objects(binaries: Binaries) -> list[Object]:

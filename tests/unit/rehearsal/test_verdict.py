@@ -1,5 +1,6 @@
 """The verdict of a rehearsal: the resources that are left, sorted by owner, and the last table."""
 
+import dataclasses
 import io
 import re
 from typing import Any
@@ -11,6 +12,8 @@ from config import load
 from rehearsal.report import verdict
 from rehearsal.run import mirror
 
+SEEN = verdict.EksSeen(kuberay="1.2.0", kubernetes="1.35", ran="v1.35.4", charts="generated stand-ins")
+
 
 def item(owner: str, kind: str = "AWS::Logs::LogGroup", id: str = "a", note: str = "") -> dict[str, Any]:
     """Return an item of the account's inventory."""
@@ -21,7 +24,7 @@ def shown(*items: dict[str, Any], protected: tuple[str, ...] = ()) -> str:
     """Return the verdict's table as text, with one space between words."""
     printed = io.StringIO()
     leftovers = verdict.sort_leftovers(items, protected)
-    verdict.show(Console(file=printed, width=200), leftovers, "generated stand-ins")
+    verdict.show(Console(file=printed, width=200), leftovers, SEEN)
     return " ".join(printed.getvalue().split())
 
 
@@ -58,8 +61,21 @@ def test_nothing_left_is_clean_and_says_so() -> None:
 
 def test_the_table_says_what_was_real_what_was_simulated_and_which_charts_were_used() -> None:
     text = shown()
-    for row in (*verdict.real_with_kuberay("1.2.0"), *verdict.SIMULATED, "generated stand-ins"):
+    for row in (*verdict.real_with_eks(SEEN), *verdict.SIMULATED, "generated stand-ins"):
         assert row in text
+    assert "Kubernetes v1.35.4: etcd, API server" in text
+
+
+@pytest.mark.parametrize(("chosen", "ran"), [("1.34", "v1.34.4"), ("1.32", "v1.33.13"), ("1.3", "v1.33.13")])
+def test_the_verdict_names_the_kubernetes_that_ran_and_says_when_it_is_not_the_chosen_one(
+    chosen: str, ran: str
+) -> None:
+    seen = dataclasses.replace(SEEN, kubernetes=chosen, ran=ran)
+    [real] = (row for row in verdict.real_with_eks(seen) if row.startswith("Kubernetes"))
+    assert real.startswith(f"Kubernetes {ran}: ")
+    instead = [row for row in verdict.simulated_with_eks(seen) if row.startswith(f"Kubernetes {chosen}: ")]
+    said = f"Kubernetes {chosen}: it cannot be built here; {ran} ran, the nearest version that can"
+    assert instead == ([] if chosen == "1.34" else [said])
 
 
 def test_many_resources_of_a_type_are_summed_up_with_the_reason() -> None:
@@ -100,7 +116,7 @@ def test_an_image_from_another_registry_than_the_environments_is_found() -> None
 def test_with_slurm_the_verdict_claims_no_kubernetes_and_says_whether_slurm_ran(version: str | None) -> None:
     printed = io.StringIO()
     seen = verdict.SlurmSeen(version, scripts=False, why_not="" if version else "apt cannot fetch Slurm. Fix: use [it]")
-    verdict.show(Console(file=printed, width=200), verdict.sort_leftovers([], ()), None, seen)
+    verdict.show(Console(file=printed, width=200), verdict.sort_leftovers([], ()), seen)
     said = " ".join(printed.getvalue().split())
     ran = "Slurm 22.05.8: jobs, a lost node"
     left_out = "NOT RUN real Slurm: apt cannot fetch Slurm. Fix: use [it]. This rehearsal shows nothing of jobs"

@@ -22,7 +22,7 @@ import yaml
 
 from embedded_account.kubernetes import audit, flags, pki
 from embedded_account.kubernetes.api import KubernetesClient, KubernetesClientError
-from embedded_account.kubernetes.building.binaries import Binaries
+from embedded_account.kubernetes.building.binaries import Binaries, kubernetes_programs
 from embedded_account.kubernetes.kubeconfig import write_kubeconfig
 from embedded_account.kubernetes.pods import programs
 from embedded_account.machine.isolation import search_path
@@ -58,6 +58,7 @@ class ControlPlane:
         issuer: str = _DEFAULT_ISSUER,
         node_monitor_grace_period: int = 8,
         real_ray: programs.RealRay | None = None,
+        kubernetes: str | None = None,
     ) -> None:
         """Describe a control plane; `start` starts it.
 
@@ -67,7 +68,8 @@ class ControlPlane:
         `authenticator_url` is asked about every bearer token that is not a service account's (a TokenReview webhook, as
         EKS has for IAM; answers are cached for 5 s). `issuer` is the `iss` of service account tokens. After
         `node_monitor_grace_period` seconds a silent node is lost (50 on EKS, too long for a rehearsal). With
-        `real_ray`, Ray's pods really run.
+        `real_ray`, Ray's pods really run. `kubernetes` is the cluster's version, such as `1.34`: its minor runs, or the
+        nearest that can be built.
         """
         self.name = name
         self.failed: Callable[[ProgramEndedError], None] = lambda failure: _log.error("%s", failure)
@@ -79,6 +81,7 @@ class ControlPlane:
         self._issuer = issuer
         self._grace = node_monitor_grace_period
         self._real_ray = real_ray
+        self._version = kubernetes
         self._data = self.directory / "data"
         self._port: int | None = None
         self._kubelet_port = 0
@@ -86,6 +89,8 @@ class ControlPlane:
         self._supervisor: ProcessSupervisor | None = None
         self._etcd: _Etcd | None = None
         self._api_server: Child | None = None
+        self._kubernetes: Binaries | None = None
+        self._controllers: tuple[Child, ...] = ()
 
     @property
     def endpoint(self) -> str:
@@ -119,8 +124,10 @@ class ControlPlane:
     def start(self) -> None:
         """Start all components; return when pods can be created (4 to 6 s).
 
-        Raises ProcessError with the component and its log; nothing is left running then.
+        Raises ProcessError with the component and its log, BinariesError if a program is missing; nothing is left
+        running then.
         """
+        self._kubernetes = kubernetes_programs(self.binaries, self._version, _log.info)
         self._data.mkdir(parents=True, exist_ok=True)
         self._pki = pki.create(self.directory / "pki", service_ip=pki.SERVICE_IP)
         self._port = free_port()
@@ -157,6 +164,23 @@ class ControlPlane:
         time.sleep(down)
         self._api_server = self._start_api_server(self._supervisor, self._etcd)
 
+    def upgrade(self, version: str) -> None:
+        """Restart the API server and the controllers as another version; return when the API server answers.
+
+        etcd with its data, the nodes and their pods stay. Raises BinariesError, and then nothing has changed, or
+        ProcessError if a program does not start.
+        """
+        if self._supervisor is None or self._etcd is None or self._api_server is None:
+            raise ProcessError(f"the control plane {self.name} has not been started")
+        programs = kubernetes_programs(self.binaries, version, _log.info)
+        if programs == self._kubernetes:
+            return
+        self._kubernetes = programs
+        for child in (*self._controllers, self._api_server):
+            self._supervisor.stop(child, gracefully=False)
+        self._api_server = self._start_api_server(self._supervisor, self._etcd)
+        self._controllers = self._run_controllers(self._supervisor)
+
     @property
     def _files(self) -> pki.Pki:
         if self._pki is None:
@@ -183,14 +207,12 @@ class ControlPlane:
 
     def _start_controllers(self, supervisor: ProcessSupervisor, api_server: Child) -> None:
         """Start the programs that use the API in parallel; return when pods have a service account to run as."""
-        kubeconfig, grace = self.admin_kubeconfig, self._grace
-        controllers = flags.controller_manager(kubeconfig, self._files, grace=grace)
-        manager = self._run(supervisor, "kube-controller-manager", controllers)
+        self._controllers = self._run_controllers(supervisor)
+        manager, _ = self._controllers
         started = [
             api_server,
-            manager,
-            self._run(supervisor, "kube-scheduler", flags.scheduler(kubeconfig)),
-            self._run(supervisor, "kwok", flags.kwok(kubeconfig, self._stages, grace=grace)),
+            *self._controllers,
+            self._run(supervisor, "kwok", flags.kwok(self.admin_kubeconfig, self._stages, grace=self._grace)),
             supervisor.start("kubelet", self._kubelet_argv(), self._environment()),
         ]
         api, deadline, ready = self.api, time.monotonic() + _START_TIMEOUT_SECONDS, False
@@ -203,10 +225,19 @@ class ControlPlane:
                 raise ProcessError(f"the controller manager makes no service accounts; its log: {manager.log}")
             time.sleep(0.05)
 
+    def _run_controllers(self, supervisor: ProcessSupervisor) -> tuple[Child, Child]:
+        """Start the controller manager and the scheduler."""
+        given = flags.controller_manager(self.admin_kubeconfig, self._files, grace=self._grace)
+        return (
+            self._run(supervisor, "kube-controller-manager", given),
+            self._run(supervisor, "kube-scheduler", flags.scheduler(self.admin_kubeconfig)),
+        )
+
     def _run(
         self, supervisor: ProcessSupervisor, program: str, given: list[str], ready: Callable[[], bool] | None = None
     ) -> Child:
-        argv = [str(self.binaries[program]), *given]
+        of_kubernetes = self._kubernetes if program.startswith("kube-") else None
+        argv = [str((of_kubernetes or self.binaries)[program]), *given]
         return supervisor.start(program, argv, self._environment(), ready=ready, timeout=_START_TIMEOUT_SECONDS)
 
     def _environment(self) -> dict[str, str]:

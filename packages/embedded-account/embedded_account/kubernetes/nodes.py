@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from embedded_account.kubernetes.api import KubernetesClient, Object
-from embedded_account.kubernetes.building.binaries import KUBERNETES_VERSION
 
 KUBELET_LABEL: Final = "rehearsal/kubelet"
 KUBELET_VALUE: Final = "kwok"
@@ -29,7 +28,7 @@ class NodeSpec:
     """`{"key", "value", "effect"}` each."""
     provider_id: str | None = None
 
-    def to_object(self) -> Object:
+    def to_object(self, kubelet_version: str) -> Object:
         """Return the Node object."""
         own = {
             "kubernetes.io/hostname": self.name,
@@ -52,7 +51,7 @@ class NodeSpec:
             "status": {
                 "allocatable": dict(self.allocatable),
                 "capacity": dict(self.capacity),
-                "nodeInfo": {"kubeletVersion": f"{KUBERNETES_VERSION}-kwok"},
+                "nodeInfo": {"kubeletVersion": kubelet_version},
             },
         }
 
@@ -84,12 +83,13 @@ class Nodes:
             taints=taints,
             provider_id=provider_id,
         )
-        self._api.create(_PATH, spec.to_object())
+        self.add_all([spec])
 
     def add_all(self, specs: Iterable[NodeSpec]) -> None:
-        """Register many nodes at once."""
+        """Register many nodes at once, with kubelets of the control plane's version."""
+        version = f"{self._api.get('/version')['gitVersion']}-kwok"
         with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-            list(pool.map(lambda spec: self._api.create(_PATH, spec.to_object()), specs))
+            list(pool.map(lambda spec: self._api.create(_PATH, spec.to_object(version)), specs))
 
     def remove(self, name: str) -> None:
         """Delete a node. Kubernetes deletes its orphaned pods up to a minute later."""

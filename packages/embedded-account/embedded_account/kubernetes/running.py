@@ -30,6 +30,9 @@ class Plane(Protocol):
     def start(self) -> None:
         """Start the control plane; return once it can be used."""
 
+    def upgrade(self, version: str) -> None:
+        """Run another version with the same data; return once it can be used."""
+
     def stop(self) -> None:
         """End all programs and wipe the data."""
 

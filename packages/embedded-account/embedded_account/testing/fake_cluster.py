@@ -19,11 +19,14 @@ class FakeApi:
 
     def __init__(self) -> None:
         self.objects: dict[str, Object] = {}
+        self.version = "v1.35.0"
         self.tokens: dict[tuple[str, str], str] = {}
         self._events: queue.Queue[tuple[str, Object]] = queue.Queue()
         self._lock = threading.RLock()
 
     def get(self, path: str, **query: str) -> Object:
+        if path == "/version":
+            return {"gitVersion": self.version}
         with self._lock:
             if path in self.objects:
                 return self.objects[path]
@@ -84,6 +87,9 @@ class FakePlane:
 
     def start(self) -> None:
         self.running = True
+
+    def upgrade(self, version: str) -> None:
+        self.api.version = f"v{version}.0"
 
     def stop(self) -> None:
         self.running = False

@@ -117,7 +117,7 @@ def test_real_ray_is_an_argument_of_the_account_and_reaches_its_control_planes(
     parsed = server._parse(arguments)
     assert RealRay(parsed.ray_image, parsed.ray_environment) == ray
     account.real_ray = ray
-    plane = make_control_plane(account, "one", "issuer")
+    plane = make_control_plane(account, "one", "issuer", "1.35")
     assert isinstance(plane, ControlPlane)
     assert plane._ray_flags() == ["--ray-image=ray:1", f"--ray-environment={tmp_path}"]
 

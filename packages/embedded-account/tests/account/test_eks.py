@@ -1,6 +1,7 @@
 """Test EKS clusters, node groups and add-ons with a fake control plane, without Kubernetes."""
 
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -112,29 +113,29 @@ def test_control_plane_that_does_not_start_leaves_nothing(eks: EksSetup) -> None
 
 
 def test_cluster_gets_the_control_plane_that_was_prepared_for_it_and_the_next_one_its_own(eks: EksSetup) -> None:
-    started: list[tuple[str, str]] = []
+    started: list[tuple[str, str, str]] = []
 
-    def make(account: Account, name: str, issuer: str) -> FakePlane:
+    def make(account: Account, name: str, issuer: str, version: str) -> FakePlane:
         assert account is eks.account
-        started.append((name, issuer))
+        started.append((name, issuer, version))
         return FakePlane()
 
     eks.account.clusters = ClusterHost(eks.account, make)
-    service_of(eks.account).prepare_cluster("c")
+    service_of(eks.account).prepare_cluster("c", "1.35")
     wait_until(lambda: bool(started), "the prepared control plane")
 
     prepared = eks.create()["identity"]["oidc"]["issuer"]
     eks.api.delete_cluster(name="c")
     second = eks.create()["identity"]["oidc"]["issuer"]
 
-    assert started == [("c", prepared), ("c", second)]
+    assert started == [("c", prepared, "1.35"), ("c", second, "1.35")]
     assert prepared != second
 
 
 def test_control_plane_that_was_prepared_in_vain_is_stopped_at_the_end(account: Account) -> None:
     plane = FakePlane()
     host = ClusterHost(account, lambda *_: plane)
-    host.prepare("c", "https://oidc.eks.us-west-2.amazonaws.com/id/1")
+    host.prepare("c", "https://oidc.eks.us-west-2.amazonaws.com/id/1", "1.35")
     wait_until(lambda: plane.running, "the prepared control plane")
     assert host.all() == []
 
@@ -148,20 +149,89 @@ def test_prepared_control_plane_that_does_not_start_fails_its_clusters_creation(
             raise ProcessError("etcd ended with code 1")
 
     eks.account.clusters = ClusterHost(eks.account, lambda *_: Broken())
-    service_of(eks.account).prepare_cluster("c")
+    service_of(eks.account).prepare_cluster("c", "1.35")
     with pytest.raises(ResourceError, match="EKS cluster c did not start: etcd ended with code 1"):
         eks.create()
 
 
-def test_upgrade_goes_one_minor_version_at_a_time(eks: EksSetup) -> None:
-    eks.create(version="1.33")
+def test_cluster_of_another_version_than_the_prepared_one_runs_its_own(eks: EksSetup) -> None:
+    service_of(eks.account).prepare_cluster("c", "1.35")
+    eks.create(version="1.34")
+    assert eks.kubernetes.version == "v1.34.0"
 
-    with pytest.raises(eks.api.exceptions.InvalidParameterException, match=r"from 1\.33 to 1\.35"):
+
+@pytest.mark.parametrize("version", ["1.33", "1.34", "1.36"])
+def test_upgrade_goes_one_minor_version_at_a_time_and_never_back(eks: EksSetup, version: str) -> None:
+    """hashicorp/terraform-provider-aws and rancher/rancher (#43316, #21043) quote EKS's words for each of these."""
+    eks.create(version="1.34")
+
+    said = rf"Unsupported Kubernetes minor version update from 1\.34 to {version}$"
+    with pytest.raises(eks.api.exceptions.InvalidParameterException, match=said):
+        eks.api.update_cluster_version(name="c", version=version)
+    described = eks.api.describe_cluster(name="c")["cluster"]
+    assert (described["status"], described["version"]) == ("ACTIVE", "1.34")
+
+
+def test_upgrade_is_in_progress_until_the_control_plane_runs_the_new_version(
+    eks: EksSetup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    eks.create(version="1.34")
+    plane, upgrade, go_on = eks.account.clusters.get("c").control_plane, FakePlane.upgrade, threading.Event()
+
+    def slowly(plane: FakePlane, version: str) -> None:
+        go_on.wait()
+        upgrade(plane, version)
+
+    monkeypatch.setattr(FakePlane, "upgrade", slowly)
+    update = eks.api.update_cluster_version(name="c", version="1.35")["update"]
+    assert (update["type"], update["status"]) == ("VersionUpdate", "InProgress")
+    assert {"type": "Version", "value": "1.35"} in update["params"]
+    described = eks.api.describe_cluster(name="c")["cluster"]
+    assert (described["status"], described["version"]) == ("UPDATING", "1.34")
+    in_use = eks.api.exceptions.ResourceInUseException
+    said = f"because cluster c currently has update {update['id']} in progress"
+    with pytest.raises(in_use, match=f"Cannot VersionUpdate {said}"):
         eks.api.update_cluster_version(name="c", version="1.35")
-    update = eks.api.update_cluster_version(name="c", version="1.34")["update"]
+    with pytest.raises(in_use, match=f"Cannot ConfigUpdate {said}"):
+        eks.api.update_cluster_config(name="c", deletionProtection=True)
+    with pytest.raises(in_use, match="Cannot delete because cluster c currently has an update in progress"):
+        eks.api.delete_cluster(name="c")
 
+    go_on.set()
+    service_of(eks.account).wait_until_active("c")
     assert eks.api.describe_update(name="c", updateId=update["id"])["update"]["status"] == "Successful"
-    assert eks.api.describe_cluster(name="c")["cluster"]["version"] == "1.34"
+    described = eks.api.describe_cluster(name="c")["cluster"]
+    assert (described["status"], described["version"]) == ("ACTIVE", "1.35")
+    assert plane.api.get("/version") == {"gitVersion": "v1.35.0"}
+
+
+def test_upgrade_whose_control_plane_does_not_start_has_failed(eks: EksSetup, monkeypatch: pytest.MonkeyPatch) -> None:
+    eks.create(version="1.34")
+
+    def broken(plane: FakePlane, version: str) -> None:
+        raise ProcessError("kube-apiserver ended with code 1")
+
+    monkeypatch.setattr(FakePlane, "upgrade", broken)
+    update = eks.api.update_cluster_version(name="c", version="1.35")["update"]
+    with pytest.raises(
+        ResourceError, match=r"EKS cluster c was not updated to 1\.35: kube-apiserver ended with code 1"
+    ):
+        service_of(eks.account).wait_until_active("c")
+    found = eks.api.describe_update(name="c", updateId=update["id"])["update"]
+    assert (found["status"], found["errors"][0]["errorMessage"]) == ("Failed", "kube-apiserver ended with code 1")
+    described = eks.api.describe_cluster(name="c")["cluster"]
+    assert (described["status"], described["version"]) == ("ACTIVE", "1.34")
+
+
+def test_upgrade_waits_for_node_groups_of_the_clusters_version(eks: EksSetup) -> None:
+    """As EKS refuses it: hashicorp/terraform-provider-aws #19478."""
+    eks.create(version="1.33")
+    eks.create_nodegroup()
+    eks.api.update_cluster_version(name="c", version="1.34")
+    service_of(eks.account).wait_until_active("c")
+    said = r"Nodegroups system must be updated to match cluster version 1\.34 before updating cluster version"
+    with pytest.raises(eks.api.exceptions.InvalidParameterException, match=said):
+        eks.api.update_cluster_version(name="c", version="1.35")
 
 
 def test_node_group_that_cannot_reach_its_services_is_not_created(eks: EksSetup) -> None:
@@ -372,6 +442,7 @@ def test_a_node_group_follows_its_control_plane_and_cannot_be_downgraded(eks: Ek
     with pytest.raises(Refusal, match=r"InvalidParameterException: .* newer than the control plane's, 1\.34"):
         resources.update(group, {**properties, "Version": "1.35"})
     eks.api.update_cluster_version(name="c", version="1.35")
+    service_of(eks.account).wait_until_active("c")
     assert version() == "1.34"
     resources.update(group, {**properties, "Version": "1.35"})
     assert version() == "1.35"

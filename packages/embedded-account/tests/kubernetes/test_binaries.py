@@ -245,6 +245,41 @@ def test_a_kuberay_without_a_module_is_refused() -> None:
         binaries.with_kuberay("1.7.0")
 
 
+@pytest.mark.parametrize("version", ["1.33", "1.32"])
+def test_another_kubernetes_costs_one_more_build_and_is_kept_beside_the_usual_one(
+    version: str, tmp_path: Path, go: Go
+) -> None:
+    usual = ensure(tmp_path / "cache")
+    other = binaries.kubernetes_programs(usual, version, lambda _: None)
+    assert go.builds == [*MODULES, "kubernetes-1.33"]
+    assert other.directory.parent == usual.directory.parent
+    programs = {"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+    assert {each.name for each in other.directory.iterdir() if each.is_file()} == {*programs, "lock"}
+    assert ensure(tmp_path / "cache") == usual
+    assert binaries.kubernetes_programs(usual, version, lambda _: None) == other
+    assert len(go.builds) == len(MODULES) + 1
+
+
+@pytest.mark.parametrize("version", [None, "1.35", "1.36"])
+def test_the_usual_kubernetes_is_the_default_and_the_nearest_to_a_newer_one(
+    version: str | None, tmp_path: Path, go: Go
+) -> None:
+    usual = ensure(tmp_path / "cache")
+    assert binaries.kubernetes_programs(usual, version, lambda _: None) == usual
+    assert go.builds == MODULES
+
+
+@pytest.mark.parametrize("minor", binaries.KUBERNETES_MINORS)
+def test_a_minor_is_built_from_its_own_libraries_and_the_usual_source(minor: str) -> None:
+    [name] = (module.name for module in binaries._KUBERNETES[minor].modules if "kubernetes" in module.name)
+    version = binaries.kubernetes_version(minor)
+    assert version.startswith(f"v{minor}.")
+    own = {each for each in selected(name).items() if each[0].startswith("k8s.io/") and each[1].startswith("v0.3")}
+    assert {version for _, version in own} == {version.replace("v1.", "v0.")}
+    for source in ("main.go", "garbage.go"):
+        assert (golang.MODULES / name / source).samefile(golang.MODULES / "kubernetes" / source)
+
+
 def test_complete_build_removes_those_of_other_versions_that_nobody_uses(tmp_path: Path, go: Go) -> None:
     cache = tmp_path / "cache"
     check = ensure(cache, purpose=binaries.CHECK)

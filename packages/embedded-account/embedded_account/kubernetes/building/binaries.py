@@ -72,7 +72,8 @@ _KUBERNETES_PROGRAMS: Final = {
     "rehearsal/kubernetes": "kube-controller-manager",
     "k8s.io/kubernetes/cmd/kube-scheduler": "kube-scheduler",
 }
-KUBERNETES_VERSION: Final = GoModule("kubernetes", _KUBERNETES_PROGRAMS).required_version("k8s.io/kubernetes")
+_KUBERNETES_MODULE: Final = "k8s.io/kubernetes"
+KUBERNETES_VERSION: Final = GoModule("kubernetes", _KUBERNETES_PROGRAMS).required_version(_KUBERNETES_MODULE)
 
 
 def _version_flags(version: str) -> str:
@@ -108,13 +109,29 @@ _KUBERAYS: Final[Mapping[str, Purpose]] = {
         for version in ("1.2.2", "1.3.2", "1.4.2", "1.6.2")
     },
 }
+
+
+def _minor(name: str) -> Purpose:
+    """Return the purpose of another minor: all but etcd, whose one version serves each of them."""
+    programs = {package: program for package, program in _KUBERNETES_PROGRAMS.items() if program != "etcd"}
+    version = GoModule(name, programs).required_version(_KUBERNETES_MODULE)
+    return Purpose(modules=(GoModule(name, programs, _version_flags(version)),))
+
+
+# A minor costs as much as all other programs together: only a cluster of this version builds it.
+_KUBERNETES: Final[Mapping[str, Purpose]] = {
+    "1.33": _minor("kubernetes-1.33"),
+    "1.34": _minor("kubernetes-1.34"),
+    "1.35": REHEARSAL,
+}
+KUBERNETES_MINORS: Final = tuple(_KUBERNETES)
 CHECK: Final = Purpose(modules=(GoModule("actionlint", {"github.com/rhysd/actionlint/cmd/actionlint": "actionlint"}),))
 _TRAINING_OPERATOR: Final = GoModule(
     "training-operator", {f"{TRAINING_OPERATOR_MODULE}/cmd/training-operator.v1": "training-operator"}
 )
 # Kubeflow's operator takes two minutes of processor time to build: only tests that use it ask for it.
 KUBEFLOW: Final = Purpose(modules=(_TRAINING_OPERATOR,))
-_PURPOSES: Final = (*_KUBERAYS.values(), CHECK, KUBEFLOW)
+_PURPOSES: Final = (*_KUBERAYS.values(), *_KUBERNETES.values(), CHECK, KUBEFLOW)
 _KUBERAY_FOLDER: Final = "kuberay-module"
 # What Go makes of a rehearsal's programs. The source first: a program with its final name is complete.
 _BUILT: Final = (_KUBERAY_FOLDER, *(program for module in REHEARSAL.modules for program in module.programs.values()))
@@ -167,6 +184,39 @@ def kuberay_version(version: str) -> str:
     """Return the version of the Go module whose operator a rehearsal with KubeRay `version` runs, such as `v1.2.1`."""
     [module] = (each for each in with_kuberay(version).modules if KUBERAY_MODULE in each.programs)
     return module.required_version(KUBERAY_MODULE)
+
+
+def kubernetes_minor(version: str | None) -> str:
+    """Return the minor, such as `1.34`, that runs for a cluster of this version: the nearest that has a Go module."""
+    if version is None:
+        return kubernetes_minor(KUBERNETES_VERSION.removeprefix("v"))
+    wanted = _ordinal(version)
+    return min(_KUBERNETES, key=lambda minor: abs(_ordinal(minor) - wanted))
+
+
+def kubernetes_version(version: str | None) -> str:
+    """Return the version that runs for a cluster of this one, such as `v1.34.4`."""
+    [module] = (
+        module
+        for module in _KUBERNETES[kubernetes_minor(version)].modules
+        if "kube-apiserver" in module.programs.values()
+    )
+    return module.required_version(_KUBERNETES_MODULE)
+
+
+def kubernetes_programs(
+    built: Binaries, version: str | None, progress: Progress, running: Progress | None = None
+) -> Binaries:
+    """Return the API server, controller manager and scheduler for a cluster of this version.
+
+    `built` are a rehearsal's programs. Another minor is kept beside them, and built if it is missing.
+    """
+    purpose = _KUBERNETES[kubernetes_minor(version)]
+    return built if purpose is REHEARSAL else ensure(built.directory.parent, progress, purpose, running)
+
+
+def _ordinal(version: str) -> int:
+    return int(version.split(".")[1])
 
 
 def kuberay_module_directory(binaries: Binaries) -> Path:

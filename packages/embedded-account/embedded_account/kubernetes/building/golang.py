@@ -132,6 +132,13 @@ def caches() -> Mapping[str, Path]:
     return {"compiled packages": Path(folders["GOCACHE"]), "modules": Path(folders["GOMODCACHE"])}
 
 
+def settings() -> Mapping[str, str]:
+    """Return what a build in another environment needs of this one: Go's caches, and where modules come from."""
+    names = ("GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOINSECURE")
+    found: dict[str, str] = json.loads(run("env", "-json", *names, directory=MODULES))
+    return found
+
+
 def elapsed(started: float) -> str:
     """Return the time since a moment of the monotonic clock, for example `75 s` or `2 min 05 s`."""
     minutes, seconds = divmod(int(time.monotonic() - started), 60)

@@ -32,4 +32,4 @@ def install(account: Account) -> None:
     install_routes(account, service)
     install_models(account)
     install_authenticator(account, service)
-    account.routes.route("POST", "eks/prepare", lambda request, _: service.prepare_cluster(json.load(request.stream)))
+    account.routes.route("POST", "eks/prepare", lambda request, _: service.prepare_cluster(**json.load(request.stream)))

@@ -65,12 +65,20 @@ def check_version(version: str) -> None:
         raise invalid_parameter(f"unsupported Kubernetes version {version}; EKS supports {', '.join(supported)}")
 
 
-def check_upgrade(old: str, new: str) -> None:
-    """Raise EKS's error unless `new` is the next minor version after `old`."""
+def check_upgrade(old: str, new: str, node_groups: Mapping[str, str]) -> None:
+    """Raise EKS's error unless `new` is the next minor version after `old`, which all node groups have.
+
+    Simulated: nothing goes back. EKS rolls back an upgrade of the last seven days if its readiness checks allow it.
+    """
     check_version(new)
     step = VERSIONS.index(new) - VERSIONS.index(old)
     if step != 1:
         raise invalid_parameter(f"Unsupported Kubernetes minor version update from {old} to {new}")
+    if behind := sorted(name for name, version in node_groups.items() if version != old):
+        raise invalid_parameter(
+            f"Nodegroups {', '.join(behind)} must be updated to match cluster version {old} before updating cluster "
+            "version"
+        )
 
 
 def check_node_version(version: str, control_plane: str, before: str | None = None) -> None:

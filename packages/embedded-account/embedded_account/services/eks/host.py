@@ -15,11 +15,11 @@ from embedded_account.kubernetes.running import Plane, RunningCluster
 class PlaneMaker(Protocol):
     """A function that creates the control plane of one cluster."""
 
-    def __call__(self, account: Account, name: str, issuer: str) -> Plane:
+    def __call__(self, account: Account, name: str, issuer: str, version: str) -> Plane:
         """Return a control plane that has not been started."""
 
 
-def make_control_plane(account: Account, name: str, issuer: str) -> Plane:
+def make_control_plane(account: Account, name: str, issuer: str, version: str) -> Plane:
     """Return a real control plane, not started, whose API server authenticates tokens with the account."""
     plane = ControlPlane(
         account.directory / "clusters" / name,
@@ -29,6 +29,7 @@ def make_control_plane(account: Account, name: str, issuer: str) -> Plane:
         issuer=issuer,
         played_elsewhere=account.played_images,
         real_ray=account.real_ray,
+        kubernetes=version,
     )
     plane.failed = account.failed
     return plane
@@ -43,26 +44,28 @@ class ClusterHost:
         self._lock = threading.Lock()
         self._running: dict[str, RunningCluster] = {}
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="control-plane")
-        self._prepared: dict[str, Future[Plane]] = {}
+        self._prepared: dict[str, tuple[str, Future[Plane]]] = {}
 
-    def prepare(self, name: str, issuer: str) -> None:
-        """Begin to start the control plane of a cluster that is created later, with this issuer."""
-        self._prepared[name] = self._starter.submit(self._start, name, issuer)
+    def prepare(self, name: str, issuer: str, version: str) -> None:
+        """Begin to start the control plane of a cluster that is created later, with this issuer and version."""
+        self._prepared[name] = version, self._starter.submit(self._start, name, issuer, version)
 
-    def start(self, name: str, issuer: str) -> RunningCluster:
+    def start(self, name: str, issuer: str, version: str) -> RunningCluster:
         """Return the cluster with a new control plane (3 to 5 s) or with the one that `prepare` started.
 
         Raises ProcessError or BinariesError, which name the program.
         """
-        prepared = self._prepared.pop(name, None)
-        plane = prepared.result() if prepared else self._start(name, issuer)
+        prepared, starting = self._prepared.pop(name, (version, None))
+        plane = starting.result() if starting else self._start(name, issuer, version)
+        if prepared != version:
+            plane.upgrade(version)
         cluster = RunningCluster(name, issuer, plane, Nodes(plane.api))
         with self._lock:
             self._running[name] = cluster
         return cluster
 
-    def _start(self, name: str, issuer: str) -> Plane:
-        plane = self._make(self._account, name, issuer)
+    def _start(self, name: str, issuer: str, version: str) -> Plane:
+        plane = self._make(self._account, name, issuer, version)
         began = time.monotonic()
         plane.start()
         seconds = round(time.monotonic() - began, 3)
@@ -70,6 +73,15 @@ class ClusterHost:
             "eks", action="control plane started", cluster=name, endpoint=plane.endpoint, seconds=seconds
         )
         return plane
+
+    def upgrade(self, name: str, version: str) -> None:
+        """Run a cluster's control plane as another version. Raises ProcessError or BinariesError."""
+        began = time.monotonic()
+        self.get(name).control_plane.upgrade(version)
+        seconds = round(time.monotonic() - began, 3)
+        self._account.journal.record(
+            "eks", action="control plane upgraded", cluster=name, version=version, seconds=seconds
+        )
 
     def stop(self, name: str) -> None:
         """Stop the control plane and delete its data, if the cluster has one."""
@@ -83,7 +95,7 @@ class ClusterHost:
         """Stop every control plane, also of clusters that were not created."""
         for name in self.names():
             self.stop(name)
-        for prepared in self._prepared.values():
+        for _, prepared in self._prepared.values():
             if prepared.exception() is None:
                 prepared.result().stop()
         self._prepared.clear()

@@ -109,6 +109,7 @@ class ClusterResource(ResourceModel):
         cluster = service.records.cluster(name)
         if (version := request.get("version", cluster.version)) != cluster.version:
             service.update_version(name, version)
+            service.wait_until_active(name)
         declared = {
             "resourcesVpcConfig": {**NETWORK_DEFAULTS, **request["resourcesVpcConfig"]},
             "logging": request.get("logging", {"clusterLogging": []}),

@@ -1,7 +1,8 @@
 """Create, update and delete EKS clusters, with moto's records and a real control plane.
 
-Simulated: a cluster of any version runs on the one control plane that was built, whose `/version` shows its own
-version. The control plane's logs are not delivered to its log group.
+Simulated: a cluster whose version has no Go module (`kubernetes/building/modules`) runs the nearest that has one. An
+upgrade restarts the control plane's one API server, so it does not answer for seconds. The control plane's logs are not
+delivered to its log group.
 """
 
 import base64
@@ -72,10 +73,10 @@ class EksService:
         self._lock = threading.RLock()
         _services[account.account_id, account.region] = self
 
-    def prepare_cluster(self, name: str) -> None:
+    def prepare_cluster(self, name: str, version: str) -> None:
         """Begin to start the control plane of a cluster that is created later: nobody waits for it then."""
         identity = self._prepared[name] = ClusterIds()
-        self.account.clusters.prepare(name, self._issuer(identity))
+        self.account.clusters.prepare(name, self._issuer(identity), version)
 
     def create_cluster(
         self, request: Mapping[str, Any], creator_arn: str | None, identity: ClusterIds | None = None
@@ -97,7 +98,7 @@ class EksService:
         return cluster
 
     def wait_until_active(self, name: str) -> Any:
-        """Wait until a cluster is created and return it; raise the error that stopped its creation."""
+        """Wait until a cluster is created or upgraded and return it; raise the error that stopped this."""
         self._pending[name].result()
         return self.records.cluster(name)
 
@@ -110,13 +111,15 @@ class EksService:
             raise in_use("Cluster has nodegroups attached")
         if cluster.status == "CREATING":
             raise in_use(f"Cluster has status CREATING: {name}")
+        if cluster.status == "UPDATING":
+            raise in_use(f"Cannot delete because cluster {name} currently has an update in progress")
         cluster.status = "DELETING"
         self._tear_down(cluster)
         return cluster
 
     def update_config(self, name: str, request: Mapping[str, Any]) -> dict[str, Any]:
         """Carry out an UpdateClusterConfig request and return its Update."""
-        cluster = self.records.active_cluster(name)
+        cluster = self._updatable(name, "ConfigUpdate")
         if vpc := request.get("resourcesVpcConfig"):
             merged = cluster.resources_vpc_config | vpc
             checks.check_network(self.account, merged)
@@ -137,11 +140,36 @@ class EksService:
         return self.records.updates.record(name, "ConfigUpdate")
 
     def update_version(self, name: str, version: str) -> dict[str, Any]:
-        """Carry out an UpdateClusterVersion request and return its Update."""
-        cluster = self.records.active_cluster(name)
-        checks.check_upgrade(cluster.version, version)
-        cluster.version = version
-        return self.records.updates.record(name, "VersionUpdate")
+        """Start to carry out an UpdateClusterVersion request and return its Update, which is InProgress meanwhile."""
+        with self._lock:
+            cluster = self._updatable(name, "VersionUpdate")
+            groups = {group.nodegroup_name: group.version for group in cluster.nodegroups.values()}
+            checks.check_upgrade(cluster.version, version, groups)
+            cluster.status = "UPDATING"
+        params = {"Version": version, "PlatformVersion": _PLATFORM_VERSION}
+        update = self.records.updates.record(name, "VersionUpdate", status="InProgress", params=params)
+        self._pending[name] = self._workers.submit(self._upgrade, cluster, version, update)
+        return dict(update)
+
+    def _updatable(self, name: str, kind: str) -> Any:
+        """Return an ACTIVE cluster. Raise EKS's error for one that is being updated, does not exist or is not ready."""
+        if self.records.cluster(name).status == "UPDATING":
+            update_id = self.records.updates.ids(name)[-1]
+            raise in_use(f"Cannot {kind} because cluster {name} currently has update {update_id} in progress")
+        return self.records.active_cluster(name)
+
+    def _upgrade(self, cluster: Any, version: str, update: dict[str, Any]) -> None:
+        try:
+            self.account.clusters.upgrade(cluster.name, version)
+        except (ProcessError, BinariesError) as error:
+            update["errors"] = [{"errorCode": "Unknown", "errorMessage": str(error)}]
+            update["status"] = "Failed"
+            raise ResourceError(f"EKS cluster {cluster.name} was not updated to {version}: {error}") from error
+        else:
+            cluster.version = version
+            update["status"] = "Successful"
+        finally:
+            cluster.status = "ACTIVE"
 
     def _record(self, request: Mapping[str, Any], identity: ClusterIds) -> Any:
         vpc = dict(request["resourcesVpcConfig"])
@@ -195,7 +223,8 @@ class EksService:
 
     def _start(self, cluster: Any) -> Plane:
         try:
-            return self.account.clusters.start(cluster.name, cluster.identity["oidc"]["issuer"]).control_plane
+            issuer = cluster.identity["oidc"]["issuer"]
+            return self.account.clusters.start(cluster.name, issuer, cluster.version).control_plane
         except (ProcessError, BinariesError) as error:
             raise ResourceError(f"The control plane of EKS cluster {cluster.name} did not start: {error}") from error
 

@@ -1,6 +1,7 @@
-"""EKS's Update objects. A change is complete when its request is answered, so every Update is Successful."""
+"""EKS's Update objects: of a new Kubernetes version while it starts, of other changes once they are complete."""
 
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from moto.core.utils import utcnow
@@ -14,13 +15,15 @@ class Updates:
     def __init__(self) -> None:
         self._updates: dict[tuple[str, str], dict[str, Any]] = {}
 
-    def record(self, cluster_name: str, kind: str) -> dict[str, Any]:
-        """Record a change that has been carried out and return its Update."""
+    def record(
+        self, cluster_name: str, kind: str, *, status: str = "Successful", params: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """Record a change, by default one that has been carried out, and return its Update."""
         update = {
             "id": str(uuid.uuid4()),
-            "status": "Successful",
+            "status": status,
             "type": kind,
-            "params": [],
+            "params": [{"type": name, "value": value} for name, value in (params or {}).items()],
             "createdAt": utcnow(),
             "errors": [],
         }

@@ -1,0 +1,1 @@
+../kubernetes/main.go
