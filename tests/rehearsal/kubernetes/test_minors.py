@@ -9,18 +9,24 @@ from pathlib import Path
 
 import pytest
 
+from embedded_account.context import Account
 from embedded_account.kubernetes.api import KubernetesClientError
 from embedded_account.kubernetes.building import binaries as built
 from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes, NodeSpec
+from embedded_account.services.eks.host import ClusterHost
+from embedded_account.services.eks.service import service_of
+from embedded_account.testing.clients import Clients
 from embedded_account.testing.cluster import ACCELERATED, GENERAL, Kubectl
+from embedded_account.testing.eks_setup import set_up
 from tests.rehearsal.kubernetes.cluster import install_operator, ray_cluster
 from tests.rehearsal.kubernetes.test_kuberay import status_of
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.minors
 MINORS = built.KUBERNETES_MINORS
+VIEW = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"
 TRAININGS = "/apis/example.invalid/v1/namespaces/default/trainings"
 
 
@@ -100,6 +106,38 @@ def test_a_live_control_plane_becomes_the_next_minor_and_keeps_its_objects_and_p
     kubectl("patch", "raycluster", "rayml", "--type=json", f"--patch={more_workers(2)}")
     wait_until(lambda: status_of(kubectl, "rayml").get("availableWorkerReplicas") == 2, "a second worker")
     assert pods.items() <= ray_pods(kubectl).items(), "the pods of before are the same"
+
+
+def test_an_update_of_a_clusters_version_runs_the_next_minor_and_nodes_follow_with_their_group(
+    account: Account, clients: Clients, binaries: Binaries, old: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = MINORS[MINORS.index(old) + 1]
+    monkeypatch.setattr(account, "binaries", binaries.directory)
+    monkeypatch.setattr(account, "clusters", ClusterHost(account))
+    eks = set_up(account, clients)
+    try:
+        endpoint = eks.create(version=old)["endpoint"]
+        eks.create_nodegroup()
+        plane = account.clusters.get("c").control_plane
+        nodes = Nodes(plane.api)
+        wait_until(lambda: len(nodes.names()) == 2, "the node group's nodes")
+        update = eks.api.update_cluster_version(name="c", version=new)["update"]
+        service_of(account).wait_until_active("c")
+        assert eks.api.describe_update(name="c", updateId=update["id"])["update"]["status"] == "Successful"
+        found = eks.api.describe_cluster(name="c")["cluster"]
+        assert (found["version"], found["status"], found["endpoint"]) == (new, "ACTIVE", endpoint)
+        assert plane.api.get("/version")["gitVersion"] == built.kubernetes_version(new)
+        wait_until(lambda: all(map(nodes.is_ready, nodes.names())), "heartbeats of all nodes")
+        # The account follows namespaces to give an access entry its rights in each.
+        role = eks.role_arn
+        eks.api.create_access_entry(clusterName="c", principalArn=role)
+        scope = {"type": "namespace", "namespaces": ["later"]}
+        eks.api.associate_access_policy(clusterName="c", principalArn=role, policyArn=VIEW, accessScope=scope)
+        plane.api.create("/api/v1/namespaces", {"kind": "Namespace", "metadata": {"name": "later"}})
+        bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/later/rolebindings"
+        wait_until(lambda: plane.api.get(bindings)["items"], "the access entry's rights in a new namespace")
+    finally:
+        account.clusters.stop("c")
 
 
 def assert_runs(plane: ControlPlane, minor: str) -> None:
