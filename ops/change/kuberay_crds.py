@@ -8,8 +8,9 @@ it, and adopt CRDs that a plain `helm install` of KubeRay left behind, on which 
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from kubernetes.client import ApiException
 
 from config.facts import charts_lock
 from k8s_charts.helm.kuberay import CHART, CRDS_NAMESPACE, CRDS_RELEASE
-from ops.clients import REQUEST_TIMEOUT
+from ops.clients import REQUEST_TIMEOUT, metadata
 
 GROUP: Final = "ray.io"
 _MANAGER: Final = "ops-kuberay"
@@ -52,13 +53,15 @@ class CustomResourceDefinition:
     installed: Json | None = None
     wanted: Json | None = None
     refusal: str = ""
+    released: bool = False
+    """Whether the platform stack's release is installed, which then has the CRD although nothing on it says so."""
 
     @property
     def owner(self) -> CrdOwner:
         metadata = (self.installed or {}).get("metadata", {})
         annotations = metadata.get("annotations", {})
         if not {"meta.helm.sh/release-name"} & annotations.keys():
-            return CrdOwner.NOBODY
+            return CrdOwner.OURS if self.released else CrdOwner.NOBODY
         return CrdOwner.OURS if annotations.items() >= _ANNOTATIONS.items() else CrdOwner.OTHERS
 
     @property
@@ -86,7 +89,10 @@ class CustomResourceDefinition:
         if self.installed is None:
             return f"{self.name}: not installed; a deployment of the platform stack installs it"
         if self.wanted is None:
-            return f"{self.name}: KubeRay {version} has no such CRD; it stays unchanged"
+            stays = (
+                "a deployment removes it with all its objects" if self.owner is CrdOwner.OURS else "it stays unchanged"
+            )
+            return f"{self.name}: KubeRay {version} has no such CRD; {stays}"
         whose = f"{self.owner.value}{self._release()}; objects are stored as {', '.join(self._stored())}"
         return f"{self.name}: {self._difference(version)}; {whose}"
 
@@ -101,12 +107,17 @@ class CustomResourceDefinition:
         stored: Sequence[str] = (self.installed or {}).get("status", {}).get("storedVersions", [])
         return stored
 
+    def removed_fields(self) -> set[str]:
+        """Return the fields that the deployment removes, such as `v1.spec.headGroupSpec.labels`."""
+        if self.installed is None or self.wanted is None:
+            return set()
+        return set(_fields(self.installed)) - set(_fields(self.wanted))
+
     def _difference(self, version: str) -> str:
         before, after = self.installed or {}, self.wanted or {}
         if before["spec"] == after["spec"]:
             return f"the same as in KubeRay {version}"
-        have, get = set(_fields(before)), set(_fields(after))
-        come, gone = _outermost(get - have), _outermost(have - get)
+        come, gone = outermost(set(_fields(after)) - set(_fields(before))), outermost(self.removed_fields())
         summary = f"KubeRay {version} adds {len(come)} fields and removes {len(gone)}"
         more = ", …" if len(gone) > _LONGEST else ""
         return f"{summary} ({', '.join(gone[:_LONGEST])}{more})" if gone else summary
@@ -132,7 +143,20 @@ def read_definitions(api: kubernetes.client.ApiClient, wanted: Sequence[Json]) -
     listed = {item["metadata"]["name"]: item for item in json.loads(answer.data)["items"]}
     installed = {name: item for name, item in listed.items() if item["spec"]["group"] == GROUP}
     kinds = [_tried(extensions, each, installed.pop(each["metadata"]["name"], None)) for each in wanted]
-    return kinds + [CustomResourceDefinition(name, item) for name, item in installed.items()]
+    kinds += [CustomResourceDefinition(name, item) for name, item in installed.items()]
+    if any(kind.installed and kind.owner is CrdOwner.NOBODY for kind in kinds) and _is_released(api):
+        return [replace(kind, released=True) for kind in kinds]
+    return kinds
+
+
+def _is_released(api: kubernetes.client.ApiClient) -> bool:
+    """Return whether Helm has a record of the platform stack's release of the CRDs.
+
+    Helm 4 applies `crds/` of the operator's chart on the server, as the same field manager, and so removes the
+    release's labels and annotations. It checks them only for objects that a release did not have before.
+    """
+    secrets = kubernetes.client.CoreV1Api(api).list_namespaced_secret
+    return bool(metadata(partial(secrets, CRDS_NAMESPACE, label_selector=f"owner=helm,name={CRDS_RELEASE}")))
 
 
 def _tried(
@@ -172,7 +196,7 @@ def adopt(api: kubernetes.client.ApiClient, kinds: Sequence[CustomResourceDefini
         yield f"{kind.name}: adopted"
 
 
-def _outermost(fields: Set[str]) -> list[str]:
+def outermost(fields: Set[str]) -> list[str]:
     """Return the fields that are not below another field of the set, sorted."""
     return sorted(field for field in fields if field.rpartition(".")[0].rstrip("[]") not in fields)
 

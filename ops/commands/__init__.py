@@ -29,5 +29,6 @@ WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "change.image": ("image",),
     "change.pause": ("pause", "resume"),
     "change.running": ("kuberay", "rollout", "scale", "update-software", "wait"),
+    "change.upgrade": ("upgrade",),
 }
 """The modules of this package, and the words after `ops` that each defines: the name of a command or of a group."""

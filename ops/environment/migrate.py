@@ -47,7 +47,7 @@ def plan(file: Path, document: YamlDocument) -> Migration | None:
         before = stream.read()
     after = before
     # From the end, so that the positions of those before stay right.
-    spans = sorted((_span(before, each.place) for each in found), reverse=True)
+    spans = sorted((span(before, each.place) for each in found), reverse=True)
     for start, end in spans:
         after = after[:start] + after[end:]
     return Migration(file, found, before, after, _errors(file, after, document))
@@ -63,7 +63,7 @@ def _errors(file: Path, text: str, document: YamlDocument) -> list[Finding]:
     return now.located(each._replace(file=None) if each.file == migrated else each for each in found)
 
 
-def _span(text: str, place: Place) -> tuple[int, int]:
+def span(text: str, place: Place) -> tuple[int, int]:
     """Return where a key with its value begins and ends in the text, the rest of its line included if it is alone."""
     mapping: Any = yaml.compose(text, Loader=yaml.SafeLoader)
     for part in place[:-1]:
@@ -71,18 +71,27 @@ def _span(text: str, place: Place) -> tuple[int, int]:
     numbers = {key.value: n for n, (key, _) in enumerate(mapping.value)}
     number = numbers[place[-1]]
     key, value = mapping.value[number]
-    start, end = key.start_mark.index, value.end_mark.index
+    start, end = key.start_mark.index, _end(value)
     following = mapping.value[number + 1][0].start_mark.index if number + 1 < len(mapping.value) else None
     if mapping.flow_style:
         if following is not None:
             return start, following
-        return (mapping.value[number - 1][1].end_mark.index, end) if number else (start, end)
+        return (_end(mapping.value[number - 1][1]), end) if number else (start, end)
     line_start = text.rfind("\n", 0, start) + 1
     line_end = text.find("\n", end) + 1 or len(text)
     if not text[line_start:start].strip("\ufeff "):
         return line_start + text[line_start:start].count("\ufeff"), line_end
     # The first key of a list's item: the next key takes its place after the hyphen.
     return start, following if following is not None else end
+
+
+def _end(node: Any) -> int:
+    """Return where a value ends. The parser lets a block end where the next key begins, after the comments between."""
+    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        return _end(last[1] if isinstance(node, yaml.MappingNode) else last)
+    end: int = node.end_mark.index
+    return end
 
 
 def _dotted(place: Place) -> str:

@@ -85,6 +85,10 @@ NOT_TYPED: Final[Mapping[str, tuple[str, ...]]] = {
         "ops job submit pytorch_ddp --name digits --again -- --epochs 3",
         "ops job submit pytorch_ddp --name digits -- --epochs 2",
     ),
+    "tests/unit/ops/upgrade/test_upgrade.py": (
+        "ops upgrade --env dev --to fixed --dry-run",
+        "ops upgrade --env dev --to fixed --checkpoint",
+    ),
     "tests/unit/ops/jobs/test_job.py": (
         "ops job submit --in-head train.py",
         "ops job submit fsdp_finetune --name second -- --warm-from first --learning-rate 1e-5",

@@ -14,6 +14,7 @@ from tests.unit.support.fake_apis import Apis
 
 KINDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NAME = "rayclusters.ray.io"
+RELEASES = "/api/v1/namespaces/kube-system/secrets"
 OURS = {"meta.helm.sh/release-name": "kuberay-crds", "meta.helm.sh/release-namespace": "kube-system"}
 OTHERS = {"meta.helm.sh/release-name": "kuberay", "meta.helm.sh/release-namespace": "default"}
 
@@ -43,6 +44,7 @@ def cluster(apis: Apis, monkeypatch: pytest.MonkeyPatch) -> Apis:
 
     monkeypatch.setattr(charts_lock, "unpack", unpack)
     apis.kubernetes[KINDS] = {"items": []}
+    apis.kubernetes[RELEASES] = {"items": []}
     apis.kubernetes[f"PATCH {KINDS}/{NAME}"] = definition(a="string")
     return apis
 
@@ -66,6 +68,14 @@ def test_fields_that_an_upgrade_removes_are_named(cluster: Apis) -> None:
 def test_comparing_changes_nothing(cluster: Apis) -> None:
     run()
     assert [what for what, _ in cluster.changes] == [f"PATCH {KINDS}/{NAME}"], "a dry run of the API server's"
+
+
+def test_kinds_from_which_helm_4_took_the_owner_are_the_releases(cluster: Apis) -> None:
+    cluster.kubernetes[KINDS] = {"items": [definition(a="string")]}
+    cluster.kubernetes[RELEASES] = {"items": [{"metadata": {"name": "sh.helm.release.v1.kuberay-crds.v1"}}]}
+    result = run("--env", "dev")
+    assert result.exit_code == 0, result.output
+    assert "owned by the platform stack" in result.stdout
 
 
 def test_kinds_without_an_owner_name_the_command_that_adopts_them(cluster: Apis) -> None:
