@@ -200,6 +200,10 @@ test-versions: setup ## rehearse and drill with every KubeRay (hours; NAME=1.6.2
 test-minors: setup ## upgrade a live control plane by one minor of Kubernetes (NAME=1.34: from this one)
 	@$(RUN) pytest -q -n0 -m minors $(if $(NAME),-k $(NAME)) tests/rehearsal/kubernetes
 
+.PHONY: test-upgrades
+test-upgrades: setup setup-jobs ## upgrade KubeRay, and back, while a training runs on real Ray; write docs/reference/upgrade-edges.md
+	@$(RUN) $(VENV)/python -m rehearsal upgrades
+
 .PHONY: test-isolation
 test-isolation: setup ## rehearse ENV=dev beside real AWS credentials: verify that nothing uses them or leaves the machine
 	@$(RUN) REHEARSED=$(ENV) pytest -q -m isolation tests/rehearsal/run

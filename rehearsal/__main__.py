@@ -129,6 +129,16 @@ def versions(
 
 
 @app.command()
+def upgrades() -> None:
+    """Upgrade KubeRay while a training runs on real Ray; write the page of the results."""
+    from rehearsal.upgrades import prove  # noqa: PLC0415 - `down` must not wait for the AWS SDK
+
+    with _orderly(), _alone(run_directory("upgrades")):
+        code = prove(console)
+    raise typer.Exit(code)
+
+
+@app.command()
 def pack(file: Annotated[Path, typer.Argument(dir_okay=False, help="The archive to write.")]) -> None:
     """Pack the control plane's programs into an archive, from which REHEARSAL_PROGRAMS takes them on other machines."""
     with _orderly():

@@ -48,6 +48,10 @@ AT_ONCE: Final = ("--concurrency", "3")
 NO_CHANGES: Final = re.compile(r"Number of stacks with differences: 0")
 
 
+STAND_INS: Final = "stand-in-charts"
+"""In the folder of a rehearsal without the publishers' charts."""
+
+
 class RehearsalError(Exception):
     """A check of the rehearsal failed; the message says what was expected and what was seen."""
 
@@ -373,7 +377,7 @@ class Rehearsal(RehearsalSteps[EksEnvironment]):
         if charts_lock.all_cached():
             self.charts = "the publishers', from the cache of `ops charts fetch`"
             return
-        stand_ins = self.directory / "stand-in-charts"
+        stand_ins = self.directory / STAND_INS
         build_stand_ins(stand_ins, self.built, self.environment.kuberay.version)
         self.charts = "generated stand-ins (`ops charts fetch` downloads the publishers' own)"
         self._stand_ins = {charts_lock.STAND_IN_VARIABLE: str(stand_ins)}

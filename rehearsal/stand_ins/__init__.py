@@ -34,18 +34,28 @@ def build(directory: Path, binaries: Binaries, kuberay: str = versions.KUBERAY) 
     `kuberay` is the version of KubeRay's chart, whose operator the binaries hold.
     """
     for name in {chart.name for chart in charts_lock.locked()}:
-        target = directory / name
-        shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(_TEMPLATES / name, target)
-        description = {
-            "apiVersion": "v2",
-            "name": name.lower(),
-            "version": charts_lock.find(name, kuberay if name == _KUBERAY else None).version,
-            "description": "REHEARSAL ONLY: a stand-in for the publisher's chart",
-        }
-        _write(target / "Chart.yaml", [description])
+        _write_chart(directory / name, name, kuberay if name == _KUBERAY else None)
     _add_kuberay_objects(directory / _KUBERAY, kuberay_module_directory(binaries))
     _add_agents(directory / "HyperPodHelmChart" / "values.yaml")
+
+
+def add_kuberay(directory: Path, binaries: Binaries, version: str) -> None:
+    """Write a stand-in for KubeRay's chart of a further version, from the build of its operator."""
+    target = directory / f"{_KUBERAY}-{version}"
+    _write_chart(target, _KUBERAY, version)
+    _add_kuberay_objects(target, kuberay_module_directory(binaries))
+
+
+def _write_chart(target: Path, name: str, version: str | None) -> None:
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(_TEMPLATES / name, target)
+    description = {
+        "apiVersion": "v2",
+        "name": name.lower(),
+        "version": charts_lock.find(name, version).version,
+        "description": "REHEARSAL ONLY: a stand-in for the publisher's chart",
+    }
+    _write(target / "Chart.yaml", [description])
 
 
 def _add_kuberay_objects(chart: Path, module: Path) -> None:

@@ -57,7 +57,9 @@ def _stand_in(directory: str | None, name: str, version: str | None) -> Path:
         raise ChartError(
             name, f"context {CONTEXT_KEY}={STAND_IN} needs a folder. Fix: -c {STAND_IN_DIRECTORY_KEY}=DIRECTORY"
         )
-    chart = Path(directory) / name
+    # Beside the stand-in of the version that a rehearsal began with there may be those of further ones.
+    own = Path(directory) / f"{name}-{version}"
+    chart = own if own.is_dir() else Path(directory) / name
     if not (chart / "Chart.yaml").is_file():
         raise ChartError(name, f"no stand-in at {chart}. Fix: `python -m rehearsal.stand_ins {directory}`")
     found = YAML(typ="safe", pure=True).load(chart / "Chart.yaml")["version"]

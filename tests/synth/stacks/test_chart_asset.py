@@ -52,6 +52,17 @@ def test_a_stand_in_of_another_version_is_refused(tmp_path: Path) -> None:
         chart_asset(where, "kuberay-operator", version="1.4.2")
 
 
+def test_a_stand_in_of_a_further_version_is_taken_for_this_version_only(tmp_path: Path) -> None:
+    for folder, version in (("kuberay-operator", "1.2.0"), ("kuberay-operator-1.6.2", "1.6.2")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "Chart.yaml").write_text(f"name: kuberay-operator\nversion: {version}\n")
+    assets = []
+    for number, version in enumerate(("1.2.0", "1.6.2")):
+        where = stack(tmp_path / str(number), charts="stand-in", stand_in_charts=str(tmp_path))
+        assets.append(chart_asset(where, "kuberay-operator", version=version).asset_hash)
+    assert len(set(assets)) == 2
+
+
 def test_the_shell_of_a_kept_rehearsal_has_its_stand_ins_and_marks_the_stack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

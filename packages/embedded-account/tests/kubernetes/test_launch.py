@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from embedded_account.kubernetes.api import KubernetesClient
+from embedded_account.kubernetes.building.binaries import OPERATOR, Binaries
 from embedded_account.kubernetes.pods.launch import Launch, prepare
-from embedded_account.kubernetes.pods.programs import Program, containers_query, program_of
+from embedded_account.kubernetes.pods.programs import Program, containers_query, program_of, table
 from embedded_account.kubernetes.pods.references import ContainerConfigError
 from embedded_account.kubernetes.pods.volumes import Volumes
 from embedded_account.testing.cluster import Object
@@ -98,3 +99,13 @@ def test_other_image_is_left_to_kwok(image: str) -> None:
 
 def test_query_names_every_image_of_the_table() -> None:
     assert PROGRAM.image in containers_query([PROGRAM, PROGRAM])
+
+
+def test_an_operators_image_runs_the_operator_of_its_version_if_there_is_one(tmp_path: Path) -> None:
+    for name in (OPERATOR, f"{OPERATOR}-1.6.2"):
+        (tmp_path / name).touch()
+    programs = table(Binaries(tmp_path))
+    for tag, wanted in (("v1.6.2", f"{OPERATOR}-1.6.2"), ("v1.2.0", OPERATOR), ("v1.6.20", OPERATOR)):
+        found = program_of(programs, f"quay.io/kuberay/operator:{tag}")
+        assert found
+        assert found.executables["/manager"].name == wanted

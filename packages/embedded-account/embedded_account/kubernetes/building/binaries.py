@@ -64,7 +64,8 @@ class Purpose:
     """Programs from the Lambda layer's package."""
 
 
-_KUBERAY: Final = GoModule("kuberay", {KUBERAY_MODULE: "kuberay-operator"})
+OPERATOR: Final = "kuberay-operator"
+_KUBERAY: Final = GoModule("kuberay", {KUBERAY_MODULE: OPERATOR})
 _KUBERNETES_PROGRAMS: Final = {
     "go.etcd.io/etcd/server/v3": "etcd",
     "k8s.io/kubernetes/cmd/kube-apiserver": "kube-apiserver",
@@ -180,6 +181,18 @@ def with_kuberay(version: str) -> Purpose:
     return _KUBERAYS[version]
 
 
+def add_operator(binaries: Binaries, version: str, cache: Path, progress: Progress) -> Binaries:
+    """Build KubeRay `version`, and put its operator beside the one of `binaries`, for pods with its image.
+
+    Return the folder of its own build. Raises BinariesError.
+    """
+    other = ensure(cache, progress, with_kuberay(version))
+    linked = binaries.directory / f"{OPERATOR}-{version}"
+    if other.directory != binaries.directory and not linked.exists():
+        linked.hardlink_to(other[OPERATOR])
+    return other
+
+
 def kuberay_version(version: str) -> str:
     """Return the version of the Go module whose operator a rehearsal with KubeRay `version` runs, such as `v1.2.1`."""
     [module] = (each for each in with_kuberay(version).modules if KUBERAY_MODULE in each.programs)
@@ -253,7 +266,12 @@ def _link(source: Binaries, target: Binaries) -> None:
     """Give a folder all programs of another, except KubeRay's operator, without taking space for them."""
     for program in source.directory.iterdir():
         linked = target.directory / program.name
-        if program.is_file() and program.name not in ("lock", *_KUBERAY.programs.values()) and not linked.exists():
+        if (
+            program.is_file()
+            and program.name != "lock"
+            and not program.name.startswith(OPERATOR)
+            and not linked.exists()
+        ):
             linked.hardlink_to(program)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from embedded_account.kubernetes.building.binaries import Binaries
+from embedded_account.kubernetes.building.binaries import OPERATOR, Binaries
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,16 +54,15 @@ def table(binaries: Binaries, ray: RealRay | None = None) -> tuple[Program, ...]
     """Return the programs of a rehearsal; Ray is simulated unless `ray` is given."""
     shells = {"/bin/bash": Path("/bin/bash"), "/bin/sh": Path("/bin/sh")}
     real = (Program(image=ray.image, entrypoint="/bin/bash", executables=shells, ports={}),) if ray else ()
+    # Operators of further versions first (`binaries.add_operator`): an environment may change its version.
+    others = sorted(binaries.directory.glob(f"{OPERATOR}-*"))
+    versions = {
+        f"(^|/)kuberay/operator:v{each.name.removeprefix(f'{OPERATOR}-').replace('.', '[.]')}$": each for each in others
+    }
     return (
         *real,
-        Program(
-            image=_KUBERAY_IMAGE,
-            entrypoint="/manager",
-            executables={"/manager": binaries["kuberay-operator"]},
-            ports={"--metrics-addr": 8080, "--health-probe-bind-address": 8082},
-            # In a pod the operator reads this from its service account's files, which are elsewhere here.
-            arguments=("--leader-election-namespace={namespace}",),
-        ),
+        *(_operator(image, program) for image, program in versions.items()),
+        _operator(_KUBERAY_IMAGE, binaries[OPERATOR]),
         Program(
             image=_PYTHON_IMAGE,
             entrypoint="python",
@@ -71,6 +70,18 @@ def table(binaries: Binaries, ray: RealRay | None = None) -> tuple[Program, ...]
             executables={"python": Path(sys.executable)},
             ports={"--listen": 8080},
         ),
+    )
+
+
+def _operator(image: str, program: Path) -> Program:
+    """Return KubeRay's operator."""
+    return Program(
+        image=image,
+        entrypoint="/manager",
+        executables={"/manager": program},
+        ports={"--metrics-addr": 8080, "--health-probe-bind-address": 8082},
+        # In a pod the operator reads this from its service account's files, which are elsewhere here.
+        arguments=("--leader-election-namespace={namespace}",),
     )
 
 
