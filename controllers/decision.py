@@ -1,7 +1,7 @@
 """The reaper's rule: keep, delete or force-delete a pod of Ray's namespace, given the pod, its node and the time."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, Self
@@ -17,6 +17,10 @@ HEALTH_LABEL: Final = "sagemaker.amazonaws.com/node-health-status"
 PENDING: Final = frozenset({"UnschedulablePendingReplacement", "UnschedulablePendingReboot"})
 
 _CLUSTER: Final = "ray.io/cluster"
+NODE_TYPE_LABEL: Final = "ray.io/node-type"
+# KubeRay labels the pods of a RayService. Their readiness says whether they serve: a worker without a replica of a
+# Serve application is well, and not Ready (kuberay: controllers/ray/common/pod.go, initLivenessAndReadinessProbe).
+_SERVES: Final = "ray.io/serve"
 LABELS: Final = (_CLUSTER, "ray-on-hyperpod/submitter")
 """Labels of the pods that the reaper may delete: Ray's and the job supervisors'.
 
@@ -51,6 +55,8 @@ class PodDecision:
 
     action: PodAction
     reason: str
+    event: str = ""
+    """Reason of the Kubernetes event, if it is not the action's usual one."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +104,12 @@ class Pod:
     """Whether a Job's finalizer keeps the object until the Job has counted the pod's result."""
     shuns: frozenset[str]
     """States of `PENDING` that the pod's placement excludes: its replacement cannot be scheduled to such a node."""
+    role: str
+    """`head` or `worker`; empty for a job supervisor, and for the pods of a RayService."""
+    ready: bool
+    """Whether its Ready condition is True."""
+    relapsed: bool
+    """Whether it runs and was Ready, but no longer is."""
 
     @classmethod
     def of(cls, pod: Object) -> Self:
@@ -116,6 +128,9 @@ class Pod:
             asked_at=_seconds(asked_to_move(pod)),
             counted=_JOBS_FINALIZER in (metadata.get("finalizers") or ()),
             shuns=frozenset(health for health in PENDING if not _admits(spec, health)),
+            role="" if _SERVES in labels else text(labels.get(NODE_TYPE_LABEL, "")),
+            ready=_ready(pod).get("status") == "True",
+            relapsed=_has_relapsed(pod),
         )
 
 
@@ -185,15 +200,33 @@ def _of_a_terminating_pod(
     return PodDecision(PodAction.KEEP, f"the kubelet of node {name} ends it")
 
 
+def is_unwell(pod: Pod, node: NodeState | None, pods: Sequence[Pod]) -> bool:
+    """Return whether a Ray worker runs but is no longer Ready, and neither its node nor its head explains that.
+
+    `pods` are all pods. After a restart of the head, a worker can stay like this for ever (ray#64349).
+    """
+    if pod.role != "worker" or not pod.relapsed or pod.deletion or node is None or node.unready_since is not None:
+        return False
+    heads = [each for each in pods if each.cluster == pod.cluster and each.role == "head"]
+    return bool(heads) and all(head.ready and not head.deletion for head in heads)
+
+
+def of_an_unwell_worker(seconds: float, limit: float) -> PodDecision:
+    """Return what to do with a worker that `is_unwell` for `seconds`; `limit` is how long it may be."""
+    reason = f"it has not been Ready for {seconds:.0f} s, although its node and its head are"
+    return PodDecision(PodAction.MOVE if seconds >= limit else PodAction.KEEP, reason, "UnreadyWorkerReplaced")
+
+
 def before_move(pod: Pod, verdict: PodDecision, runs: Sequence[TrainingRun], now: float) -> PodDecision:
     """Return what to do at time `now` with a pod whose verdict is MOVE; `runs` train on its RayCluster."""
     waits_for = ", ".join(run.name for run in runs if pod.uid not in run.answered)
     if not waits_for:
-        return PodDecision(PodAction.DELETE, verdict.reason)
+        return replace(verdict, action=PodAction.DELETE)
     if pod.asked_at is None:
         return PodDecision(PodAction.ASK, f"{verdict.reason}; first saves {waits_for}")
     if now - pod.asked_at >= SAVE_SECONDS:
-        return PodDecision(PodAction.DELETE, f"{verdict.reason}; not saved within {SAVE_SECONDS:.0f} s: {waits_for}")
+        reason = f"{verdict.reason}; not saved within {SAVE_SECONDS:.0f} s: {waits_for}"
+        return replace(verdict, action=PodAction.DELETE, reason=reason)
     return PodDecision(PodAction.KEEP, f"{verdict.reason}; still saves {waits_for}")
 
 
@@ -212,6 +245,25 @@ def _of_a_living_pod(pod: Pod, node: NodeState | None) -> PodDecision:
 
 def _after(due: float, now: float, reason: str) -> PodDecision:
     return PodDecision(PodAction.FORCE if now >= due + PATIENCE_SECONDS else PodAction.KEEP, reason)
+
+
+def _ready(pod: Object) -> Object:
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return next((each for each in conditions if each["type"] == "Ready"), {})
+
+
+def _has_relapsed(pod: Object) -> bool:
+    """Return whether a pod runs, is not Ready, and its Ready condition changed after its containers had started.
+
+    The condition of a pod that was never Ready is older than its containers. Both times are its kubelet's.
+    """
+    status = pod.get("status") or {}
+    running = [(each.get("state") or {}).get("running") for each in status.get("containerStatuses") or []]
+    changed = _seconds(_ready(pod).get("lastTransitionTime"))
+    if status.get("phase") != "Running" or _ready(pod).get("status") != "False" or changed is None:
+        return False
+    started = [_seconds(each.get("startedAt")) if each else None for each in running]
+    return bool(started) and all(at is not None and at < changed for at in started)
 
 
 def _deletion(metadata: Object) -> Deletion | None:

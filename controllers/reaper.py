@@ -3,7 +3,8 @@
 KubeRay 1.2.0 counts a Terminating pod as live (kuberay#4078), and a pod on a lost node stays Terminating: its worker is
 never replaced. A job's supervisor is not replaced either, because its Job waits until the pod has ended.
 A Ray pod on a node that HyperPod will replace, and that is still alive, is deleted once the runs of its RayCluster have
-saved: their supervisors see the pod's condition `MOVE`, and answer in their Leases.
+saved: their supervisors see the pod's condition `MOVE`, and answer in their Leases. So is a worker that runs but is no
+longer Ready, while its node and its head are (ray#64349).
 `python -m controllers.reaper --help` lists the arguments.
 
 The reaper watches instead of polling: checking watched copies every second is free, while a list of 1,000 nodes is
@@ -20,7 +21,18 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from controllers.decision import NodeState, Object, Pod, PodAction, PodDecision, before_move, decide
+from controllers.decision import (
+    NODE_TYPE_LABEL,
+    NodeState,
+    Object,
+    Pod,
+    PodAction,
+    PodDecision,
+    before_move,
+    decide,
+    is_unwell,
+    of_an_unwell_worker,
+)
 from controllers.kubernetes_api import (
     CONFLICT,
     NOT_FOUND,
@@ -72,13 +84,21 @@ class Reaper:
     """The loop that checks all pods of Ray's namespace and does what `decide` returns."""
 
     def __init__(
-        self, cluster: ApiServer, metrics: Metrics, *, namespace: str, unready_seconds: float, dry_run: bool
+        self,
+        cluster: ApiServer,
+        metrics: Metrics,
+        *,
+        namespace: str,
+        unready_seconds: float,
+        unwell_seconds: float,
+        dry_run: bool,
     ) -> None:
         self._api = KubernetesApi(cluster)
         self._metrics = metrics
         self._namespace = namespace
         self._path = f"/api/v1/namespaces/{namespace}"
         self._unready_seconds = unready_seconds
+        self._unwell_seconds = unwell_seconds
         self._dry_run = dry_run
         self._pods = WatchCache(cluster, f"{self._path}/pods", Pod.of, partial(self._failed, "watch"))
         self._nodes = WatchCache(cluster, "/api/v1/nodes", NodeState.of, partial(self._failed, "watch"))
@@ -87,6 +107,8 @@ class Reaper:
         self._retry_at: dict[str, float] = {}
         self._logged: dict[str, PodAction] = {}
         self._runs: dict[str, tuple[float, list[TrainingRun]]] = {}
+        # Since when this process itself has seen that a worker is unwell, at each look: no clocks are compared.
+        self._unwell: dict[str, float] = {}
         self._polled_at = time.monotonic()
         _describe(metrics)
         metrics.set("ray_reaper_dry_run", dry_run)
@@ -106,7 +128,9 @@ class Reaper:
         if self._missing != [] and time.monotonic() >= self._ask_at:
             self._ask_at = time.monotonic() + _RETRY_SECONDS
             self._check_permissions()
-        if not self.blocking_reason():
+        if self.blocking_reason():
+            self._unwell.clear()
+        else:
             self._sort_out(time.time())
         self._api.close()
         self._polled_at = time.monotonic()
@@ -170,14 +194,18 @@ class Reaper:
         uids = {pod.uid for pod in pods}
         self._retry_at = {uid: at for uid, at in self._retry_at.items() if uid in uids}
         self._logged = {uid: action for uid, action in self._logged.items() if uid in uids}
-        verdicts = [(pod, self._verdict(pod, nodes.get(pod.node), now)) for pod in pods]
+        unwell = [pod.uid for pod in pods if is_unwell(pod, nodes.get(pod.node), pods)]
+        self._unwell = {uid: self._unwell.get(uid, time.monotonic()) for uid in unwell}
+        verdicts = [(pod, self._verdict(pod, nodes.get(pod.node), now, unwell=pod.uid in unwell)) for pod in pods]
         self._metrics.set("ray_reaper_stuck_pods", sum(verdict.action is PodAction.FORCE for _, verdict in verdicts))
         for pod, verdict in verdicts:
             if verdict.action is not PodAction.KEEP and time.monotonic() >= self._retry_at.get(pod.uid, 0):
                 self._settle(pod)
 
-    def _verdict(self, pod: Pod, node: NodeState | None, now: float) -> PodDecision:
+    def _verdict(self, pod: Pod, node: NodeState | None, now: float, *, unwell: bool) -> PodDecision:
         verdict = decide(pod, node, now, self._unready_seconds)
+        if unwell and verdict.action in (PodAction.KEEP, PodAction.WITHDRAW):
+            verdict = of_an_unwell_worker(time.monotonic() - self._unwell[pod.uid], self._unwell_seconds)
         if verdict.action is not PodAction.MOVE:
             return verdict
         try:
@@ -199,7 +227,9 @@ class Reaper:
         try:
             found = self._api.get(f"{self._path}/pods/{seen.name}")
             pod = read(Pod.of, found)
-            verdict = self._verdict(pod, self._node(pod.node), time.time())
+            node = self._node(pod.node)
+            unwell = pod.uid in self._unwell and is_unwell(pod, node, self._heads())
+            verdict = self._verdict(pod, node, time.time(), unwell=unwell)
             if verdict.action is PodAction.KEEP:
                 return
             if self._dry_run:
@@ -224,6 +254,10 @@ class Reaper:
                 return None
             raise
 
+    def _heads(self) -> list[Pod]:
+        found = self._api.list(f"{self._path}/pods", labelSelector=f"{NODE_TYPE_LABEL}=head")
+        return [read(Pod.of, pod) for pod in found]
+
     def _say(self, pod: Pod, verdict: PodDecision) -> None:
         if self._logged.get(pod.uid) is not verdict.action:
             self._logged[pod.uid] = verdict.action
@@ -240,7 +274,7 @@ class Reaper:
     def _mark(self, found: Object, pod: Pod, verdict: PodDecision) -> None:
         """Ask the runs of the pod's RayCluster to save, or take that back: their supervisors see the condition."""
         asks = verdict.action is PodAction.ASK
-        condition = {"type": MOVE, "status": str(asks), "reason": "NodeHealth", "message": verdict.reason}
+        condition = {"type": MOVE, "status": str(asks), "reason": "AboutToBeDeleted", "message": verdict.reason}
         self._set(found, condition)
         log(verdict.action, pod=pod.name, node=pod.node, reason=verdict.reason)
         if asks:
@@ -273,7 +307,8 @@ class Reaper:
         targets = [{"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid}]
         if owner := pod.owner:
             targets.append({"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid})
-        reason, done = _EVENTS[verdict.action]
+        usual, done = _EVENTS[verdict.action]
+        reason = verdict.event or usual
         message = f"pod {pod.name} {done}: {verdict.reason}"
         for target in targets:
             try:
@@ -322,6 +357,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=NAME, description="Force-delete Ray pods that are stuck on lost nodes.")
     parser.add_argument("--namespace", required=True, help="namespace of the Ray pods")
     parser.add_argument("--unready-seconds", type=float, required=True, help="how long the pods tolerate a lost node")
+    parser.add_argument(
+        "--unwell-seconds", type=float, required=True, help="how long a worker may be not Ready while its head is"
+    )
     parser.add_argument("--service-account", type=Path, required=True, help="folder with `token` and `ca.crt`")
     parser.add_argument("--listen", required=True, help="HOST:PORT of /metrics, /healthz and /readyz")
     parser.add_argument("--dry-run", action="store_true", help="log what would be deleted; change nothing")
@@ -340,6 +378,7 @@ def main() -> None:
         metrics,
         namespace=arguments.namespace,
         unready_seconds=arguments.unready_seconds,
+        unwell_seconds=arguments.unwell_seconds,
         dry_run=arguments.dry_run,
     )
     serve(arguments.listen, metrics, {"/healthz": reaper.stall, "/readyz": reaper.blocking_reason})

@@ -12,7 +12,7 @@ from constructs import Construct
 
 from k8s_charts.controllers.code import POD_SECURITY, SERVICE_ACCOUNT, code_of, code_volume, digest, python
 from k8s_charts.helm.release import on_system_nodes
-from k8s_charts.ray.pods import LOST_NODE_SECONDS
+from k8s_charts.ray.pods import LOST_NODE_SECONDS, UNWELL_SECONDS
 from k8s_charts.shared.chart import ProjectChart, add_object
 from k8s_charts.shared.checkov_skips import NEEDS_THE_API, PULL_IF_ABSENT, TAG_UNTIL_SETTLED, explain
 from k8s_charts.shared.flows import REAPER_FLOW
@@ -113,6 +113,7 @@ def _container(reaper: ReaperObjects) -> dict[str, Any]:
         "args": [
             f"--namespace={reaper.ray_namespace}",
             f"--unready-seconds={LOST_NODE_SECONDS}",
+            f"--unwell-seconds={UNWELL_SECONDS}",
             f"--service-account={SERVICE_ACCOUNT}",
             f"--listen=:{METRICS_PORT}",
         ],

@@ -25,6 +25,9 @@ CONTAINER_SECURITY: Final = {"allowPrivilegeEscalation": False, "capabilities": 
 
 # How long a Ray pod stays on a lost node; Kubernetes' default is five minutes.
 LOST_NODE_SECONDS: Final = 30
+# How long a worker may be not Ready while its node and its head are. Ray's own processes give up a head that is gone
+# after 60 s. Before the liveness probe ends the worker 600 s after its first failure, its runs have time to save.
+UNWELL_SECONDS: Final = 240
 # Longer than the 16 seconds that `ray stop` gives Ray's processes.
 GRACE_SECONDS: Final = 30
 

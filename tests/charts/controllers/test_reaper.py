@@ -8,12 +8,15 @@ import cdk8s
 import pytest
 
 from config import labels
+from config.facts.capacity import NodeResources
 from config.facts.versions import PYTHON_IMAGE
 from controllers.decision import LABELS
+from controllers.lease import SAVE_SECONDS
 from controllers.reaper import NAME, PERMISSIONS, Permission
 from k8s_charts.controllers import code
 from k8s_charts.controllers.reaper import ReaperChart, ReaperObjects
-from k8s_charts.ray.pods import LOST_NODE_SECONDS
+from k8s_charts.ray.pods import LOST_NODE_SECONDS, UNWELL_SECONDS, Common, Placement, worker_probe
+from k8s_charts.ray.pods import pod as ray_pod
 from k8s_charts.shared.names import REAPER, REAPER_CODE, SUBMITTER_LABEL
 
 Object = dict[str, Any]
@@ -94,6 +97,17 @@ def test_a_node_is_lost_for_it_when_ray_pods_leave_it(pod: Object) -> None:
     words = dict(word.split("=", 1) for word in pod["containers"][0]["args"])
     assert float(words["--unready-seconds"]) == LOST_NODE_SECONDS
     assert words["--namespace"] == "ray"
+
+
+def test_runs_can_save_before_the_liveness_probe_ends_a_worker_that_is_not_ready(pod: Object) -> None:
+    words = dict(word.split("=", 1) for word in pod["containers"][0]["args"])
+    assert float(words["--unwell-seconds"]) == UNWELL_SECONDS
+    common, resources = Common("image", "claim", "/fsx"), NodeResources(cpu_millis=1000, memory_mib=1024)
+    worker = ray_pod(common, Placement("gpu"), name="worker", resources=resources, probe=worker_probe(), env={})
+    ready, live = (worker["containers"][0][probe] for probe in ("readinessProbe", "livenessProbe"))
+    assert ready["exec"] == live["exec"]
+    unready, ended = (probe["failureThreshold"] * probe["periodSeconds"] for probe in (ready, live))
+    assert unready + UNWELL_SECONDS + SAVE_SECONDS < ended
 
 
 def test_it_keeps_to_restricted_and_cannot_write(pod: Object) -> None:

@@ -84,7 +84,7 @@ def cluster(folder: Path) -> Iterator[dict[str, int]]:
             Metrics(),
             Metrics(),
         )
-        reaper = Reaper(fake.cluster, reaped, namespace="ray", unready_seconds=30, dry_run=False)
+        reaper = Reaper(fake.cluster, reaped, namespace="ray", unready_seconds=30, unwell_seconds=240, dry_run=False)
         _supervisor(fake.cluster, supervised)
         exporter.start()
         reaper.poll()

@@ -7,6 +7,7 @@ whole again is what the drills node-dies and node-replaced promise, with nothing
 import json
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import partial
 
 import cdk8s
@@ -30,12 +31,13 @@ NAMESPACE = "reaper"
 RAY = "reaper-ray"
 WORKERS = 2
 TOLERATED = 3
+UNWELL = 4
 GRACE = 10
 REPLACE = "UnschedulablePendingReplacement"
 
 
 def objects(namespace: str, ray_namespace: str) -> list[Object]:
-    """The reaper as deployed, but for the time that a lost node is tolerated."""
+    """The reaper as deployed, but for the times that a lost node and an unwell worker are tolerated."""
     restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
     own = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": restricted}}
     rays = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ray_namespace}}
@@ -43,7 +45,7 @@ def objects(namespace: str, ray_namespace: str) -> list[Object]:
     code = ControllerCodeChart(app, "code", controllers=[ControllerCode("reaper", REAPER_CODE, namespace)])
     chart = ReaperChart(app, "reaper", reaper=ReaperObjects(namespace, ray_namespace, PYTHON_IMAGE))
     made = [own, rays, *code.to_json(), *chart.to_json()]
-    arguments(made)[1] = f"--unready-seconds={TOLERATED}"
+    arguments(made)[1:3] = [f"--unready-seconds={TOLERATED}", f"--unwell-seconds={UNWELL}"]
     return made
 
 
@@ -197,6 +199,38 @@ def test_worker_of_a_labelled_node_that_is_dead_is_replaced_after_its_grace(ray:
     nodes.remove(node)
     wait_until(lambda: ray.told(pod) >= {("Pod", "StuckPodForceDeleted")}, "the reaper's events")
     assert (ray.said("delete", pod), ray.said("force-delete", pod)) == (1, 1)
+
+
+def fail_the_probe(kubectl: Kubectl, *pods: str) -> None:
+    """Report pods as a kubelet does whose readiness probe fails."""
+    for pod in pods:
+        # A second later than the start of its container: Kubernetes writes whole seconds.
+        wait_until(partial(has_run_for_a_second, kubectl, pod), "the container's second")
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        ready = {"type": "Ready", "status": "False", "reason": "ContainersNotReady", "lastTransitionTime": now}
+        patch = json.dumps({"status": {"conditions": [ready]}})
+        kubectl("-n", RAY, "patch", "pod", pod, "--subresource=status", f"--patch={patch}")
+
+
+def has_run_for_a_second(kubectl: Kubectl, pod: str) -> bool:
+    [container] = kubectl.get("-n", RAY, "pod", pod)["status"]["containerStatuses"]
+    started = datetime.fromisoformat(container["state"]["running"]["startedAt"]).timestamp()
+    return time.time() > started + 1
+
+
+def test_worker_that_is_not_ready_any_more_is_replaced_while_its_head_is_ready(ray: Ray, kubectl: Kubectl) -> None:
+    pod, _ = ray.a_worker()
+    [head] = kubectl.get("-n", RAY, "pods", "-l", "ray.io/cluster=rayml,ray.io/node-type=head")["items"]
+    name = head["metadata"]["name"]
+    fail_the_probe(kubectl, name, pod)
+    time.sleep(UNWELL + 2)
+    assert pod in {worker for worker, _ in ray.placed()}, "its head may be the reason"
+    kubectl("-n", RAY, "delete", "pod", name, "--wait=false")
+    wait_until(lambda: pod not in {worker for worker, _ in ray.placed()}, "the worker's end")
+    wait_until(lambda: len(ray.running()) == len(ray.workers()) == WORKERS, "replacement")
+    told = {("Pod", "UnreadyWorkerReplaced"), ("RayCluster", "UnreadyWorkerReplaced")}
+    wait_until(lambda: ray.told(pod) == told, "the reaper's events")
+    assert (ray.said("delete", pod), ray.said("force-delete", pod)) == (1, 0)
 
 
 def test_supervisor_of_a_silent_node_gets_a_successor(ray: Ray, nodes: Nodes, kubectl: Kubectl) -> None:

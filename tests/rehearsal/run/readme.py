@@ -70,8 +70,9 @@ NOT_TYPED: Final[Mapping[str, tuple[str, ...]]] = {
         "kubectl get events -n ray --field-selector reason=StuckPodForceDeleted",
         "kubectl get events -n ray --field-selector reason=SavesBeforeMove",
         "kubectl get events -n ray --field-selector reason=MovedOffUnhealthyNode",
+        "kubectl get events -n ray --field-selector reason=UnreadyWorkerReplaced",
         "kubectl exec -n kuberay deploy/ray-reaper -- python -m controllers.reaper --namespace=ray "
-        "--unready-seconds=30 --service-account=/var/run/secrets/kubernetes.io/serviceaccount "
+        "--unready-seconds=30 --unwell-seconds=240 --service-account=/var/run/secrets/kubernetes.io/serviceaccount "
         "--listen=127.0.0.1:8081 --dry-run",
     ),
     "tests/rehearsal/kubernetes/test_kubeflow.py": ("kubectl get crd -o name | grep -e kubeflow.org",),

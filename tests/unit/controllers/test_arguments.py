@@ -9,7 +9,7 @@ from controllers import job_supervisor, rayjob_submitter, reaper
 from controllers.in_cluster import efa_exporter, exporter
 
 REQUIRED = {
-    reaper: "--namespace, --unready-seconds, --service-account, --listen",
+    reaper: "--namespace, --unready-seconds, --unwell-seconds, --service-account, --listen",
     job_supervisor: "--run, --namespace, --cluster, --entrypoint, --storage, --max-attempts, --max-stalled, "
     "--service-account, --listen",
     rayjob_submitter: "--run, --entrypoint, --storage, --listen",

@@ -114,7 +114,9 @@ def a_run(name: str) -> Object:
 
 @pytest.fixture
 def reaper(kubernetes: FakeKubernetes, clock: None) -> Iterator[Reaper]:
-    made = Reaper(kubernetes.cluster, Metrics(), namespace="ray", unready_seconds=TOLERATED, dry_run=False)
+    made = Reaper(
+        kubernetes.cluster, Metrics(), namespace="ray", unready_seconds=TOLERATED, unwell_seconds=240, dry_run=False
+    )
     yield made
     made.stop()
 
@@ -169,7 +171,9 @@ def test_run_whose_lease_cannot_be_read_counts_as_needing_a_save_until_its_time_
     assert "train cannot be read" in capsys.readouterr().out
     kubernetes.put(PODS, a_pod(saves_since=301))
     reaper.stop()
-    again = Reaper(kubernetes.cluster, Metrics(), namespace="ray", unready_seconds=TOLERATED, dry_run=False)
+    again = Reaper(
+        kubernetes.cluster, Metrics(), namespace="ray", unready_seconds=TOLERATED, unwell_seconds=240, dry_run=False
+    )
     started(again)
     again.poll()
     again.stop()

@@ -45,7 +45,9 @@ def start(kubernetes: FakeKubernetes, metrics: Metrics) -> Iterator[Start]:
     made: list[Reaper] = []
 
     def started(*, dry_run: bool = False, metrics: Metrics = metrics) -> Reaper:
-        reaper = Reaper(kubernetes.cluster, metrics, namespace="ray", unready_seconds=TOLERATED, dry_run=dry_run)
+        reaper = Reaper(
+            kubernetes.cluster, metrics, namespace="ray", unready_seconds=TOLERATED, unwell_seconds=240, dry_run=dry_run
+        )
         reaper.start()
         made.append(reaper)
         wait_until(lambda: "no answer" not in reaper.deafness(), "its first look")

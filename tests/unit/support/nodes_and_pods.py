@@ -51,6 +51,18 @@ def a_pod(
     return made
 
 
+def a_ray_pod(role: str, *, ready: str = "True", since: float = 3600, started: float = 7200, **labels: str) -> Object:
+    """Return a Ray pod whose container started `started` seconds ago, and its Ready condition changed `since` ago."""
+    own = {"ray.io/cluster": "rayml", "ray.io/node-type": role}
+    made = a_pod(name=f"rayml-{role}", labels=own | {f"ray.io/{name}": value for name, value in labels.items()})
+    made["status"] = {
+        "phase": "Running",
+        "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": at(NOW - since)}],
+        "containerStatuses": [{"name": "ray", "state": {"running": {"startedAt": at(NOW - started)}}}],
+    }
+    return made
+
+
 def a_node(*, name: str = NODE, ready: str = "True", since: float = 3600, health: str | None = "Schedulable") -> Object:
     """Return a node whose Ready condition last changed `since` seconds ago."""
     return {
