@@ -122,7 +122,8 @@ def _job(supervisor: JobSupervisor) -> dict[str, Any]:
         "ttlSecondsAfterFinished": _WEEK,
         "podFailurePolicy": {
             "rules": [
-                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
+                # The schema of Kubernetes before 1.35 requires `status`: validators refuse the object without it.
+                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
                 # The supervisor ended by itself: the run is over.
                 {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": _TRY_AGAIN}},
             ]
