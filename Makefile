@@ -197,8 +197,9 @@ test-versions: setup ## rehearse and drill with every KubeRay (hours; NAME=1.6.2
 	@$(RUN) $(VENV)/python -m rehearsal versions $(NAMES)
 
 .PHONY: test-minors
-test-minors: setup ## upgrade a live control plane by one minor of Kubernetes (NAME=1.34: from this one)
+test-minors: setup ## upgrade a live control plane by one minor of Kubernetes (NAME=1.34: from this one, which must take manifests/)
 	@$(RUN) pytest -q -n0 -m minors $(if $(NAME),-k $(NAME)) tests/rehearsal/kubernetes
+	@$(if $(NAME),$(RUN) KUBERNETES_VERSION=$(NAME) pytest -q -n0 tests/rehearsal/kubernetes/test_strict_dry_run.py)
 
 .PHONY: test-upgrades
 test-upgrades: setup setup-jobs ## upgrade KubeRay, and back, while a training runs on real Ray; write docs/reference/upgrade-edges.md

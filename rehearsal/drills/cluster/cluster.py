@@ -70,6 +70,7 @@ class DrillCluster:
             self.world.start()
             self.auditor = Auditor(self.world, self.plane.pod_deletions)
             self.nodes.add_all([*objects.system_nodes(), *objects.hyperpod_nodes(self.environment, workers=workers)])
+            step.see(f"Kubernetes {self.api.get('/version')['gitVersion']}")
             step.see(f"{workers} worker nodes, a head node and a spare one, 2 system nodes")
         with self.progress.step("KubeRay and the reaper") as step:
             self._install()

@@ -5,6 +5,7 @@ its modules, only when a test requests it.
 """
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -191,7 +192,7 @@ def authenticator() -> Iterator[str]:
 def control_plane(
     tmp_path_factory: pytest.TempPathFactory, binaries: "Binaries", authenticator: str
 ) -> "Iterator[ControlPlane]":
-    """Start a real control plane for all tests of the session."""
+    """Start a real control plane for all tests of the session; KUBERNETES_VERSION chooses another version."""
     from embedded_account.kubernetes.control_plane import ControlPlane
 
     plane = ControlPlane(
@@ -200,6 +201,7 @@ def control_plane(
         name="tests",
         authenticator_url=authenticator,
         issuer="https://oidc.example.invalid/id/TESTS",
+        kubernetes=os.environ.get("KUBERNETES_VERSION"),
     )
     plane.start()
     yield plane
