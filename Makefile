@@ -205,6 +205,10 @@ test-minors: setup ## upgrade a live control plane by one minor of Kubernetes (N
 test-upgrades: setup setup-jobs ## upgrade KubeRay, and back, while a training runs on real Ray; write docs/reference/upgrade-edges.md
 	@$(RUN) $(VENV)/python -m rehearsal upgrades
 
+.PHONY: test-operator
+test-operator: setup ## run three drills with a newer KubeRay (TEST_SEED=N chooses which)
+	@$(RUN) $(VENV)/python -m rehearsal versions --sample $${TEST_SEED:-0}
+
 .PHONY: test-isolation
 test-isolation: setup ## rehearse ENV=dev beside real AWS credentials: verify that nothing uses them or leaves the machine
 	@$(RUN) REHEARSED=$(ENV) pytest -q -m isolation tests/rehearsal/run

@@ -135,6 +135,16 @@ TIERS: Final = (
         needs=("setup-minor",),
         drawn_from="drills",
     ),
+    Tier(
+        "drills-operator",
+        "make test-operator",
+        # A first run builds the operator: 130 to 170 s of a core.
+        budget=15,
+        cores=0.5,
+        files=(*_REHEARSED, "tests/environments/*"),
+        drawn_from="drills",
+        holds=_KUBERNETES,
+    ),
     _tests("rehearsal", budget=30, cores=1.2),
     _tests("unit", budget=12, cores=0.9),
     Tier("readme", "make test-readme", budget=20, cores=1, files=(*_REHEARSED, "README.md", "tests/*", *_GUIDES)),

@@ -119,12 +119,16 @@ def build(
 @app.command()
 def versions(
     names: Annotated[list[str] | None, typer.Argument(help="Versions of KubeRay; all by default.")] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--sample", help="Only a few drills, with the version that this seed chooses; no page."),
+    ] = None,
 ) -> None:
     """Rehearse, and run the drills, with each KubeRay that can be chosen; write the page of the results."""
-    from rehearsal.versions import prove, run_here  # noqa: PLC0415 - `down` must not wait for it
+    from rehearsal.versions import prove, run_here, sample  # noqa: PLC0415 - `down` must not wait for it
 
     with _orderly():
-        code = prove(names or (), run_here, console.print)
+        code = prove(names or (), run_here, console.print) if seed is None else sample(seed, run_here, console.print)
     raise typer.Exit(code)
 
 

@@ -52,6 +52,21 @@ def test_each_version_runs_the_rehearsal_and_the_drills_with_its_own_environment
     assert runs.versions == [version for version in versions.KUBERAY_VERSIONS for _ in range(3)]
 
 
+def test_a_seed_chooses_one_other_version_for_a_few_drills_and_writes_no_page(kept_page: Path) -> None:
+    asked: list[list[str]] = []
+
+    def run(arguments: Sequence[str], environments: Path) -> tuple[int, str]:
+        asked.append([load("dev", environments).kuberay.version, *arguments])
+        return 1, ""
+
+    assert {rehearsed.sample(seed, run, lambda _: None) for seed in [*range(20), *range(20)]} == {1}
+    assert asked[:20] == asked[20:], "the seed alone decides"
+    assert {version for version, *_ in asked} == {*versions.KUBERAY_VERSIONS} - {versions.KUBERAY}
+    assert {tuple(words) for _, *words in asked} == {("drill", *rehearsed.SAMPLE, "--env", "dev")}
+    assert set(rehearsed.SAMPLE) <= set(rehearsed.DRILLS[0])
+    assert not kept_page.exists()
+
+
 def test_the_page_keeps_what_another_run_found(kept_page: Path) -> None:
     rehearsed.prove(["1.6.2"], Runs(), lambda _: None)
     rehearsed.prove(["1.3.2"], Runs(), lambda _: None)

@@ -22,6 +22,7 @@ from config.load import EXAMPLES
 from rehearsal.drills.table import DRILLS, directories
 from rehearsal.paths import JOB, REPOSITORY, ROOT, run_directory
 from rehearsal.run import project
+from rehearsal.versions import SAMPLE
 from schedule import fit
 from tiers import TIERS, Tier, drawn
 
@@ -111,7 +112,7 @@ def test_a_run_takes_one_rehearsal_one_tier_of_recovery_and_one_of_the_other_dri
             groups.setdefault(tier.drawn_from, set()).add(tier.name)
     names = ("dev", "prod", "closed", "existing-vpc", "existing-eks", "slurm", "kept-jobs")
     rehearsals = {f"rehearse-{name}" for name in names}
-    drills = {f"drills-{name}" for name in ("creation", "scaling", "ray", "control-plane")} | {"minors"}
+    drills = {f"drills-{name}" for name in ("creation", "scaling", "ray", "control-plane", "operator")} | {"minors"}
     assert groups == {"rehearsals": rehearsals, "recovery": {"drills-nodes", "drills-workers"}, "drills": drills}
     always = {tier for tier in TIERS if not tier.drawn_from}
     assert "readme" in {tier.name for tier in always}
@@ -131,7 +132,7 @@ def test_tiers_that_lock_a_folder_in_common_never_run_together() -> None:
 
 def test_a_tier_holds_the_folder_of_its_drills() -> None:
     held = {tier.name: tier.holds for tier in TIERS if tier.holds}
-    of_drills = [tier for tier in TIERS if tier.command.startswith("make drill ")]
+    of_drills = [tier for tier in TIERS if tier.command.startswith(("make drill ", "make test-operator"))]
     assert held.keys() == {tier.name for tier in of_drills}
     assert all([ROOT / (tier.holds or "")] == [*locked(tier)] for tier in of_drills)
 
@@ -146,6 +147,8 @@ def locked(tier: Tier) -> Iterator[Path]:
         yield JOB
     elif target == "drill":
         yield from directories(given["NAME"].split())
+    elif target == "test-operator":
+        yield from directories(SAMPLE)
 
 
 def test_every_pattern_names_a_file(tracked: list[str]) -> None:
