@@ -227,6 +227,8 @@ def page(outcomes: Mapping[Edge, Outcome]) -> str:
         "metrics of an undisturbed run. Lost steps were saved, and computed again. The longest pause is between two",
         "checkpoints, of which one is due every five steps. The last column is the command's own time.",
         "",
+        "Not here yet: another Ray image under a training, which ends it and lets it resume.",
+        "",
         f"| {' | '.join(COLUMNS)} |",
         f"|{'---|' * len(COLUMNS)}",
         *(
