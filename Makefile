@@ -19,7 +19,7 @@ WITH_JOBS = $(if $(filter command,$(firstword $(origin JOBS))),$(JOBS))
 BYTECODE = PYTHONDONTWRITEBYTECODE=
 RUN = PATH="$(CURDIR)/$(VENV):$(NODE):$$PATH" JSII_NODE="$(NODE)/node" $(BYTECODE) OPS_ENV=
 RAY_TESTS = $(BYTECODE) $(JOBS_VENV)/bin/python -m pytest -q
-# ROW=fixed: the jobs' tests run with the Ray of another set of versions (config/facts/versions.py).
+# ROW=current: the jobs' tests run with the Ray of another set of versions (config/facts/versions.py).
 ROW ?= walkthrough
 OTHER := $(patsubst %,-%,$(filter-out walkthrough,$(ROW)))
 JOBS_VENV := .venv-jobs$(OTHER)
@@ -49,7 +49,7 @@ setup: ## install everything in the lock files (.venv, node_modules)
 .PHONY: setup-policies
 setup-policies: .venv-policies/.stamp ## install checkov (.venv-policies), which `make test` needs
 
-# The Ray image's Python and lock. Without that Python, one that Ray 2.42.1 and PyTorch 2.6.0 have wheels for, too.
+# The Ray image's Python and lock. Without that Python, one that Ray and PyTorch have wheels for, too.
 $(JOBS_VENV)/.stamp: $(JOBS_LOCK) requirements/jobs_python.sh $(call misplaced,$(JOBS_VENV)) | setup
 	@printf 'setup: Ray and PyTorch for the jobs (5 GB)\n'
 	@python=$$(requirements/jobs_python.sh $$($(VENV)/python -c 'from config.facts import versions; print(versions.SETS["$(ROW)"].python)')); \
@@ -58,11 +58,7 @@ $(JOBS_VENV)/.stamp: $(JOBS_LOCK) requirements/jobs_python.sh $(call misplaced,$
 	@touch $@
 
 .PHONY: setup-jobs
-setup-jobs: $(JOBS_VENV)/.stamp ## install Ray and PyTorch for the training jobs' tests (.venv-jobs, 5 GB)
-
-.PHONY: setup-jobs-fixed
-setup-jobs-fixed: ## install the newer Ray of `make test-jobs ROW=fixed` (.venv-jobs-fixed, 5 GB)
-	@$(MAKE) --no-print-directory setup-jobs ROW=fixed
+setup-jobs: $(JOBS_VENV)/.stamp ## install Ray and PyTorch for the training jobs' tests (.venv-jobs, 5 GB; ROW=current: another set)
 
 # The server's pins need not go with Ray's: its own environment.
 .venv-mlflow/.stamp: requirements/mlflow.txt $(call misplaced,.venv-mlflow) | setup
@@ -157,7 +153,7 @@ test: $(if $(TIER),,check) setup-policies ## run the tests that the changes need
 	@$(RUN) $(VENV)/python -m tests.tiers $(if $(ALL),--all) $(if $(TIER),--tier $(TIER)) $(if $(DURATIONS),--durations)$(if $(CPU), --cpu)
 
 .PHONY: test-jobs
-test-jobs: setup-jobs ## kill, freeze and starve training jobs on real Ray, on this machine (ROW=fixed: on newer Ray)
+test-jobs: setup-jobs ## kill, freeze and starve training jobs on real Ray, on this machine (ROW=current: on newer Ray)
 	@$(RAY_TESTS) -n 2 --dist loadfile --no-loadscope-reorder tests/jobs
 
 .PHONY: test-observability

@@ -96,7 +96,7 @@ def _eks(environment: EksEnvironment) -> Iterator[str]:
     yield from _box(
         886, 186, 262, 50, "sub", "access entries", "admins, submitters, viewers", "eks AWS::EKS::AccessEntry"
     )
-    detail = f"{environment.kuberay.version} in {environment.kuberay.namespace}, on the system nodes"
+    detail = f"{environment.kuberay_version} in {environment.kuberay.namespace}, on the system nodes"
     yield from _box(886, 246, 262, 50, "ray", "KubeRay operator", detail, "platform Custom::AWSCDK-EKS-HelmChart")
     detail = f"RayCluster {environment.ray.clusters[0].name}, network policies"
     resource = "ray Custom::AWSCDK-EKS-KubernetesResource"

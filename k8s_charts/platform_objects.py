@@ -74,9 +74,13 @@ def platform_objects(environment: EksEnvironment, facts: PlatformFacts) -> Platf
         image_build_policies=_image_build_policies(app) if environment.image.built else None,
         fsx_csi=_fsx_csi(environment),
         storage_class=_storage_class(app, environment, facts),
-        kuberay_crds=kuberay_crds_release(version=kuberay.version),
+        kuberay_crds=kuberay_crds_release(version=environment.kuberay_version),
         kuberay=with_copies(
-            kuberay_release(version=kuberay.version, namespace=kuberay.namespace, ray_pods=_most_ray_pods(environment)),
+            kuberay_release(
+                version=environment.kuberay_version,
+                namespace=kuberay.namespace,
+                ray_pods=_most_ray_pods(environment),
+            ),
             environment,
         ),
     )

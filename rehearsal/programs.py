@@ -11,7 +11,7 @@ def built(environment: EksEnvironment, progress: Progress, running: Progress | N
 
     `progress` and `running` are those of `binaries.ensure`. Raises BinariesError.
     """
-    kuberay = binaries.with_kuberay(environment.kuberay.version)
+    kuberay = binaries.with_kuberay(environment.kuberay_version)
     programs = binaries.ensure(BINARIES, progress, kuberay, running)
     binaries.kubernetes_programs(programs, environment.kubernetes_version, progress, running)
     return programs

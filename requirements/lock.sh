@@ -35,14 +35,17 @@ finish() {
 universal=(--universal --python-version 3.11)
 linux=(--python-platform x86_64-manylinux_2_31)
 lock requirements.txt "${universal[@]}" pyproject.toml
+# Each set of versions of config/facts/versions.py: its CPython, and what it has instead of the walkthrough's versions.
 lock ray_image/requirements.txt "${linux[@]}" --python-version 3.10 ray_image/requirements.in
 lock ray_image/fixed/requirements.txt "${linux[@]}" --python-version 3.10 ray_image/requirements.in --override ray_image/fixed/overrides.in
-finish # the next four must agree with these
+lock ray_image/current/requirements.txt "${linux[@]}" --python-version 3.12 ray_image/requirements.in --override ray_image/current/overrides.in
+finish # the next five must agree with these
 lock requirements/dev.txt "${universal[@]}" pyproject.toml packages/embedded-account/pyproject.toml --group dev -c "$out/requirements.txt"
 lock requirements/check.txt "${universal[@]}" --group check -c "$out/requirements.txt"
 # The image's Python: what it takes beyond a newer one's, newer ones can have, too.
 lock requirements/jobs.txt "${linux[@]}" --python-version 3.10 packages/ray-resume/pyproject.toml --group jobs -c "$out/ray_image/requirements.txt"
 lock requirements/jobs-fixed.txt "${linux[@]}" --python-version 3.10 packages/ray-resume/pyproject.toml --group jobs -c "$out/ray_image/fixed/requirements.txt"
+lock requirements/jobs-current.txt "${linux[@]}" --python-version 3.12 packages/ray-resume/pyproject.toml --group jobs -c "$out/ray_image/current/requirements.txt" --override ray_image/current/overrides.in
 finish # and so must these with the jobs' lock
 lock requirements/mlflow.txt "${linux[@]}" --python-version 3.11 --group mlflow -c "$out/requirements/jobs.txt"
 lock requirements/hyp.txt "${linux[@]}" --python-version 3.11 --group hyp

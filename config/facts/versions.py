@@ -38,6 +38,8 @@ class VersionSet(NamedTuple):
     """Versions of the Ray image that go together. Its lock, `requirements`, has those of PyTorch and CUDA, too."""
 
     ray: str
+    kuberay: str
+    """The operator's version unless `kuberay.version` states another."""
     python: str
     """CPython of the image, in which jobs and the training library run."""
     requirements: str
@@ -53,6 +55,7 @@ class VersionSet(NamedTuple):
         return f"docker.io/rayproject/ray:{self.ray}-py{self.python.replace('.', '')}-gpu"
 
 
+# Each component of a row: `ran` in this project's tests, or what stood in for it.
 _PROOF: Final = {
     "Ray": "ran",
     "CPython": "ran",
@@ -63,12 +66,16 @@ _PROOF: Final = {
     # Module 1.2.1 stands in for 1.2.0, which the Go module proxy does not serve.
     "KubeRay": "ran as 1.2.1",
 }
-SetName = Literal["walkthrough", "fixed"]
+SetName = Literal["walkthrough", "fixed", "current"]
+# PyTorch of `current` is not the newest: this project can run this build on GPUs (`make test-gpu`). Its CUDA 13.0 needs
+# NVIDIA's driver 580 or newer, which every supported AMI of HyperPod has (SageMaker AI developer guide, HyperPod AMI
+# support policy: 1.0 to 1.3 have 580.126 to 580.167).
 # `fixed` is newer than Ray 2.52, which mends the exploited flaw: 2.54 and 2.56 mend others (support.yaml), and Ray 2.49
 # to 2.54 run code that a Parquet file brings (CVE-2026-41486).
 SETS: Final[Mapping[SetName, VersionSet]] = {
     "walkthrough": VersionSet(
         ray="2.42.1",
+        kuberay=KUBERAY,
         python="3.10",
         requirements="requirements.txt",
         gains="AWS's walkthrough has these versions.",
@@ -76,21 +83,45 @@ SETS: Final[Mapping[SetName, VersionSet]] = {
     ),
     "fixed": VersionSet(
         ray="2.56.1",
+        kuberay=KUBERAY,
         python="3.10",
         requirements="fixed/requirements.txt",
         gains="Ray with the known flaws of 2.42.1 mended. All else is the walkthrough's, except FastAPI.",
         proof=_PROOF,
+    ),
+    "current": VersionSet(
+        ray="2.60.0",
+        kuberay="1.6.2",
+        python="3.12",
+        requirements="current/requirements.txt",
+        gains="The newest Ray and KubeRay, a supported CPython, and a CUDA that computes on Blackwell GPUs.",
+        # KubeRay's own version is what the module proxy serves.
+        proof=_PROOF | {"KubeRay": "ran"},
     ),
 }
 SET_DEFAULT: Final = "walkthrough"
 # The oldest CPython of a Ray image: jobs and the training library must run on it.
 RAY_PYTHON: Final = "3.10"
 
-# What Ray's pods set from this version on, so that it behaves as before; Ray 2.56.1 still has both ways. The training
-# library needs Ray Train V1 for elastic runs: V2 asks no Stopper. Exported by OpenTelemetry, a gauge that is set once,
-# such as the library's, is in one scrape only.
-RAY_CHANGES: Final = "2.51.0"
-RAY_AS_BEFORE: Final[Mapping[str, str]] = {"RAY_TRAIN_V2_ENABLED": "0", "RAY_enable_open_telemetry": "0"}
+# What Ray's pods set from each version of Ray on, so that it behaves as before; Ray 2.60.0 still has both ways. The
+# training library needs Ray Train V1 for elastic runs: V2 asks no Stopper. Exported by OpenTelemetry, a gauge that is
+# set once, such as the library's, is in one scrape only. From 2.59 on, a head wants a token as soon as one is in its
+# home directory (Ray docs, token authentication): supervisors have none. Network policies keep others away, as before.
+RAY_AS_BEFORE: Final[Mapping[str, Mapping[str, str]]] = {
+    "2.51.0": {"RAY_TRAIN_V2_ENABLED": "0", "RAY_enable_open_telemetry": "0"},
+    "2.59.0": {"RAY_AUTH_MODE": "disabled"},
+}
+
+
+def as_before(ray: str) -> dict[str, str]:
+    """Return the variables by which this version of Ray behaves as before."""
+
+    def number(version: str) -> tuple[int, ...]:
+        return tuple(map(int, version.split(".")))
+
+    changes = (switches for since, switches in RAY_AS_BEFORE.items() if number(ray) >= number(since))
+    return {name: value for switches in changes for name, value in switches.items()}
+
 
 # The installer of EFA's user space: libfabric, and aws-ofi-nccl, through which NCCL uses EFA. It must support the base
 # image's Ubuntu 22.04. AWS publishes its checksum (EC2 user guide, "Verify the EFA installer using a checksum", EFA

@@ -114,7 +114,7 @@ class EksEnvironment(BaseEnvironment):
     eks: Eks = Field(description="The EKS cluster.")
     versions: SetName = Field(
         default=SET_DEFAULT,
-        description="Set of versions of the Ray image: Ray, CPython, PyTorch, CUDA. "
+        description="Set of versions: Ray, CPython, PyTorch and CUDA of the Ray image, and KubeRay. "
         "[Table](../operate/upgrade.md#sets-of-versions).",
     )
     image: Image = Field(description="The Ray image.")
@@ -136,6 +136,11 @@ class EksEnvironment(BaseEnvironment):
     def ray_version(self) -> str:
         """The version of Ray in the image and the RayClusters."""
         return self.ray.version or self.version_set.ray
+
+    @property
+    def kuberay_version(self) -> str:
+        """The version of the KubeRay operator."""
+        return self.kuberay.version or self.version_set.kuberay
 
     @property
     def existing_eks(self) -> ExistingEks | None:

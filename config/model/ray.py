@@ -74,8 +74,10 @@ class Image(Model):
 class KubeRay(Model):
     """The KubeRay operator."""
 
-    version: str = Field(
-        default=versions.KUBERAY, description="Its version.", json_schema_extra={"enum": [*versions.KUBERAY_VERSIONS]}
+    version: str | None = Field(
+        default=None,
+        description="Its version. Default: that of `versions`.",
+        json_schema_extra={"enum": [*versions.KUBERAY_VERSIONS]},
     )
     namespace: Name = Field(default="kuberay", description="Its namespace.")
 

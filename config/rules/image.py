@@ -16,6 +16,8 @@ from config.rules.parts import groups, repeated, workers
 from config.rules.rule import Violation, error
 
 RAY_IMAGE: Final = Path(__file__).resolve().parents[2] / "ray_image"
+CUDA_RUNTIME: Final = r"nvidia-cuda-runtime(?:-cu\d+)?"
+"""The package of CUDA in a lock, as a regular expression: from CUDA 13 on its name has no version."""
 _CONTINUED: Final = "\0"
 _PINNED: Final = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w,.-]+\])?==[\w.!+-]+( ?;.*)?", re.ASCII)
 _HASH: Final = "--hash=sha256:"
@@ -157,23 +159,29 @@ def package_names(requirements: tuple[str, ...]) -> list[str]:
 def cuda_of_the_gpus(environment: EksEnvironment) -> Iterator[Violation]:
     """Require an image whose CUDA computes on the GPUs of Ray's workers.
 
-    Why: the built image's PyTorch has no kernels for newer GPUs, so that the first computation of each job fails there.
+    Why: PyTorch built for an older CUDA has no kernels for newer GPUs, so that the first computation of each job fails
+    there. The finding names the sets of versions that compute on them.
     Source: llm-d/llm-d #5; NVIDIA-Digital-Bio/Proteina-Complexa #59; config/facts/instance_types.yaml.
     Example: hyperpod.instance_groups.1.instance_type: ml.p6-b200.48xlarge
     """
     if not environment.image.built:
         return
-    built = ".".join(locked(environment.version_set, r"nvidia-cuda-runtime-cu\d+").split(".")[:2])
+    built = ".".join(locked(environment.version_set, CUDA_RUNTIME).split(".")[:2])
     used = {group.instance_group for _, group in workers(environment)}
     for key, group in groups(environment):
         known = catalogue().get(group.instance_type)
         least = known.cuda if known else None
         if built and least and group.name in used and number(built) < number(least):
+            drive = [
+                name for name, each in versions.SETS.items() if number(locked(each, CUDA_RUNTIME)) >= number(least)
+            ]
             yield Violation(
                 f"{key}.instance_type",
-                f"its GPUs need CUDA {least}, newer than the {built} of the built image's PyTorch",
-                f"other types, or an image.uri with PyTorch for CUDA {least} or newer",
-                f"build an image with PyTorch 2.7 or newer (cu{least.replace('.', '')}) and write it as image.uri",
+                f"its GPUs need CUDA {least}, newer than the {built} of the built image's PyTorch "
+                f"(versions: {environment.versions})",
+                f"other types, versions: {' or '.join(drive)}, or an image.uri with PyTorch for CUDA {least} or newer",
+                f"choose versions: {drive[0]}, or build an image with PyTorch 2.7 or newer "
+                f"(cu{least.replace('.', '')}) and write it as image.uri",
             )
 
 

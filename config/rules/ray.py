@@ -33,12 +33,13 @@ def old_kuberay(environment: EksEnvironment) -> Iterator[Violation]:
     Source: ray-project/kuberay, releases; #4078.
     Example: kuberay.version: 1.2.0
     """
-    if environment.kuberay.version == versions.KUBERAY:
+    if environment.kuberay_version == versions.KUBERAY:
         yield Violation(
             "kuberay.version",
             "it is of August 2024; later versions fixed the probes of its pods and conditions",
             "1.6.2, which RayCronJob and AWS features for Ray need",
-            "accept the warning, or try 1.6.2 in a separate environment",
+            "accept the warning, or try versions: current, which has 1.6.2, in a separate environment",
+            versions.KUBERAY,
         )
 
 
@@ -50,9 +51,10 @@ def known_kuberay(environment: EksEnvironment) -> Iterator[Violation]:
     Source: config/facts/charts.lock.yaml.
     Example: kuberay.version: 1.6.0
     """
-    if environment.kuberay.version not in versions.KUBERAY_VERSIONS:
+    if environment.kuberay_version not in versions.KUBERAY_VERSIONS:
         allowed = ", ".join(versions.KUBERAY_VERSIONS)
-        yield Violation("kuberay.version", "its chart is not locked", allowed, f"write {versions.KUBERAY}")
+        fix = f"remove it: versions: {environment.versions} has {environment.version_set.kuberay}"
+        yield Violation("kuberay.version", "its chart is not locked", allowed, fix)
 
 
 @warning("V69")
@@ -63,11 +65,11 @@ def unrehearsed_kuberay(environment: EksEnvironment) -> Iterator[Violation]:
     Source: this project, docs/operate/kuberay.md.
     Example: kuberay.version: 1.4.2
     """
-    version = environment.kuberay.version
+    version = environment.kuberay_version
     if version in versions.KUBERAY_VERSIONS and version != versions.KUBERAY:
         reason = f"this project's CI runs the operator of {versions.KUBERAY} only (docs/reference/kuberay-drills.md)"
         fix = f"`make rehearse ENV={environment.name}` runs it; try it first in a separate environment"
-        yield Violation("kuberay.version", reason, versions.KUBERAY, fix)
+        yield Violation("kuberay.version", reason, versions.KUBERAY, fix, version)
 
 
 @warning("V111")
@@ -88,11 +90,17 @@ def ray_with_known_flaws(environment: EksEnvironment) -> Iterator[Violation]:
             "ray.version",
             "a web page in a browser that reaches a head can run code there; network policies stop other pods only. "
             f"Known flaws: {', '.join(found.flaws)}, of which the first is known to be exploited",
-            f"{versions.SETS['fixed'].ray} (versions: fixed)",
+            " or ".join(f"{each.ray} (versions: {name})" for name, each in _mended()),
             "choose versions: fixed (with image.uri: an image with its Ray), and remove ray.version; until then open a "
             "head's pages only with `ops dashboard`, which checks Host, Origin and a token",
             found.version,
         )
+
+
+def _mended() -> Iterator[tuple[str, versions.VersionSet]]:
+    """Yield the name of each set of versions whose Ray has no known flaw, and the set."""
+    found = support.versions("Ray")
+    yield from ((name, each) for name, each in versions.SETS.items() if not found[each.ray].flaws)
 
 
 @error("V27")

@@ -109,7 +109,7 @@ def with_copies(release: HelmRelease, environment: EksEnvironment) -> HelmReleas
 def public_images(environment: EksEnvironment) -> Iterator[PublicImage]:
     """Yield each image that the environment pulls from a public registry unless it sets `image_registry`."""
     for (chart, version), images in CHARTS.items():
-        for image in images if chart != kuberay.CHART or version == environment.kuberay.version else ():
+        for image in images if chart != kuberay.CHART or version == environment.kuberay_version else ():
             yield PublicImage(image.image, chart, copied=bool(image.values))
     yield PublicImage(versions.PYTHON_IMAGE, "controllers")
     if environment.observability.in_cluster:

@@ -5,7 +5,6 @@ from dataclasses import replace
 from config import EksEnvironment, Environment, naming
 from config.facts import versions
 from config.facts.capacity import NodeResources, whole_node_pod
-from config.facts.support import number
 from config.model import MANAGED, RayWorkers
 from config.model import RayCluster as RayClusterConfig
 from k8s_charts.ray.cluster import HeadPod, RayClusterSpec, WorkerGroup
@@ -26,7 +25,12 @@ def ray_cluster(environment: EksEnvironment, cluster: RayClusterConfig, image: s
             image=image,
             claim=environment.fsx.claim,
             mount_path=environment.fsx.mount_path,
-            env={**_as_before(environment), **_memory_tier(environment), **_tracking(environment), **cluster.env},
+            env={
+                **versions.as_before(environment.ray_version),
+                **_memory_tier(environment),
+                **_tracking(environment),
+                **cluster.env,
+            },
             secrets=cluster.secrets,
             volumes=cluster.volumes,
             priority_class=priority.name if priority else None,
@@ -45,12 +49,6 @@ def priority_class(environment: EksEnvironment, cluster: RayClusterConfig) -> Pr
     if cluster.priority is None:
         return None
     return PriorityClass(cluster.name, environment.ray.namespace, cluster.priority)
-
-
-def _as_before(environment: EksEnvironment) -> dict[str, str]:
-    """Return the variables by which a newer Ray behaves as before."""
-    newer = number(environment.ray_version) >= number(versions.RAY_CHANGES)
-    return dict(versions.RAY_AS_BEFORE) if newer else {}
 
 
 def _memory_tier(environment: Environment) -> dict[str, str]:

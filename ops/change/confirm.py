@@ -180,7 +180,7 @@ def kuberay_crds(environment: EksEnvironment, say: Print, *, adopt: bool, yes: b
     Return the CRDs as they are afterwards. Raises ChartError if the environment's chart is not in the cache,
     RefusedError and UnreachableError.
     """
-    version = environment.kuberay.version
+    version = environment.kuberay_version
     wanted = crds.definitions(version)
     with _connected(environment) as clients:
         kinds = crds.read_definitions(clients.kubernetes, wanted)

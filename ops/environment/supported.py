@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from config.facts import support
-from config.facts.versions import EFA_INSTALLER, KUBERAY, SET_DEFAULT, SETS, VersionSet
-from config.rules.image import locked
+from config.facts.versions import EFA_INSTALLER, SET_DEFAULT, SETS, VersionSet
+from config.rules.image import CUDA_RUNTIME, locked
 from ops.environment.generated import between
 
 _BEGIN: Final = "<!-- Written by `ops schema`, from config/facts/support.yaml. -->"
@@ -35,10 +35,10 @@ def _components(version_set: VersionSet) -> dict[str, str]:
         "Ray": version_set.ray,
         "CPython": version_set.python,
         "PyTorch": locked(version_set, "torch"),
-        "CUDA": locked(version_set, r"nvidia-cuda-runtime-cu\d+"),
+        "CUDA": locked(version_set, CUDA_RUNTIME),
         "base image": f"`{version_set.base_image.removeprefix('docker.io/')}`",
         "EFA installer": EFA_INSTALLER,
-        "KubeRay": KUBERAY,
+        "KubeRay": version_set.kuberay,
     }
     return {name: f"{version}, {version_set.proof[name]}" for name, version in found.items()}
 

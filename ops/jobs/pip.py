@@ -17,7 +17,7 @@ from ops.jobs.packing import EntryError
 _INDEX: Final = "--index-url"
 _LARGEST_BYTES: Final = 200_000
 """Most bytes of the lines: they are arguments of the supervisor, in an object of Kubernetes."""
-_LOCK: Final = "uv pip compile --generate-hashes --python-version 3.10"
+_LOCK: Final = "uv pip compile --generate-hashes --python-version"
 _ALLOWED: Final = f"name==version --hash=sha256:…, and one line {_INDEX} URL"
 _NO_BUILDS: Final = "--only-binary :all:"
 """A build of a source package would fetch its tools without hashes."""
@@ -42,6 +42,7 @@ def packages(file: Path, environment: EksEnvironment) -> list[str]:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
         raise EntryError(f"--pip: {str(file)!r} cannot be read: {reason}. Fix: name a requirements file") from error
     lock = environment.version_set.requirements
+    command = f"{_LOCK} {environment.version_set.python}"
     image = _versions((RAY_IMAGE / lock).read_text()) if environment.image.built else {}
     found, index, seen = list[str](), "", dict[str, int]()
     for number, requirement, options in requirements(text):
@@ -50,7 +51,7 @@ def packages(file: Path, environment: EksEnvironment) -> list[str]:
             index = _index_of(line, options, index)
             continue
         if reason := unlocked(requirement, options):
-            raise line.refused(requirement, reason, f"write the file with `{_LOCK}`")
+            raise line.refused(requirement, reason, f"write the file with `{command}`")
         name, version = _named(requirement)
         if ";" not in requirement and seen.setdefault(name, number) != number:
             raise line.refused(requirement, f"line {seen[name]} names the same package", "delete one of the two")
@@ -60,7 +61,7 @@ def packages(file: Path, environment: EksEnvironment) -> list[str]:
             raise line.refused(
                 requirement,
                 f"the image has {name} {there}, which its other packages need",
-                f"lock with the image's versions: `{_LOCK} --constraint ray_image/{lock}`",
+                f"lock with the image's versions: `{command} --constraint ray_image/{lock}`",
                 f"{name}=={there}",
             )
         if name not in image:

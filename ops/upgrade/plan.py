@@ -107,7 +107,7 @@ def plan(environment: EksEnvironment, clients: Clients, assembly: Path) -> Upgra
     operator = _operator(environment, clients.kubernetes)
     cluster = described_cluster(environment, clients.account)
     deployed = Versions(str(cluster.get("version", "")), operator, tuple(sorted({ray.version for ray in rays})))
-    wanted = Versions(str(environment.eks.version), environment.kuberay.version, (environment.ray_version,))
+    wanted = Versions(str(environment.eks.version), environment.kuberay_version, (environment.ray_version,))
     _refuse_kubernetes(environment, deployed.kubernetes, wanted.kubernetes)
     changes_kuberay = operator != wanted.kuberay
     crds = _crds(clients, side) if changes_kuberay else ()
@@ -153,7 +153,7 @@ def _kubernetes(environment: EksEnvironment, before: str) -> UpgradeStep:
 
 
 def _kuberay(environment: EksEnvironment, before: str, crds: Sequence[CustomResourceDefinition]) -> UpgradeStep:
-    version = environment.kuberay.version
+    version = environment.kuberay_version
     removed = sum(len(kuberay_crds.outermost(kind.removed_fields())) for kind in crds)
     fields = f"; its CRDs lack {removed} fields of {before}, which no object uses" if removed else ""
     what = f"KubeRay {before} → {version}: its CRDs, then its operator"

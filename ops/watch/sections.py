@@ -42,7 +42,7 @@ def stacks(environment: Environment, account: CallerAccount) -> list[dict[str, s
 def support(environment: EksEnvironment) -> list[dict[str, Any]]:
     """Return until when the versions that the environment uses are supported, and their known flaws."""
     used = {support_of.KUBERNETES: environment.eks.version, "Ray": environment.ray_version}
-    used["KubeRay"] = environment.kuberay.version
+    used["KubeRay"] = environment.kuberay_version
     if environment.image.built:
         used["CPython"] = environment.version_set.python
     found = [support_of.versions(component).get(version) for component, version in used.items()]

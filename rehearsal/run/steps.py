@@ -378,7 +378,7 @@ class Rehearsal(RehearsalSteps[EksEnvironment]):
             self.charts = "the publishers', from the cache of `ops charts fetch`"
             return
         stand_ins = self.directory / STAND_INS
-        build_stand_ins(stand_ins, self.built, self.environment.kuberay.version)
+        build_stand_ins(stand_ins, self.built, self.environment.kuberay_version)
         self.charts = "generated stand-ins (`ops charts fetch` downloads the publishers' own)"
         self._stand_ins = {charts_lock.STAND_IN_VARIABLE: str(stand_ins)}
 
@@ -468,7 +468,7 @@ class Rehearsal(RehearsalSteps[EksEnvironment]):
     def seen(self) -> verdict.EksSeen:
         """Return what this rehearsal ran, for its verdict."""
         chosen = self.environment
-        return verdict.EksSeen(chosen.kuberay.version, chosen.eks.version, self._kubernetes, self.charts)
+        return verdict.EksSeen(chosen.kuberay_version, chosen.eks.version, self._kubernetes, self.charts)
 
     def cluster(self) -> ClusterView:
         """Return a view of the environment's EKS cluster, as its administrator."""

@@ -16,7 +16,7 @@ newer_names.import_parts()
 from tests.jobs.support.paths import MODULES  # noqa: E402
 from tests.jobs.support.ray_nodes import Nodes  # noqa: E402
 from tests.jobs.support.runs import Runs, Undisturbed  # noqa: E402
-from tests.jobs.support.version_set import TABLE  # noqa: E402
+from tests.jobs.support.version_set import SET, TABLE  # noqa: E402
 from tests.support import sampling  # noqa: E402
 
 # Ray's processes inherit these.
@@ -29,7 +29,7 @@ os.environ |= {
     # The reporter of each node only feeds the dashboard, which these tests do not use.
     "REPORTER_UPDATE_INTERVAL_MS": "3600000",
     # As the pods of a RayCluster.
-    **TABLE["RAY_AS_BEFORE"],
+    **TABLE["as_before"](SET.ray),
 }
 
 # The files with real Ray, longest first, so that both pytest workers finish at about the same time.

@@ -138,6 +138,8 @@ OPTIMIZERS = {
     if isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer) and kind is not torch.optim.Optimizer
 }
 NEVER_LOAD = {"LBFGS", "SparseAdam"}
+MATRIX = 2
+"""The dimensions of a parameter that Muon takes (PyTorch 2.9 and newer)."""
 
 
 @pytest.mark.parametrize("name", sorted(OPTIMIZERS))
@@ -146,7 +148,8 @@ def test_every_optimizer_of_pytorch_resumes_or_is_refused_at_the_first_save(
 ) -> None:
     def build() -> Training:
         training = Training("plain", "cpu")
-        training.optimizer = OPTIMIZERS[name](list(training.wrapped.parameters()), lr=0.1)
+        trained = [each for each in training.wrapped.parameters() if name != "Muon" or each.ndim == MATRIX]
+        training.optimizer = OPTIMIZERS[name](trained, lr=0.1)
         return training
 
     training = build()

@@ -66,7 +66,7 @@ def test_every_release_of_a_closed_environment_has_its_images_from_the_registry(
 ) -> None:
     closed = assembly("closed")
     values = _values(closed, release)
-    chosen = {"kuberay-operator": closed.of_eks.kuberay.version}
+    chosen = {"kuberay-operator": closed.of_eks.kuberay_version}
     [images] = [
         images for (name, version), images in CHARTS.items() if name == chart and chosen.get(name) in (None, version)
     ]

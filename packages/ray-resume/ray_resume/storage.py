@@ -214,7 +214,9 @@ class _Directory:
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(path)
-        except OSError:
+        except OSError as error:
+            # Writing into an open file names none; with its name, `reason` says how many bytes are free there.
+            error.filename = error.filename or str(draft)
             draft.unlink(missing_ok=True)
             raise
         _fsync(path.parent)

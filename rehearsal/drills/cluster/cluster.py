@@ -74,7 +74,7 @@ class DrillCluster:
             step.see(f"{workers} worker nodes, a head node and a spare one, 2 system nodes")
         with self.progress.step("KubeRay and the reaper") as step:
             self._install()
-            step.see(f"KubeRay {self.environment.kuberay.version} with the environment's Helm values")
+            step.see(f"KubeRay {self.environment.kuberay_version} with the environment's Helm values")
             step.see("reaper: all replicas have the rights that they need")
 
     def own_subject(self) -> Subject:
@@ -125,7 +125,7 @@ class DrillCluster:
     def _install(self) -> None:
         """Install in the order of a deployment. Raises RehearsalError if operator or reaper do not start."""
         operator = self.environment.kuberay.namespace
-        stand_ins.build(self._directory / "charts", self.plane.binaries, self.environment.kuberay.version)
+        stand_ins.build(self._directory / "charts", self.plane.binaries, self.environment.kuberay_version)
         # Viewers read in the namespace of the image build, too.
         namespaces = (self.platform.kuberay_namespace, self.platform.image_build_namespace)
         self.kubectl.apply(rendered(*namespaces, self.platform.kuberay_policies))

@@ -63,6 +63,7 @@ def test_the_walkthroughs_cluster_is_one_head_and_four_gpu_workers_on_shared_sto
         # An existing image brings its own Ray.
         ("walkthrough", "2.56.1", "2.56.1", "0"),
         ("fixed", "2.42.1", "2.42.1", None),
+        ("current", None, "2.60.0", "0"),
     ],
 )
 def test_pods_have_the_ray_of_the_environment_which_behaves_as_before(
@@ -75,6 +76,8 @@ def test_pods_have_the_ray_of_the_environment_which_behaves_as_before(
     assert cluster["spec"]["rayVersion"] == ray
     for name in ("RAY_TRAIN_V2_ENABLED", "RAY_enable_open_telemetry"):
         assert [env(pod).get(name) for pod in pods(cluster)] == [switch, switch]
+    tokens = "disabled" if ray == "2.60.0" else None
+    assert [env(pod).get("RAY_AUTH_MODE") for pod in pods(cluster)] == [tokens, tokens]
 
 
 def test_head_has_the_walkthroughs_ports_and_dashboard_variables(head: Object) -> None:

@@ -443,7 +443,7 @@ def test_crds_without_an_owner_are_adopted(
     monkeypatch.setattr(charts_lock, "verify", lambda *_: None)
     for definition in definitions(every_day.binaries):
         (tmp_path / f"{definition['metadata']['name']}.yaml").write_text(json.dumps(definition))
-    chart = charts_lock.find(CHART, SMALL.kuberay.version)
+    chart = charts_lock.find(CHART, SMALL.kuberay_version)
     with tarfile.open(tmp_path / chart.file_name, "w:gz") as archive:
         for file in tmp_path.glob("*.yaml"):
             archive.add(file, f"{CHART}/crds/{file.name}")

@@ -91,7 +91,7 @@ def synthesise(environment: Environment, directory: Path, *, validated: bool = F
     """Synthesise with empty charts; with `validated`, findings of CDK's template rules and cdk-nag raise."""
     charts = directory / "charts"
     write_empty_charts(
-        charts, environment.kuberay.version if isinstance(environment, EksEnvironment) else versions.KUBERAY
+        charts, environment.kuberay_version if isinstance(environment, EksEnvironment) else versions.KUBERAY
     )
     root = cdk.App(
         analytics_reporting=False,

@@ -42,7 +42,7 @@ class Runs:
         self.versions: list[str] = []
 
     def __call__(self, arguments: Sequence[str], environments: Path) -> tuple[int, str]:
-        self.versions.append(load("dev", environments).kuberay.version)
+        self.versions.append(load("dev", environments).kuberay_version)
         return (0, "") if arguments[0] == "run" else (1, DRILLED)
 
 
@@ -56,7 +56,7 @@ def test_a_seed_chooses_one_other_version_for_a_few_drills_and_writes_no_page(ke
     asked: list[list[str]] = []
 
     def run(arguments: Sequence[str], environments: Path) -> tuple[int, str]:
-        asked.append([load("dev", environments).kuberay.version, *arguments])
+        asked.append([load("dev", environments).kuberay_version, *arguments])
         return 1, ""
 
     assert {rehearsed.sample(seed, run, lambda _: None) for seed in [*range(20), *range(20)]} == {1}

@@ -114,10 +114,12 @@ def test_the_readme_s_clone_leads_into_the_root(tmp_path: Path) -> None:
 def test_the_readme_s_versions_are_the_pinned_ones() -> None:
     assert f"KubeRay operator {versions.KUBERAY}" in README
     rays = [each.ray for each in versions.SETS.values()]
-    assert f"RayClusters on Ray {' or '.join(rays)}" in README
+    assert f"RayClusters on Ray {', '.join(rays[:-1])} or {rays[-1]}" in README
     table = section("Versions that work together")
     others = [each for each in versions.KUBERAY_VERSIONS if each != versions.KUBERAY]
-    assert f"| Ray (its image: Python {versions.RAY_PYTHON}) | {rays[0]} | {rays[1]} (`versions: fixed`) |" in table
+    newest = f"{rays[2]} with Python {versions.SETS['current'].python} (`current`)"
+    row = f"| Ray (its image: Python {versions.RAY_PYTHON}) | {rays[0]} | {rays[1]} (`versions: fixed`), {newest} |"
+    assert row in table
     assert f"| KubeRay | {versions.KUBERAY} | {', '.join(others)} |" in table
     offered = [each for each in support.offered(support.today()) if each != versions.KUBERNETES_DEFAULT]
     assert f"| Kubernetes on EKS | {versions.KUBERNETES_DEFAULT} | {', '.join(offered)} |" in table

@@ -283,7 +283,10 @@ CASES: Final[dict[str, list[Case]]] = {
             {"protect": True, "fsx.provisioning": "dynamic", "fsx.reclaim_policy": "Retain"},
         ),
     ],
-    "V20": [Case({"kuberay.version": "1.2.0"}, {"kuberay.version": "1.6.2"})],
+    "V20": [
+        Case({"kuberay.version": "1.2.0"}, {"kuberay.version": "1.6.2"}),
+        Case({"kuberay.version": "1.2.0"}, {"kuberay": GONE, "versions": "current", "ray.version": GONE}),
+    ],
     "V21": [
         Case({"hyperpod.sub_charts": [chart]}, {"hyperpod.sub_charts": ["cluster-role-and-bindings"]})
         for chart in ("inferenceOperators", "storage", "cert-manager", "mpi-operator", "no-such-chart")
@@ -610,7 +613,10 @@ CASES: Final[dict[str, list[Case]]] = {
             },
         )
     ],
-    "V69": [Case({"kuberay.version": "1.4.2"}, {"kuberay.version": "1.2.0"})],
+    "V69": [
+        Case({"kuberay.version": "1.4.2"}, {"kuberay.version": "1.2.0"}),
+        Case({"versions": "current"}, {"versions": "fixed", "ray.version": GONE, "kuberay": GONE}),
+    ],
     "V70": [Case({"region": region}) for region in ("us-west-3", "eu-west-9", "xx-east-1")],
     "V71": [
         Case({"network.vpc_cidr": "10.100.0.0/16"}, {"network.vpc_cidr": "10.101.0.0/16"}),
@@ -855,6 +861,10 @@ CASES: Final[dict[str, list[Case]]] = {
         Case(
             {"image": {"repository": "ray"}},
             {f"{NODES}.instance_type": "ml.p6-b200.48xlarge", "image": {"uri": f"{REGISTRY}/ray"}},
+        ),
+        Case(
+            {"versions": "fixed"},
+            {f"{NODES}.instance_type": "ml.p6-b200.48xlarge", "versions": "current", "ray.version": GONE},
         ),
     ],
     "V107": [Case({"account": "0" * 12})],

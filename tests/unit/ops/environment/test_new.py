@@ -87,6 +87,8 @@ def test_a_new_environment_has_the_fixed_versions_and_says_what_that_means(envir
     fixed, walkthrough = SETS["fixed"], SETS["walkthrough"]
     assert f"chosen: versions: fixed, Ray {fixed.ray}. {fixed.gains}\n" in result.stdout
     assert f"to choose instead: versions: walkthrough, Ray {walkthrough.ray}. {walkthrough.gains}\n" in result.stdout
+    current = SETS["current"]
+    assert f"to choose instead: versions: current, Ray {current.ray}. {current.gains}\n" in result.stdout
     assert "versions" not in run("new", "nodes", "--like", "slurm").stdout
 
 

@@ -142,7 +142,7 @@ class Deployed:
         self.done.append(part)
         self.stale.discard(part)
         if part == "platform":
-            self.apis.kubernetes[OPERATOR] = operator(made.plan.environment.kuberay.version)
+            self.apis.kubernetes[OPERATOR] = operator(made.plan.environment.kuberay_version)
         if part == "ray":
             new = ray_cluster(made.plan.environment.ray_version)
             suspended = new | {"spec": new["spec"] | {"suspend": True}, "status": {"state": "suspended"}}
