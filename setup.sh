@@ -66,8 +66,12 @@ else
   # Only tests and the rehearsal install more with them.
   .venv/bin/python -m pip uninstall --quiet --yes uv setuptools pip
 fi
-if [ "$what" = check ]; then
+finish() {
   printf '%s' "$stamp" > .venv/.stamp
+  printf 'setup: done after %s s\n' "$SECONDS"
+}
+if [ "$what" = check ]; then
+  finish
   exit 0
 fi
 
@@ -82,4 +86,4 @@ fi
 PATH="$node_home/bin:$PATH" "$node_home/bin/node" "$node_home/lib/node_modules/npm/bin/npm-cli.js" ci --silent "${omit[@]}" ||
   fail "npm could not install package-lock.json; $unreachable"
 
-printf '%s' "$stamp" > .venv/.stamp
+finish
