@@ -147,7 +147,7 @@ def _kubernetes(environment: EksEnvironment, before: str) -> UpgradeStep:
         deploying(environment, STACK_OF[StepName.KUBERNETES]),
         "continue; meanwhile no lost pod may be replaced. HyperPod's nodes stay as they are: afterwards "
         f"`ops update-software --env {environment.name}`",
-        "unchanged; EKS has no way back",
+        "unchanged; for seven days EKS can roll the control plane back",
         f"control plane: {_price(before)} → {_price(version)} an hour",
     )
 
@@ -314,8 +314,8 @@ def _refuse_kubernetes(environment: EksEnvironment, before: str, after: str) -> 
     minors = [int(version.partition(".")[2]) for version in (before, after)]
     if minors[1] < minors[0]:
         raise RefusedError(
-            f"{key}, and EKS has no way back. Fix: write eks.version: {before}; for an older version, deploy another "
-            "environment and move the jobs (docs/operate/upgrade.md)"
+            f"{key}, and this command does not go back. Fix: write eks.version: {before}; within seven days of an "
+            "upgrade, EKS itself can roll the cluster back (docs/operate/upgrade.md)"
         )
     if minors[1] > minors[0] + 1:
         following = f"1.{minors[0] + 1}"

@@ -100,7 +100,7 @@ def version_skips(sides: TemplateComparison) -> Iterator[Risk]:
         old, new = _version(before), _version(after)
         if old is None or new is None or old[0] != new[0] or new[1] - old[1] not in (0, 1):
             what = f"Kubernetes {short(before)} → {short(after)}"
-            reason = "EKS upgrades a cluster by one minor version at a time, and never goes back."
+            reason = "EKS upgrades a cluster by one minor version at a time; back, only by its own rollback."
             yield Risk(each.key, Danger.VERSION_SKIP, what, reason)
 
 

@@ -310,7 +310,7 @@ REFUSED = {
     "stacks that change": busy,
     "a stack that is missing": not_deployed,
     "no operator": no_operator,
-    "Kubernetes back": kubernetes("1.36", r"EKS has no way back\. Fix: write eks.version: 1.36"),
+    "Kubernetes back": kubernetes("1.36", r"this command does not go back\. Fix: write eks.version: 1.36"),
     "Kubernetes by two": kubernetes("1.33", r"one minor version at a time\. Fix: write eks.version: 1.34"),
 }
 
@@ -334,7 +334,7 @@ def test_the_next_kubernetes_is_the_first_step(deployed: Deployed) -> None:
     shown = json.loads(run("--dry-run", "-o", "json").stdout)
     assert [each["step"] for each in shown["steps"]] == ["kubernetes", "ray"]
     assert shown["steps"][0]["command"] == "cdk deploy rayhp-dev-eks --exclusively -c environment=dev"
-    assert shown["steps"][0]["data"].endswith("EKS has no way back")
+    assert shown["steps"][0]["data"].endswith("EKS can roll the control plane back")
 
 
 def test_an_unknown_set_names_those_that_exist() -> None:
