@@ -24,6 +24,8 @@ ROW ?= walkthrough
 OTHER := $(patsubst %,-%,$(filter-out walkthrough,$(ROW)))
 JOBS_VENV := .venv-jobs$(OTHER)
 JOBS_LOCK := requirements/jobs$(OTHER).txt
+# The image's own lock, and what the tests need beside it.
+JOBS_LOCKS := ray_image/$(patsubst -%,%/,$(OTHER))requirements.txt $(JOBS_LOCK)
 $(if $(wildcard $(JOBS_LOCK)),,$(error ROW: '$(ROW)' is invalid: no set of versions has this name. Allowed: walkthrough$(patsubst requirements/jobs-%.txt,$(comma) %,$(wildcard requirements/jobs-*.txt)). Fix: choose one of them))
 LONG = long-cases long-explorations long-jobs long-rehearsal
 
@@ -50,11 +52,11 @@ setup: ## install everything in the lock files (.venv, node_modules)
 setup-policies: .venv-policies/.stamp ## install checkov (.venv-policies), which `make test` needs
 
 # The Ray image's Python and lock. Without that Python, one that Ray and PyTorch have wheels for, too.
-$(JOBS_VENV)/.stamp: $(JOBS_LOCK) requirements/jobs_python.sh $(call misplaced,$(JOBS_VENV)) | setup
+$(JOBS_VENV)/.stamp: $(JOBS_LOCKS) requirements/jobs_python.sh $(call misplaced,$(JOBS_VENV)) | setup
 	@printf 'setup: Ray and PyTorch for the jobs (5 GB)\n'
 	@python=$$(requirements/jobs_python.sh $$($(VENV)/python -c 'from config.facts import versions; print(versions.SETS["$(ROW)"].python)')); \
 	  $(VENV)/uv venv --quiet --clear --no-python-downloads --python "$$python" $(JOBS_VENV)
-	@$(VENV)/uv pip sync --quiet --compile-bytecode --python $(JOBS_VENV)/bin/python --require-hashes $(JOBS_LOCK)
+	@$(VENV)/uv pip sync --quiet --compile-bytecode --python $(JOBS_VENV)/bin/python --require-hashes $(JOBS_LOCKS)
 	@touch $@
 
 .PHONY: setup-jobs

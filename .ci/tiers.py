@@ -31,7 +31,8 @@ _REHEARSED: Final = (
 )
 # Files that the jobs' tests import or start.
 _JOBS: Final = (
-    *("requirements/jobs.txt", "config/*", "controllers/*", "packages/*", "rehearsal/*", "ray_jobs/*", "tests/jobs/*"),
+    *("ray_image/requirements.txt", "requirements/jobs.txt", "config/*", "controllers/*", "packages/*", "rehearsal/*"),
+    *("ray_jobs/*", "tests/jobs/*"),
     # What `ops job submit` uploads, a test lets a job fetch.
     *("ops/__init__.py", "ops/counted.py", "ops/progress.py"),
     *("ops/jobs/__init__.py", "ops/jobs/bucket.py", "ops/jobs/packing.py"),

@@ -42,14 +42,22 @@ lock ray_image/current/requirements.txt "${linux[@]}" --python-version 3.12 ray_
 finish # the next five must agree with these
 lock requirements/dev.txt "${universal[@]}" pyproject.toml packages/embedded-account/pyproject.toml --group dev -c "$out/requirements.txt"
 lock requirements/check.txt "${universal[@]}" --group check -c "$out/requirements.txt"
-# The image's Python: what it takes beyond a newer one's, newer ones can have, too.
-lock requirements/jobs.txt "${linux[@]}" --python-version 3.10 packages/ray-resume/pyproject.toml --group jobs -c "$out/ray_image/requirements.txt"
-lock requirements/jobs-fixed.txt "${linux[@]}" --python-version 3.10 packages/ray-resume/pyproject.toml --group jobs -c "$out/ray_image/fixed/requirements.txt"
-lock requirements/jobs-current.txt "${linux[@]}" --python-version 3.12 packages/ray-resume/pyproject.toml --group jobs -c "$out/ray_image/current/requirements.txt" --override ray_image/current/overrides.in
+# Beside the image's lock, which the jobs' environments have, too: what only tests need.
+jobs() {
+  local file=$1 python=$2 image=$3
+  shift 3
+  # shellcheck disable=SC2046 # one option for each package of the image
+  lock "$file" "${linux[@]}" --python-version "$python" packages/ray-resume/pyproject.toml --group jobs -c "$out/$image" "$@" \
+    $(sed -n 's/^\([^ =]*\)==.*/--no-emit-package=\1/p' "$out/$image")
+}
+jobs requirements/jobs.txt 3.10 ray_image/requirements.txt
+jobs requirements/jobs-fixed.txt 3.10 ray_image/fixed/requirements.txt
+jobs requirements/jobs-current.txt 3.12 ray_image/current/requirements.txt --override ray_image/current/overrides.in
 finish # and so must these with the jobs' lock
-lock requirements/mlflow.txt "${linux[@]}" --python-version 3.11 --group mlflow -c "$out/requirements/jobs.txt"
+image_and_jobs=(-c "$out/ray_image/requirements.txt" -c "$out/requirements/jobs.txt")
+lock requirements/mlflow.txt "${linux[@]}" --python-version 3.11 --group mlflow "${image_and_jobs[@]}"
 lock requirements/hyp.txt "${linux[@]}" --python-version 3.11 --group hyp
-lock requirements/memory-tier.txt "${linux[@]}" --python-version 3.11 --group memory-tier -c "$out/requirements/jobs.txt"
+lock requirements/memory-tier.txt "${linux[@]}" --python-version 3.11 --group memory-tier "${image_and_jobs[@]}"
 lock requirements/setup.txt "${universal[@]}" --group setup
 lock requirements/policies.txt "${universal[@]}" --group policies
 finish
