@@ -152,8 +152,8 @@ def read_definitions(api: kubernetes.client.ApiClient, wanted: Sequence[Json]) -
 def _is_released(api: kubernetes.client.ApiClient) -> bool:
     """Return whether Helm has a record of the platform stack's release of the CRDs.
 
-    Helm 4 applies `crds/` of the operator's chart on the server, as the same field manager, and so removes the
-    release's labels and annotations. It checks them only for objects that a release did not have before.
+    Seen with Helm 4.1.4: the release's labels and annotations are gone from the CRDs once the operator is installed,
+    whose chart has them in `crds/`, too. Helm does not miss them at the release's next upgrade.
     """
     secrets = kubernetes.client.CoreV1Api(api).list_namespaced_secret
     return bool(metadata(partial(secrets, CRDS_NAMESPACE, label_selector=f"owner=helm,name={CRDS_RELEASE}")))
