@@ -98,10 +98,6 @@ setup-memory-tier: .venv-memory-tier/.stamp ## install a memory tier for `make t
 setup-programs: setup ## build the rehearsal's control plane (.rehearsal/cache), as the first rehearsal does
 	@$(RUN) $(VENV)/python -m rehearsal build
 
-.PHONY: setup-minor
-setup-minor: setup-programs ## build the Kubernetes before the usual one, too
-	@$(RUN) $(VENV)/python -m rehearsal build --kubernetes 1.34
-
 .PHONY: rehearse
 rehearse: setup $(if $(WITH_JOBS),setup-jobs) ## deploy, change and destroy ENV=dev on this machine without an AWS account (KEEP=1: keep it running, JOBS=1: with real Ray)
 	@$(RUN) $(VENV)/python -m rehearsal run --env $(ENV) $(if $(KEEP),--keep)$(if $(WITH_JOBS), --jobs)$(if $(KILLS), --kill-destroy $(KILLS))

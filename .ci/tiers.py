@@ -128,15 +128,6 @@ TIERS: Final = (
         drawn_from="drills",
     ),
     Tier(
-        "minors",
-        "make test-minors NAME=1.34",
-        budget=5,
-        cores=0.5,
-        files=(*_REHEARSED, "tests/*"),
-        needs=("setup-minor",),
-        drawn_from="drills",
-    ),
-    Tier(
         "drills-operator",
         "make test-operator",
         # A first run builds the operator: 130 to 170 s of a core.

@@ -107,13 +107,10 @@ def job() -> None:
 
 
 @app.command()
-def build(
-    kubernetes: Annotated[str | None, typer.Option(help="Also this version of Kubernetes, such as 1.34.")] = None,
-) -> None:
+def build() -> None:
     """Build the control plane's programs, as the first rehearsal does."""
     with _orderly():
-        built = binaries.ensure(BINARIES, console.print)
-        binaries.kubernetes_programs(built, kubernetes, console.print)
+        binaries.ensure(BINARIES, console.print)
 
 
 @app.command()
