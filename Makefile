@@ -26,7 +26,7 @@ JOBS_VENV := .venv-jobs$(OTHER)
 JOBS_LOCK := requirements/jobs$(OTHER).txt
 # The image's own lock, and what the tests need beside it.
 JOBS_LOCKS := ray_image/$(patsubst -%,%/,$(OTHER))requirements.txt $(JOBS_LOCK)
-$(if $(wildcard $(JOBS_LOCK)),,$(error ROW: '$(ROW)' is invalid: no set of versions has this name. Allowed: walkthrough$(patsubst requirements/jobs-%.txt,$(comma) %,$(wildcard requirements/jobs-*.txt)). Fix: choose one of them))
+$(if $(wildcard $(JOBS_LOCK)),,$(error ROW: '$(ROW)' is invalid: no set of versions has this name. Allowed: $(subst $() ,$(comma) ,walkthrough $(patsubst requirements/jobs-%.txt,%,$(wildcard requirements/jobs-*.txt))). Fix: choose one of them))
 LONG = long-cases long-explorations long-jobs long-rehearsal
 
 # An environment names its own folder: in a copied or moved checkout it still runs the original's, and is made again.
