@@ -12,7 +12,7 @@ from ops.policy.statement import Statement
 
 COMMANDS: Final[Mapping[str, tuple[PersonRole, ...]]] = {
     "plan": (PersonRole.DEPLOYER, PersonRole.VIEWER),
-    **dict.fromkeys(("preflight", "destroy"), (PersonRole.DEPLOYER,)),
+    **dict.fromkeys(("preflight", "upgrade", "destroy"), (PersonRole.DEPLOYER,)),
     **dict.fromkeys(("cost", "events", "node list", "status", "wait"), (PersonRole.OPERATOR, PersonRole.VIEWER)),
     **dict.fromkeys(("drift", "isolation-check", "support-bundle"), (PersonRole.OPERATOR,)),
     **dict.fromkeys(("image build", "kuberay crds", "pause", "resume", "rollout", "scale"), (PersonRole.OPERATOR,)),

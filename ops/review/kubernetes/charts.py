@@ -1,6 +1,7 @@
 """The objects of Helm releases: those that the project wrote into a chart, and those that Helm renders."""
 
 import atexit
+import json
 import os
 import platform
 import re
@@ -116,7 +117,8 @@ def _rendered(source: ApplyingResource, values: Mapping[str, Any], chart: Path, 
     with tempfile.TemporaryDirectory() as scratch:
         readable = _readable(chart, Path(scratch))
         file = Path(scratch, "values.yaml")
-        file.write_text(yaml.safe_dump(dict(values)))
+        # JSON: PyYAML writes a text such as 1e5 without quotes, which Helm takes for a number.
+        file.write_text(json.dumps(dict(values)))
         argv = [str(helm), "template", name, str(readable), "--namespace", namespace, "--values", str(file)]
         # Helm reads no plugin, cache or credentials of this machine.
         env = {"PATH": os.environ.get("PATH", ""), "HOME": scratch}

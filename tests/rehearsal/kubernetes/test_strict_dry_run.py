@@ -90,7 +90,7 @@ def lay_ground(api: Api, found: list[tuple[Path, Object]]) -> None:
         for _, item in found
         if item.get("kind") == "Namespace" or item.get("metadata", {}).get("namespace") == "kube-system"
     ]
-    api.kubectl("apply", "--validate=strict", "-f", "-", stdin=yaml.safe_dump_all(ground))
+    api.kubectl("apply", "--validate=strict", "-f", "-", stdin="\n---\n".join(map(json.dumps, ground)))
 
 
 @pytest.fixture(scope="module", params=available())

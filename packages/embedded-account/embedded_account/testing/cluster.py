@@ -1,13 +1,12 @@
 """Let tests call a control plane with the real kubectl and Helm; build the pods that tests create."""
 
 import argparse
+import json
 import subprocess
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
-
-import yaml
 
 from embedded_account.kubernetes.api import KubernetesClient, KubernetesClientError
 from embedded_account.kubernetes.control_plane import ControlPlane
@@ -61,7 +60,8 @@ class Kubectl:
         return _Ending(argv, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def apply(self, *objects: Object) -> None:
-        self("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
+        # JSON: PyYAML writes a text such as 1e5 without quotes, which kubectl's YAML takes for a number.
+        self("apply", "-f", "-", stdin="\n---\n".join(map(json.dumps, objects)))
 
     def get(self, *arguments: str) -> Object:
         """Return the result of `kubectl get -o json`: one object, or a list of objects of all requested kinds."""
