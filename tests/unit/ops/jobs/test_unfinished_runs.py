@@ -19,10 +19,12 @@ from ops.clients import Clients
 from ops.commands.whole import app
 from ops.destroy import steps
 from ops.jobs.running import ray_clusters, running
+from ops.upgrade import steps as steps_of_upgrade
 from tests.unit.ops.change import test_pause, test_rollout, test_scale
 from tests.unit.ops.destroy.test_destroy import FakeCloudFormation, FakeStack, destroy  # noqa: F401 - a fixture
 from tests.unit.ops.jobs.test_job import a_lease, a_run
 from tests.unit.ops.nodes.test_node import ID, one_worker  # noqa: F401 - a fixture
+from tests.unit.ops.upgrade.test_upgrade import Deployed, deployed  # noqa: F401 - a fixture
 from tests.unit.support.fake_apis import Apis
 from tests.unit.support.running_environment import LEASES, RAY_CLUSTERS, RAY_JOBS, RUN_JOBS, WORKERS
 
@@ -35,7 +37,7 @@ COMMANDS: dict[str, tuple[str, Sequence[str]]] = {
     "rollout": ("changed", ("rollout", "rayml")),
     **{f"node {name}": ("one_worker", ("node", name, ID)) for name in NODE_CHANGES},
 }
-"""Each command that ends jobs, except `destroy`: the fixture with its environment, and its words."""
+"""Each command that ends jobs, except `destroy` and `upgrade`: the fixture with its environment, and its words."""
 STATES: dict[str, tuple[dict[str, Any] | None, str]] = {
     "no supervisor yet": (None, "starting"),
     "queued": ({"phase": "queued", "attempt": 1}, "queued"),
@@ -114,6 +116,18 @@ def test_destroy_keeps_the_checkpoints_of_a_run(
     result = destroy(FakeCloudFormation(ray=FakeStack()), "--yes")
     assert result.exit_code == 1, result.output
     assert f"run night ({STATES[state][1]})" in result.stderr
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_upgrade_keeps_the_pods_of_a_run_and_deploys_nothing(deployed: Deployed, state: str) -> None:  # noqa: F811
+    lease, phase = STATES[state]
+    run_of(deployed.apis, lease)
+    deployed.differ("ray")
+    before = deployed.file.read_text()
+    result = call("upgrade", "--to", "fixed")
+    assert result.exit_code == 1, result.output
+    assert f"RayCluster ray/rayml has unfinished jobs: run night ({phase}). Fix: " in result.stderr
+    assert (deployed.file.read_text(), deployed.done) == (before, [])
 
 
 def test_destroy_keeps_a_rayjob_that_waits_in_a_queue(destroy: Callable[..., Result], apis: Apis) -> None:  # noqa: F811
@@ -202,4 +216,7 @@ def test_every_command_that_asks_for_jobs_is_tried_here() -> None:
         ("commands/operate/node.py", "_change_of_eks"),
         ("destroy/steps.py", steps._refuse_jobs.__name__),
         ("change/saving.py", "jobs_to_save"),
+        # Before anything changes, and again before the pods go: a job may have begun meanwhile.
+        ("upgrade/steps.py", "upgrade"),
+        ("upgrade/steps.py", steps_of_upgrade._replace_pods.__name__),
     }
