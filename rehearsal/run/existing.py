@@ -69,6 +69,12 @@ def collect_garbage(account: EmbeddedAccount, environment: Environment) -> int:
     return existing_cluster.collect_pods_of_gone_nodes(account, cluster) if cluster else 0
 
 
+def ending_namespaces(account: EmbeddedAccount, environment: Environment) -> list[str]:
+    """Return the namespaces of an existing EKS cluster that are being deleted."""
+    cluster = environment.existing_eks
+    return existing_cluster.ending_namespaces(account, cluster) if cluster else []
+
+
 def difference(before: Description, after: Description) -> str:
     """Return a line diff of what differs between the two descriptions; empty if they are equal."""
     old, new = (

@@ -43,6 +43,13 @@ def collect_pods_of_gone_nodes(account: EmbeddedAccount, existing: ExistingEks) 
     return len(stray)
 
 
+def ending_namespaces(account: EmbeddedAccount, existing: ExistingEks) -> list[str]:
+    """Return the namespaces that are being deleted: nothing can be created in them until they are gone."""
+    api = KubernetesClient.from_kubeconfig(account.admin_kubeconfig(existing.name))
+    found = api.get("/api/v1/namespaces")["items"]
+    return [each["metadata"]["name"] for each in found if each["metadata"].get("deletionTimestamp")]
+
+
 def _eks(eks: Any, name: str) -> dict[str, Any]:
     entries = eks.list_access_entries(clusterName=name)["accessEntries"]
     return {

@@ -298,11 +298,18 @@ class RehearsalSteps(Generic[E]):
         Return the kills that this destroy ended before, too. Raises RehearsalError if these are all.
         """
         with self.progress.step("cdk deploy --all, again"):
+            self._wait_for_namespaces()
             self.deploy_stacks()
         left = self.destroy(kills)
         if len(left) == len(kills):
             raise RehearsalError(f"`ops destroy` ended before its kill after {kills[0]:.1f} s")
         return left
+
+    def _wait_for_namespaces(self) -> None:
+        """Wait for what a destroy deletes from an existing cluster; on AWS, minutes pass until the next deployment."""
+        existing.collect_garbage(self.account, self.environment)
+        namespaces = partial(existing.ending_namespaces, self.account, self.environment)
+        wait_for("the end of deleted namespaces", namespaces, operator.not_)
 
     def lift_protection(self) -> None:
         """Start the synthesis with `protect: false`; until `destroy_unprotected`, the CLI uses the last one."""
@@ -313,6 +320,7 @@ class RehearsalSteps(Generic[E]):
         """Redeploy a protected environment, which must reuse its data."""
         before = self._file_system()
         with self.progress.step("cdk deploy --all, again"):
+            self._wait_for_namespaces()
             self._prepare_cluster()
             self.deploy_stacks(again=True)
         with self.progress.step("the existing file system is reused") as step:
