@@ -13,6 +13,7 @@ def play(context: ClusterDrillContext) -> None:
     context.mark("a worker's pod is Failed: its kubelet evicted it")
     since = time.time()
     failed = {subject: subject.a("worker") for subject in subjects}
+    context.permit_surplus(*subjects)
     for pod in failed.values():
         context.fail(pod)
     context.recover({subject: ([pod], since) for subject, pod in failed.items()}, limit=MARGIN_SECONDS)
