@@ -15,9 +15,9 @@ from kubernetes.client import ApiException
 from config.labels import PAUSED
 from ops.change.drain import Say
 from ops.clients import REQUEST_TIMEOUT
-from ops.errors import NoAnswerError, in_plain_words
+from ops.errors import NoAnswerError, RefusedError, in_plain_words
 from ops.readiness.conditions import is_ready_to_stay
-from ops.readiness.outdated_pods import Json, counted, outdated
+from ops.readiness.outdated_pods import Json, counted, is_paused, outdated
 
 _KIND: Final = ("ray.io", "v1")
 _PLURAL: Final = "rayclusters"
@@ -50,6 +50,18 @@ class LiveRayCluster:
         listed = core.list_namespaced_pod(self.namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT)
         items: Sequence[Any] = listed.items
         return items
+
+    def unpaused(self) -> tuple[Mapping[str, Any], Sequence[Any]]:
+        """Return the object and its pods. Raises RefusedError if it does not exist or is paused."""
+        try:
+            cluster, pods = self.read(), self.pods()
+        except ApiException as error:
+            if error.status != 404:
+                raise
+            raise RefusedError(f"{self} does not exist. Fix: deploy the ray stack") from None
+        if is_paused(cluster):
+            raise RefusedError(f"{self} is paused, and new pods would find no node. Fix: `ops resume`")
+        return cluster, pods
 
     def delete(self, pods: Sequence[Any]) -> None:
         """Delete the pods with their grace period; a pod that is gone already is no error."""

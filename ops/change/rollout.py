@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import kubernetes
-from kubernetes.client import ApiException
 
 from config import EksEnvironment
 from ops.change import batches
@@ -21,7 +20,7 @@ from ops.errors import RefusedError
 from ops.max_unavailable import MaxUnavailable
 from ops.readiness.item import ReadinessState
 from ops.readiness.one_off_jobs import image
-from ops.readiness.outdated_pods import Json, OutdatedPods, counted, is_paused, is_suspended, outdated
+from ops.readiness.outdated_pods import Json, OutdatedPods, counted, is_suspended, outdated
 
 
 @dataclass(frozen=True)
@@ -71,14 +70,7 @@ def _plan(
     environment: EksEnvironment, api: kubernetes.client.ApiClient, name: str, limit: MaxUnavailable | None
 ) -> Rollout:
     live = LiveRayCluster(api, environment.ray.namespace, name)
-    try:
-        cluster, pods = live.read(), live.pods()
-    except ApiException as error:
-        if error.status != 404:
-            raise
-        raise RefusedError(f"{live} does not exist. Fix: deploy the ray stack") from None
-    if is_paused(cluster):
-        raise RefusedError(f"{live} is paused, and new pods would find no node. Fix: `ops resume`")
+    cluster, pods = live.unpaused()
     return Rollout(live, cluster.get("spec", {}), is_suspended(cluster), pods, outdated(cluster, pods), limit)
 
 

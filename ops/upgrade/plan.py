@@ -20,7 +20,7 @@ from ops.change.kuberay_crds import CustomResourceDefinition
 from ops.change.ray_clusters import LiveRayCluster
 from ops.clients import REQUEST_TIMEOUT, Clients, described_cluster
 from ops.errors import RefusedError
-from ops.readiness.outdated_pods import is_paused, is_suspended, outdated
+from ops.readiness.outdated_pods import is_suspended, outdated
 from ops.review.assembly import Assembly
 from ops.review.kubernetes.charts import release
 from ops.review.kubernetes.objects import applied, literal, sources
@@ -265,14 +265,7 @@ def _rays(api: kubernetes.client.ApiClient, side: Assembly) -> list[_Ray]:
 
 
 def _ray(live: LiveRayCluster, wanted: Mapping[str, Any]) -> _Ray:
-    try:
-        cluster, pods = live.read(), live.pods()
-    except ApiException as error:
-        if error.status != 404:
-            raise
-        raise RefusedError(f"{live} does not exist. Fix: deploy the ray stack") from None
-    if is_paused(cluster):
-        raise RefusedError(f"{live} is paused, and new pods would find no node. Fix: `ops resume`")
+    cluster, pods = live.unpaused()
     old = outdated(wanted, pods).old
     return _Ray(
         live,
