@@ -1,15 +1,22 @@
 """Fixtures of the controllers' tests: a fake API server, a fake Ray and a run between them, for each test."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from controllers.reaper import Reaper
+from controllers.telemetry import Metrics
 from embedded_account.kubernetes import pki
+from k8s_charts.ray.pods import UNWELL_SECONDS
 from tests.support import fake_kubernetes, fake_ray
 from tests.support.fake_kubernetes import FakeKubernetes
 from tests.support.fake_ray import FakeRay
 from tests.support.supervised_run import Supervised
+from tests.support.waiting import wait_until
+from tests.unit.support.nodes_and_pods import TOLERATED
+
+Start = Callable[..., Reaper]
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +28,35 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> pki.Pki:
 def kubernetes(certificates: pki.Pki, tmp_path: Path) -> Iterator[FakeKubernetes]:
     with fake_kubernetes.serve(certificates, tmp_path / "account") as fake:
         yield fake
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics()
+
+
+@pytest.fixture
+def start(kubernetes: FakeKubernetes, metrics: Metrics) -> Iterator[Start]:
+    """Start a reaper; return it once it has listed pods and nodes."""
+    made: list[Reaper] = []
+
+    def started(*, dry_run: bool = False, metrics: Metrics = metrics) -> Reaper:
+        reaper = Reaper(
+            kubernetes.cluster,
+            metrics,
+            namespace="ray",
+            unready_seconds=TOLERATED,
+            unwell_seconds=UNWELL_SECONDS,
+            dry_run=dry_run,
+        )
+        reaper.start()
+        made.append(reaper)
+        wait_until(lambda: "no answer" not in reaper.deafness(), "its first look")
+        return reaper
+
+    yield started
+    for reaper in made:
+        reaper.stop()
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from controllers.reaper import PERMISSIONS, Reaper
 from controllers.telemetry import Metrics, serve
 from tests.support.fake_kubernetes import EVENTS, LEASES, NODES, PODS, REVIEWS, FakeKubernetes, Object
 from tests.support.waiting import wait_until
-from tests.unit.support.nodes_and_pods import NODE, NOW, REPLACE, TOLERATED, a_node, a_pod
+from tests.unit.controllers.conftest import Start
+from tests.unit.support.nodes_and_pods import NODE, NOW, REPLACE, a_node, a_pod
 
 POD = f"{PODS}/rayml-worker"
 STUCK = a_pod(asked=20)
@@ -29,33 +30,6 @@ def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     clock = SimpleNamespace(time=lambda: NOW, monotonic=time.monotonic)
     monkeypatch.setattr(module, "time", clock)
     return clock
-
-
-Start = Callable[..., Reaper]
-
-
-@pytest.fixture
-def metrics() -> Metrics:
-    return Metrics()
-
-
-@pytest.fixture
-def start(kubernetes: FakeKubernetes, metrics: Metrics) -> Iterator[Start]:
-    """Start a reaper; return it once it has listed pods and nodes."""
-    made: list[Reaper] = []
-
-    def started(*, dry_run: bool = False, metrics: Metrics = metrics) -> Reaper:
-        reaper = Reaper(
-            kubernetes.cluster, metrics, namespace="ray", unready_seconds=TOLERATED, unwell_seconds=240, dry_run=dry_run
-        )
-        reaper.start()
-        made.append(reaper)
-        wait_until(lambda: "no answer" not in reaper.deafness(), "its first look")
-        return reaper
-
-    yield started
-    for reaper in made:
-        reaper.stop()
 
 
 @pytest.fixture

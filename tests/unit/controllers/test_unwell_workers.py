@@ -1,7 +1,6 @@
 """Workers that run but are not Ready, while their head and their node are (ray-project/ray#64349)."""
 
 import time
-from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,11 +9,11 @@ import pytest
 from controllers import reaper as module
 from controllers.decision import NodeState, Pod, is_unwell
 from controllers.reaper import Reaper
-from controllers.telemetry import Metrics
 from k8s_charts.ray.pods import UNWELL_SECONDS
 from tests.support.fake_kubernetes import EVENTS, LEASES, NODES, PODS, FakeKubernetes, Object
 from tests.support.waiting import wait_until
-from tests.unit.support.nodes_and_pods import NOW, REPLACE, TOLERATED, a_node, a_ray_pod
+from tests.unit.controllers.conftest import Start
+from tests.unit.support.nodes_and_pods import NOW, REPLACE, a_node, a_ray_pod
 
 HEAD = a_ray_pod("head", since=600)
 ZOMBIE = a_ray_pod("worker", ready="False", since=500)
@@ -100,35 +99,14 @@ def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return clock
 
 
-Start = Callable[[], Reaper]
-
-
 @pytest.fixture
-def start(kubernetes: FakeKubernetes, now: SimpleNamespace) -> Iterator[Start]:
+def start(start: Start, kubernetes: FakeKubernetes, now: SimpleNamespace) -> Start:
     """Start a reaper beside an unwell worker; return it once it has listed pods and nodes."""
     kubernetes.live = {LEASES, PODS, NODES}
     for pod in (HEAD, ZOMBIE):
         kubernetes.put(PODS, pod)
     kubernetes.put(NODES, READY)
-    made: list[Reaper] = []
-
-    def started() -> Reaper:
-        reaper = Reaper(
-            kubernetes.cluster,
-            Metrics(),
-            namespace="ray",
-            unready_seconds=TOLERATED,
-            unwell_seconds=UNWELL_SECONDS,
-            dry_run=False,
-        )
-        reaper.start()
-        made.append(reaper)
-        wait_until(lambda: "no answer" not in reaper.deafness(), "its first look")
-        return reaper
-
-    yield started
-    for reaper in made:
-        reaper.stop()
+    return start
 
 
 def seen(reaper: Reaper, name: str, *, ready: bool) -> None:
