@@ -41,6 +41,10 @@ help:
 setup: ## install everything in the lock files (.venv, node_modules)
 	@./setup.sh all
 
+.PHONY: setup-rehearsal
+setup-rehearsal: ## install what rehearsals need: all but tests and linters
+	@./setup.sh rehearsal
+
 # checkov's pins conflict with the project's, so it has its own environment: 200 MB, a few seconds plus the download.
 .venv-policies/.stamp: requirements/policies.txt $(call misplaced,.venv-policies) | setup
 	@printf 'setup: checkov\n'
@@ -52,7 +56,7 @@ setup: ## install everything in the lock files (.venv, node_modules)
 setup-policies: .venv-policies/.stamp ## install checkov (.venv-policies), which `make test` needs
 
 # The Ray image's Python and lock. Without that Python, one that Ray and PyTorch have wheels for, too.
-$(JOBS_VENV)/.stamp: $(JOBS_LOCKS) requirements/jobs_python.sh $(call misplaced,$(JOBS_VENV)) | setup
+$(JOBS_VENV)/.stamp: $(JOBS_LOCKS) requirements/jobs_python.sh $(call misplaced,$(JOBS_VENV)) | setup-rehearsal
 	@printf 'setup: Ray and PyTorch for the jobs (5 GB)\n'
 	@python=$$(requirements/jobs_python.sh $$($(VENV)/python -c 'from config.facts import versions; print(versions.SETS["$(ROW)"].python)')); \
 	  $(VENV)/uv venv --quiet --clear --no-python-downloads --python "$$python" $(JOBS_VENV)
@@ -95,15 +99,15 @@ setup-hyp: .venv-hyp/.stamp ## install the HyperPod CLI `hyp` for `make test-lon
 setup-memory-tier: .venv-memory-tier/.stamp ## install a memory tier for `make test-long` (.venv-memory-tier)
 
 .PHONY: setup-programs
-setup-programs: setup ## build the rehearsal's control plane (.rehearsal/cache), as the first rehearsal does
+setup-programs: setup-rehearsal ## build the rehearsal's control plane (.rehearsal/cache), as the first rehearsal does
 	@$(RUN) $(VENV)/python -m rehearsal build
 
 .PHONY: rehearse
-rehearse: setup $(if $(WITH_JOBS),setup-jobs) ## deploy, change and destroy ENV=dev on this machine without an AWS account (KEEP=1: keep it running, JOBS=1: with real Ray)
+rehearse: setup-rehearsal $(if $(WITH_JOBS),setup-jobs) ## deploy, change and destroy ENV=dev on this machine without an AWS account (KEEP=1: keep it running, JOBS=1: with real Ray)
 	@$(RUN) $(VENV)/python -m rehearsal run --env $(ENV) $(if $(KEEP),--keep)$(if $(WITH_JOBS), --jobs)$(if $(KILLS), --kill-destroy $(KILLS))
 
 .PHONY: picture
-picture: setup ## redraw docs/rehearsal.svg, a terminal picture, from a rehearsal of ENV=dev
+picture: setup-rehearsal ## redraw docs/rehearsal.svg, a terminal picture, from a rehearsal of ENV=dev
 	@$(RUN) COLUMNS=140 $(VENV)/python -m rehearsal run --env $(ENV) | tee /dev/stderr | $(VENV)/python docs/terminal.py --rehearsal
 
 .PHONY: pictures
@@ -111,11 +115,11 @@ pictures: setup ## redraw docs/pictures/, the screens of `ops`, from real runs (
 	@$(RUN) PYTHONPATH=. $(VENV)/python docs/screens.py $(NAMES)
 
 .PHONY: rehearse-job
-rehearse-job: setup setup-jobs ## run a job on real Ray on this machine; upgrade the controllers and lose a node under it
+rehearse-job: setup-rehearsal setup-jobs ## run a job on real Ray on this machine; upgrade the controllers and lose a node under it
 	@$(RUN) $(VENV)/python -m rehearsal job
 
 .PHONY: lose
-lose: setup ## lose a part of the kept rehearsal, such as WHAT=node (without WHAT: list the parts)
+lose: setup-rehearsal ## lose a part of the kept rehearsal, such as WHAT=node (without WHAT: list the parts)
 	@$(RUN) $(VENV)/python -m rehearsal lose $(WHAT) --env $(ENV)
 
 .PHONY: rehearse-down
@@ -123,7 +127,7 @@ rehearse-down: ## stop what KEEP=1 left running (FORCE=1: also rehearsals in pro
 	@$(RUN) $(VENV)/python -m rehearsal down $(if $(FORCE),--force)
 
 .PHONY: drill
-drill: setup ## rehearse failures, such as NAME='create-fails capacity' (without NAME: list the drills)
+drill: setup-rehearsal ## rehearse failures, such as NAME='create-fails capacity' (without NAME: list the drills)
 	@$(RUN) $(VENV)/python -m rehearsal drill $(NAMES) --env $(ENV)
 
 # Asking the package index takes twenty seconds, so that the locks are checked only after a change of these files.
@@ -216,7 +220,7 @@ test-kept-jobs: setup setup-jobs ## type the commands of a job that loses its no
 	@$(RUN) pytest -q -m kept_jobs tests/rehearsal/run
 
 .PHONY: manifests
-manifests: setup ## render manifests/ for all files of environments/
+manifests: setup-rehearsal ## render manifests/ for all files of environments/
 	@$(RUN) ops manifests
 
 .PHONY: house

@@ -19,7 +19,9 @@ _FRAME: Final = (
     "Makefile",
     "package*.json",
     "pyproject.toml",
+    "requirements.txt",
     "requirements/dev.txt",
+    "requirements/rehearsal.txt",
     "requirements/setup.txt",
     "setup.sh",
 )

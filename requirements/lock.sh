@@ -40,20 +40,31 @@ lock ray_image/requirements.txt "${linux[@]}" --python-version 3.10 ray_image/re
 lock ray_image/fixed/requirements.txt "${linux[@]}" --python-version 3.10 ray_image/requirements.in --override ray_image/fixed/overrides.in
 lock ray_image/current/requirements.txt "${linux[@]}" --python-version 3.12 ray_image/requirements.in --override ray_image/current/overrides.in
 finish # the next five must agree with these
-lock requirements/dev.txt "${universal[@]}" pyproject.toml packages/embedded-account/pyproject.toml --group dev -c "$out/requirements.txt"
+# others LOCKS...: sets `others` to the options that leave out what these locks have.
+others() {
+  local lock
+  others=()
+  for lock in "$@"; do
+    mapfile -t -O ${#others[@]} others < <(sed -n 's/^\([^ =]*\)==.*/--no-emit-package=\1/p' "$out/$lock")
+    others+=(-c "$out/$lock")
+  done
+}
+others requirements.txt
+lock requirements/rehearsal.txt "${universal[@]}" pyproject.toml packages/embedded-account/pyproject.toml --group rehearsal "${others[@]}"
 lock requirements/check.txt "${universal[@]}" --group check -c "$out/requirements.txt"
 # Beside the image's lock, which the jobs' environments have, too: what only tests need.
 jobs() {
   local file=$1 python=$2 image=$3
   shift 3
-  # shellcheck disable=SC2046 # one option for each package of the image
-  lock "$file" "${linux[@]}" --python-version "$python" packages/ray-resume/pyproject.toml --group jobs -c "$out/$image" "$@" \
-    $(sed -n 's/^\([^ =]*\)==.*/--no-emit-package=\1/p' "$out/$image")
+  others "$image"
+  lock "$file" "${linux[@]}" --python-version "$python" packages/ray-resume/pyproject.toml --group jobs "${others[@]}" "$@"
 }
 jobs requirements/jobs.txt 3.10 ray_image/requirements.txt
 jobs requirements/jobs-fixed.txt 3.10 ray_image/fixed/requirements.txt
 jobs requirements/jobs-current.txt 3.12 ray_image/current/requirements.txt --override ray_image/current/overrides.in
-finish # and so must these with the jobs' lock
+finish # and so must these with the rehearsal's and the jobs' locks
+others requirements.txt requirements/rehearsal.txt
+lock requirements/dev.txt "${universal[@]}" pyproject.toml packages/embedded-account/pyproject.toml --group rehearsal --group dev "${others[@]}"
 image_and_jobs=(-c "$out/ray_image/requirements.txt" -c "$out/requirements/jobs.txt")
 lock requirements/mlflow.txt "${linux[@]}" --python-version 3.11 --group mlflow "${image_and_jobs[@]}"
 lock requirements/hyp.txt "${linux[@]}" --python-version 3.11 --group hyp

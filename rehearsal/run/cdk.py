@@ -19,7 +19,7 @@ from rehearsal.paths import CACHE, NODE_MODULES, REPOSITORY
 from rehearsal.report.breakdown import Spans
 
 _CLI: Final = NODE_MODULES / "aws-cdk" / "bin" / "cdk"
-_LOCKS: Final = ("package-lock.json", "requirements/dev.txt")
+_LOCKS: Final = ("package-lock.json", "requirements.txt")
 _LAST: Final = "cdk.out"
 _NEXT: Final = "cdk.out.next"
 _DEPLOYED: Final = re.compile(r"^ *✅ +(\S+)$", re.MULTILINE)

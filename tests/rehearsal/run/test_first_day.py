@@ -23,7 +23,7 @@ PODS: Final = 3
 # What the reader's shell remembers: the environment of Python, and the lines that a kept rehearsal prints. Without the
 # set-up: the clone has its packages.
 SHELL: Final = f"""
-make() {{ command make --assume-old=setup --no-print-directory "$@"; }}
+make() {{ command make --assume-old=setup-rehearsal --no-print-directory "$@"; }}
 set -o pipefail
 export ENV={ENVIRONMENT}
 PATH=~/bin:$PATH
@@ -107,7 +107,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory, programs: Binaries) -> Iter
     try:
         yield Reader(checkout)
     finally:
-        checkout.run("make", "--assume-old=setup", "--no-print-directory", "rehearse-down")
+        checkout.run("make", "--assume-old=setup-rehearsal", "--no-print-directory", "rehearse-down")
 
 
 @pytest.mark.parametrize("page", FIRST_DAY)

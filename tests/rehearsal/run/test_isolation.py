@@ -40,7 +40,7 @@ def told(tmp_path_factory: pytest.TempPathFactory, programs: Binaries) -> Told:
     variables = checkout.environment(**home.variables())
     with watched(checkout.directory, directory / "leaving") as network:
         # Without the set-up: the clone has its packages.
-        make = ("make", "--assume-old=setup", "--no-print-directory", "rehearse", f"ENV={ENVIRONMENT}")
+        make = ("make", "--assume-old=setup-rehearsal", "--no-print-directory", "rehearse", f"ENV={ENVIRONMENT}")
         code, output = checkout.run(*network.prefix, *make, env=variables)
         return Told(checkout, before, home.look(), network.leaving(), code, output)
 

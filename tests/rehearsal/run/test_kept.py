@@ -17,7 +17,7 @@ from tests.rehearsal.run import cluster_app, kept_rehearsal
 from tests.rehearsal.run.checkout import Checkout, eventually_none_below
 
 # Without the set-up: the clone has its packages.
-MAKE = ("make", "--assume-old=setup", "--no-print-directory")
+MAKE = ("make", "--assume-old=setup-rehearsal", "--no-print-directory")
 
 
 @dataclass

@@ -16,7 +16,7 @@ from tests.support.waiting import REHEARSAL_PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.kept_jobs, pytest.mark.product]
 
-MAKE = "make --assume-old=setup --assume-old=setup-jobs --no-print-directory"
+MAKE = "make --assume-old=setup-rehearsal --assume-old=setup-jobs --no-print-directory"
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def test_what_ops_new_writes_is_accepted_deployed_and_destroyed(tmp_path: Path, 
     assert "${" not in file.read_text()
     assert "trial: account 444455556666, us-west-2" in types(readme.CHECK.replace("dev", "trial"))
     # Without the set-up: the clone has its packages.
-    make = ("make", "--assume-old=setup", "--no-print-directory")
+    make = ("make", "--assume-old=setup-rehearsal", "--no-print-directory")
     code, shown = checkout.run(*make, "rehearse", "ENV=trial", "KILLS=3")
     assert code == 0, shown
     done = re.findall(r"^✔ (cdk deploy --all|ops drift|ops destroy|inventory) ", shown, re.MULTILINE)

@@ -88,7 +88,7 @@ def test_what_needs_more_says_how_to_install_it(words: str, checkout: Path) -> N
 def test_an_unknown_word_is_refused(checkout: Path) -> None:
     done = subprocess.run(["./setup.sh", "tests"], cwd=checkout, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "setup: tests is invalid. Allowed: check, runtime, all. Fix: " in done.stderr
+    assert "setup: tests is invalid. Allowed: check, runtime, rehearsal, all. Fix: " in done.stderr
 
 
 def test_the_runtime_installs_only_what_it_needs() -> None:

@@ -108,6 +108,18 @@ def moved(directory: Path) -> Path:
     return directory.rename(directory.with_name("moved"))
 
 
+def test_a_word_that_asks_for_less_takes_nothing_away(checkout: Path) -> None:
+    words = ("check", "runtime", "rehearsal", "all")
+    for position, word in enumerate(words):
+        assert installs(checkout, "./setup.sh", word)
+        for less in words[: position + 1]:
+            assert not installs(checkout, "./setup.sh", less)
+    lock = checkout / "requirements.txt"
+    lock.write_text(f"{lock.read_text()}# newer\n")
+    assert installs(checkout, "./setup.sh", "check")
+    assert not installs(checkout, "./setup.sh", "all")
+
+
 @pytest.mark.parametrize("relocate", [copied, moved])
 def test_set_up_installs_again_after_a_copy_or_a_move(checkout: Path, relocate: Relocate) -> None:
     assert installs(checkout, "./setup.sh", "runtime")

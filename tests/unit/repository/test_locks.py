@@ -38,6 +38,6 @@ def test_a_dependency_that_is_not_locked_is_refused_with_the_command_that_locks_
     )
     assert done.returncode == 1
     fix = "is not what its dependencies resolve to. Fix: make lock"
-    stale = ("requirements.txt", "requirements/dev.txt", "requirements/check.txt")
+    stale = ("requirements.txt", "requirements/check.txt", "requirements/dev.txt")
     assert done.stderr.splitlines() == [f"lock: {file} {fix}" for file in stale]
     assert (checkout / "requirements.txt").read_bytes() == before, "`--check` must not write"
