@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from config.labels import INSTANCE_GROUP_LABEL
 from embedded_account.kubernetes.building.binaries import Binaries
 from tests.rehearsal.run.checkout import Checkout, assert_one_clear_message
 from tests.rehearsal.run.first_day import BOOTSTRAP, DEPLOY, DIFF, FIRST_DAY, NODE, Line
@@ -85,13 +86,10 @@ class Reader:
         return text.replace(NODE, self._worker()) if NODE in text else text
 
     def _worker(self) -> str:
-        """Return a node with a worker, as `ops node list` shows it."""
-        listed = at_a_terminal(
-            f"{SHELL} ops node list --env {ENVIRONMENT}",
-            cwd=self.checkout.directory,
-            env=self.checkout.environment(),
-        )
-        found = re.search(r"^(i-\w+) +worker-group-1 ", listed.shown, re.MULTILINE)
+        """Return a node with a worker, as `ops node list` names it."""
+        nodes = f"kubectl get nodes -l {INSTANCE_GROUP_LABEL}=worker-group-1 --no-headers"
+        listed = at_a_terminal(f"{SHELL}{nodes}", cwd=self.checkout.directory, env=self.checkout.environment())
+        found = re.search(r"^hyperpod-(i-\w+) +Ready", listed.shown, re.MULTILINE)
         assert found, listed.shown
         return found[1]
 
