@@ -3,6 +3,7 @@
 import operator
 import re
 import sys
+import textwrap
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -342,7 +343,8 @@ class RehearsalSteps(Generic[E]):
         drawn = timeline.bands(report.journal(self.account.directory))
         self.console.print("[bold]What the deployment waited for[/]")
         for line in timeline.lines(drawn):
-            self.console.print(f"    {line}")
+            hanging = textwrap.fill(line, self.console.width - 4, subsequent_indent="    ", break_on_hyphens=False)
+            self.console.print(textwrap.indent(hanging, "    "))
         self.console.print(f"    drawn in {self.directory / timeline.NAME}")
 
     def report(self) -> None:
