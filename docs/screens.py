@@ -21,6 +21,7 @@ from typing import Final
 from terminal import COLUMNS, PICTURES, draw, shown
 
 from bench.checkout import checkout
+from config.load import DIRECTORY_VARIABLE
 from rehearsal.paths import REPOSITORY, run_directory
 from rehearsal.run import access
 
@@ -29,7 +30,7 @@ class Setting(Enum):
     """Where a command runs."""
 
     CHECKOUT = auto()
-    """This checkout, without an account."""
+    """A copy of this checkout with an example, without an account."""
     PULL_REQUEST = auto()
     """A copy of the checkout in which CHANGES were made, beside its base."""
     ACCOUNT = auto()
@@ -79,7 +80,14 @@ def path(name: str) -> Path:
 
 @contextmanager
 def _checkout() -> Iterator[ScreenSetting]:
-    yield ScreenSetting()
+    with tempfile.TemporaryDirectory() as made:
+        variables = {name: value for name, value in os.environ.items() if name != DIRECTORY_VARIABLE}
+        yield ScreenSetting(_copy(Path(made, "checkout")), variables)
+
+
+def _copy(folder: Path) -> Path:
+    (checkout(folder, [_ENVIRONMENT]) / ".venv").symlink_to(REPOSITORY / ".venv")
+    return folder
 
 
 @contextmanager
@@ -87,7 +95,7 @@ def _pull_request() -> Iterator[ScreenSetting]:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         for side in ("base", "head"):
-            (checkout(folder / side, [_ENVIRONMENT]) / ".venv").symlink_to(REPOSITORY / ".venv")
+            _copy(folder / side)
         file = folder / "head" / "environments" / f"{_ENVIRONMENT}.yaml"
         text = file.read_text()
         for before, after in CHANGES.items():
@@ -114,7 +122,7 @@ def _account() -> Iterator[ScreenSetting]:
         subprocess.run([*rehearsal, "down"], cwd=REPOSITORY, check=True)
 
 
-_SETTINGS: Final[Mapping[Setting, Callable[[], AbstractContextManager[ScreenSetting]]]] = {
+SETTINGS: Final[Mapping[Setting, Callable[[], AbstractContextManager[ScreenSetting]]]] = {
     Setting.CHECKOUT: _checkout,
     Setting.PULL_REQUEST: _pull_request,
     Setting.ACCOUNT: _account,
@@ -126,27 +134,28 @@ def main(names: list[str]) -> int:
     if unknown := set(names) - SCREENS.keys():
         print(f"pictures {sorted(unknown)} are unknown. Allowed: {', '.join(SCREENS)}", file=sys.stderr)
         return 1
-    PICTURES.mkdir(exist_ok=True)
     chosen = {name: SCREENS[name] for name in names or SCREENS}
     failed = 0
     for setting in dict.fromkeys(screen.setting for screen in chosen.values()):
-        with _SETTINGS[setting]() as place:
+        with SETTINGS[setting]() as place:
             for name, screen in chosen.items():
                 if screen.setting is setting:
-                    failed |= _draw(name, screen.command, place)
+                    try:
+                        path(name).write_text(drawn(name, place))
+                    except ValueError as error:
+                        print(f"{name}: {error}", file=sys.stderr)
+                        failed = 1
+                    else:
+                        print(f"{path(name)} written", flush=True)
     return failed
 
 
-def _draw(name: str, command: str, place: ScreenSetting) -> int:
-    argv = [*shlex.split(command), *place.arguments]
-    try:
-        output = shown(argv, directory=place.directory, variables=place.variables)
-    except ValueError as error:
-        print(f"{name}: {error}", file=sys.stderr)
-        return 1
-    path(name).write_text(draw(command, output, COLUMNS, name))
-    print(f"{path(name)} written", flush=True)
-    return 0
+def drawn(name: str, place: ScreenSetting) -> str:
+    """Return the picture of a screen in its setting, as SVG; raise ValueError if the command shows none."""
+    command = SCREENS[name].command
+    # As a module, it is the one of the setting's folder.
+    argv = [sys.executable, "-m", *shlex.split(command), *place.arguments]
+    return draw(command, shown(argv, directory=place.directory, variables=place.variables), COLUMNS, name)
 
 
 if __name__ == "__main__":

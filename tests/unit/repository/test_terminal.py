@@ -116,6 +116,15 @@ def test_the_pull_request_of_the_picture_changes_what_it_means_to(screens: dict[
     assert [before for before in screens["CHANGES"] if before not in text] == []
 
 
+def test_the_pictures_that_need_no_account_show_what_is_printed_today(screens: dict[str, Any]) -> None:
+    without = screens["Setting"].CHECKOUT
+    names = [name for name, screen in screens["SCREENS"].items() if screen.setting is without]
+    assert names
+    with screens["SETTINGS"][without]() as place:
+        for name in names:
+            assert shown(screens["drawn"](name, place)) == shown(screens["path"](name).read_text()), "make pictures"
+
+
 def test_every_screen_has_a_picture_that_a_page_shows(screens: dict[str, Any]) -> None:
     """A picture that no line of SCREENS draws would never be redrawn."""
     names = set(screens["SCREENS"])
