@@ -31,9 +31,9 @@ SIMULATED: Final = (
     "NetworkPolicies: accepted, not enforced",
     "network paths: routes, endpoints and their security groups are evaluated; no packet is sent",
     "IAM trust policies: enforced for people, CloudFormation, Lambda, EKS, Step Functions and pods",
-    "IAM permissions: enforced for people, the bootstrap's roles, HyperPod's calls and the stand-ins' roles; roles of "
-    "functions may do everything else, and CloudFormation does too; of resource policies only those "
-    "of KMS keys are evaluated",
+    "IAM permissions: enforced for people, functions, state machines, pods, the bootstrap's roles, HyperPod's calls "
+    "and the stand-ins' roles; CloudFormation may do everything; of resource policies those of KMS keys and buckets "
+    "are evaluated",
 )
 SIMULATED_WITH_SLURM: Final = (
     *SIMULATED[:3],

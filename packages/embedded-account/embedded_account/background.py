@@ -48,7 +48,7 @@ class Background:
     def __init__(self, account_id: str, region: str, journal: Journal) -> None:
         self._account_id = account_id
         self._region = region
-        self._journal = journal
+        self.journal = journal
         self._lock = threading.RLock()
         self._made: dict[tuple[str, str], Made] = {}
 
@@ -65,7 +65,7 @@ class Background:
         made = Made(kind, identifier, maker_arn, reason, frozenset(holds))
         with self._lock:
             self._made[kind, identifier] = made
-        self._journal.record("eni", action="make", resource=kind, id=identifier, maker=maker_arn, reason=reason)
+        self.journal.record("eni", action="make", resource=kind, id=identifier, maker=maker_arn, reason=reason)
         return made
 
     def network_interface(
@@ -150,7 +150,7 @@ class Background:
             for made in [made for made in self._made.values() if made.identifier == identifier]:
                 self._delete(made)
                 del self._made[made.kind, made.identifier]
-                self._journal.record("eni", action="drop", resource=made.kind, id=identifier, maker=made.maker_arn)
+                self.journal.record("eni", action="drop", resource=made.kind, id=identifier, maker=made.maker_arn)
 
     def drop_all(self, maker_arn: str) -> None:
         """Delete all network interfaces and security groups of this creator. Log groups stay, as on AWS."""

@@ -3,13 +3,14 @@
 import json
 import threading
 import time
+from collections.abc import Hashable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 JournalKind = str
 """One of "cfn", "lambda", "eks", "hyperpod", "eni", "api" (calls that a simulator answered), "event" (EventBridge),
-"iam" (permissions that a person's request needed).
+"iam" (decisions about permissions), "policies" (those that the decisions were made with).
 """
 
 
@@ -51,6 +52,7 @@ class Journal:
         self._clock = clock
         self._lock = threading.Lock()
         self._entries: list[dict[str, Any]] = []
+        self._once: set[Hashable] = set()
 
     def record(self, kind: JournalKind, **fields: Any) -> dict[str, Any]:
         """Append one entry and return it. Values without a JSON form are written as text."""
@@ -64,6 +66,14 @@ class Journal:
             self._entries.append(entry)
             self._file.write(json.dumps(entry, default=str) + "\n")
         return entry
+
+    def record_once(self, kind: JournalKind, key: Hashable, **fields: Any) -> None:
+        """Append the entry, unless one with the same kind and key was appended this way."""
+        with self._lock:
+            known = (kind, key) in self._once
+            self._once.add((kind, key))
+        if not known:
+            self.record(kind, **fields)
 
     def entries(self, since: int = 0, kind: JournalKind | None = None) -> list[dict[str, Any]]:
         """Return the entries whose `seq` is above `since`; with `kind`, only the entries of that kind."""

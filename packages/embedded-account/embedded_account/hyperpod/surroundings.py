@@ -86,7 +86,7 @@ class AccountServices:
             return Caller(session.arn, role.grants)
         user = self._iam.get_user_from_access_key_id(access_key)
         if user is not None:
-            return Caller(user.arn, grants_of(self.account_id, user))
+            return Caller(user.arn, grants_of(self.account_id, user, self._background.journal))
         if access_key.startswith(TEMPORARY_KEY_PREFIX):
             raise HyperPodAccessDeniedError(
                 "The security token included in the request is invalid.", "UnrecognizedClientException"
@@ -98,7 +98,8 @@ class AccountServices:
         found = next((role for role in self._iam.roles.values() if role.arn == arn), None)
         if found is None:
             return None
-        return NodeRole(arn, document(found.assume_role_policy_document), grants_of(self.account_id, found))
+        grants = grants_of(self.account_id, found, self._background.journal)
+        return NodeRole(arn, document(found.assume_role_policy_document), grants)
 
     def service_linked_role(self) -> str | None:
         """Return the ARN of HyperPod's service-linked role; None if it does not exist."""

@@ -16,7 +16,8 @@ from moto.utilities.utils import load_resource_as_str
 
 from embedded_account.context import Account
 from embedded_account.errors import ResourceError
-from embedded_account.services.iam.access import allows, trusts
+from embedded_account.lambdas.role import missing_in_vpc
+from embedded_account.services.iam.access import trusts
 from embedded_account.services.shared.resource_model import (
     Declaration,
     ResourceModel,
@@ -25,7 +26,6 @@ from embedded_account.services.shared.resource_model import (
 )
 
 _RUNTIMES = ("python3.", "nodejs")
-_VPC_ACTION = "ec2:CreateNetworkInterface"
 
 
 def install(account: Account) -> None:
@@ -155,9 +155,9 @@ def _check(account: Account, properties: dict[str, Any]) -> None:
         raise ResourceError(
             "SubnetIds and SecurityIds must coexist or be both empty list. (InvalidParameterValueException)"
         )
-    if vpc.get("SubnetIds") and not allows(account, role, _VPC_ACTION):
+    if vpc.get("SubnetIds") and (action := missing_in_vpc(account, role)):
         raise ResourceError(
-            "The provided execution role does not have permissions to call CreateNetworkInterface on EC2 "
+            f"The provided execution role does not have permissions to call {action} on EC2 "
             "(InvalidParameterValueException)"
         )
 

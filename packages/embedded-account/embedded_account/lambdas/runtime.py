@@ -2,9 +2,9 @@
 
 Execution environments are reused as on Lambda (environments.py). Differences from Lambda: functions of every Python
 version run under the rehearsal's own Python (with boto3 from its environment), and those of every Node.js version under
-the rehearsal's Node.js (with the SDK clients of package.json). Memory is not limited, and the role's permissions are
-not enforced. A layer's AWS CLI is loaded once for all its calls (aws_cli.py). A function in a VPC reaches the services
-to which its subnets have a route (vpc_calls.py), and the Kubernetes API like any other function.
+the rehearsal's Node.js (with the SDK clients of package.json). Memory is not limited. A layer's AWS CLI is loaded once
+for all its calls (aws_cli.py). A function in a VPC reaches the services to which its subnets have a route
+(vpc_calls.py), and the Kubernetes API like any other function.
 """
 
 import json
@@ -25,6 +25,7 @@ from embedded_account.lambdas.aws_cli import AwsClis
 from embedded_account.lambdas.configuration import Configuration, configuration_of
 from embedded_account.lambdas.environments import IDLE_SECONDS, Environment, EnvironmentEndedError, Environments
 from embedded_account.lambdas.packages import PackageStore
+from embedded_account.lambdas.role import may_log
 from embedded_account.services.iam.role_sessions import RoleSessions
 
 
@@ -113,8 +114,12 @@ class LocalRuntime:
         if not self._exists(function):
             return
         group = function.logs_group_name
-        self._account.background.log_group(maker_arn=function.function_arn, name=group)
         logs = logs_backends[self._account.account_id][self._account.region]
+        known = logs.groups.get(group)
+        is_new = known is None or stream not in known.streams
+        if not may_log(self._account, function, stream, new_group=known is None, new_stream=is_new):
+            return
+        self._account.background.log_group(maker_arn=function.function_arn, name=group)
         if stream not in logs.groups[group].streams:
             logs.create_log_stream(group, stream)
         now = int(self._account.clock.now().timestamp() * 1000)

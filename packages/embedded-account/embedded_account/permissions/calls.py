@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from io import BytesIO
 from typing import Any, Final
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
 from botocore.exceptions import UnknownServiceError
 from moto.core.parse import PROTOCOL_PARSERS, RequestParserError
@@ -17,13 +19,14 @@ from werkzeug.wrappers import Request
 
 from embedded_account.admission.signatures import body_of
 
-_SERVICES: Final = {
+SIGNING_NAMES: Final = {
     "elasticloadbalancing": "elbv2",
     "monitoring": "cloudwatch",
     "servicequotas": "service-quotas",
     "states": "stepfunctions",
 }
 """botocore's names of services that sign with another one."""
+_S3_HEADERS: Final = {"ACL": "x-amz-acl", "CopySource": "x-amz-copy-source", "Tagging": "x-amz-tagging"}
 _RPC: Final = re.compile(r"/service/\w+/operation/(\w+)")
 
 
@@ -43,21 +46,32 @@ class AwsCall:
 def call_of(request: Request, service: str) -> AwsCall:
     """Return the call of a request that is signed for `service`. Raises UnknownCallError.
 
-    S3's parameters are those of the path and the query: bodies are content, or do not name a resource.
+    S3's parameters are those of the path and the query, the headers of `_S3_HEADERS`, and the objects of DeleteObjects.
     """
     copy = MotoRequest({**request.environ, "wsgi.input": BytesIO(body_of(request))})
     if named := _RPC.fullmatch(request.path):
         # Smithy's RPC protocol names the operation in the path; the body is CBOR, which is not read.
         return AwsCall(service, named.group(1), {})
     try:
-        operation, in_path = _router(_SERVICES.get(service, service)).match(copy)
+        operation, in_path = _router(SIGNING_NAMES.get(service, service)).match(copy)
         if service == "s3":
-            return AwsCall(service, operation.name, {**copy.args, **in_path})
+            return AwsCall(service, operation.name, {**copy.args, **in_path, **_s3_parameters(copy, operation.name)})
         return AwsCall(service, operation.name, _parameters(copy, operation, in_path))
     except (NotFound, NotImplementedError, RequestParserError, UnknownServiceError) as error:
         raise UnknownCallError(
             f"{request.method} {request.path} is no call of {service}. Allowed: operations of botocore's model: {error}"
         ) from error
+
+
+def _s3_parameters(request: MotoRequest, operation: str) -> dict[str, Any]:
+    """Return what headers and body name, as botocore names it; an object of DeleteObjects is a key and a version."""
+    named: dict[str, Any] = {
+        name: unquote(request.headers[header]) for name, header in _S3_HEADERS.items() if header in request.headers
+    }
+    if operation == "DeleteObjects":
+        found = ElementTree.fromstring(request.get_data()).iterfind("{*}Object")  # noqa: S314 - a caller of this run signed it
+        named["Objects"] = [(each.findtext("{*}Key", ""), each.findtext("{*}VersionId")) for each in found]
+    return named
 
 
 @cache

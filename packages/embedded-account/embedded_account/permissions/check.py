@@ -1,9 +1,9 @@
-"""Refuse what a person's policies do not allow.
+"""Refuse what a caller's policies do not allow.
 
-Evaluated are users, and roles that principals of AWS accounts may assume: the roles of people, and those that they
-assume next, such as CDK's bootstrap roles. Not evaluated are roles of services (HyperPod evaluates them for its own
-calls), resource policies (services that use a KMS key evaluate its policy), and what CloudFormation does with the
-caller's own rights.
+Evaluated is every caller but the account's root: users, and sessions of roles, whether a person assumed the role, a
+function, a state machine or a pod. Of resource policies those of buckets count; services that use a KMS key evaluate
+its policy. HyperPod evaluates the callers of its own calls. Not evaluated is what CloudFormation does with its role, or
+with the caller's own rights.
 """
 
 from collections.abc import Iterator
@@ -14,9 +14,10 @@ from werkzeug.wrappers import Request
 from embedded_account.admission.access_keys import AccessKeyOwner
 from embedded_account.context import Account
 from embedded_account.hyperpod.api.operations import CALLS, TAG_CALLS
-from embedded_account.permissions import keys
+from embedded_account.permissions import keys, s3
 from embedded_account.permissions.calls import AwsCall, UnknownCallError, call_of
-from embedded_account.permissions.required import FREE, action_of, resources_of
+from embedded_account.permissions.required import FREE, action_of, needs_of
+from embedded_account.permissions.resource_policies import resource_policy
 from embedded_account.permissions.tags import tags_of
 from embedded_account.services.iam.access import backend_of, find_role
 from embedded_account.services.iam.grants import document, grants_of
@@ -24,7 +25,6 @@ from embedded_account.services.iam.policies import (
     Context,
     PolicyDecision,
     UnsupportedPolicyError,
-    trusts_accounts,
     trusts_caller,
 )
 
@@ -37,17 +37,18 @@ class AccessDeniedError(Exception):
 
 
 def authorize(account: Account, owner: AccessKeyOwner, request: Request, service: str) -> None:
-    """Record which permissions a person's request needs, and raise AccessDeniedError if one is missing."""
-    person = _person(account, owner)
-    if person is None:
+    """Record which permissions a request needs, and raise AccessDeniedError if one is missing."""
+    identity = _identity(account, owner)
+    if identity is None:
         return
     try:
         call = call_of(request, service)
         if call.operation in FREE.get(service, ()) or _is_of_hyperpod(call):
             return
+        grants = grants_of(account.account_id, identity, account.journal)
         for action, resource, context in _needs(account, call):
-            decision = grants_of(account.account_id, person).decide(action, resource, context)
-            account.journal.record("iam", principal=owner.arn, action=action, resource=resource, decision=decision.name)
+            own = resource_policy(account, resource, owner.arn)
+            decision = grants.decide(action, resource, context, own)
             if decision is not PolicyDecision.ALLOW:
                 raise AccessDeniedError(_refusal(owner, action, resource, decision))
         if action_of(call) == "sts:AssumeRole":
@@ -56,14 +57,14 @@ def authorize(account: Account, owner: AccessKeyOwner, request: Request, service
         raise AccessDeniedError(f"The embedded account cannot evaluate this request of {owner.arn}: {error}") from error
 
 
-def _person(account: Account, owner: AccessKeyOwner) -> Any | None:
-    """Return moto's Role or User of a person; None for the account's root, and for roles of services."""
+def _identity(account: Account, owner: AccessKeyOwner) -> Any | None:
+    """Return moto's Role or User of the caller; None for the account's root."""
     if ":user/" in owner.arn:
         return next(user for user in backend_of(account).users.values() if user.arn == owner.arn)
     role = find_role(account, owner.arn)
     if ":role/" in owner.arn and role is None:
         raise AccessDeniedError(f"The role of the session no longer exists: {owner.arn}")
-    return role if role and trusts_accounts(document(role.assume_role_policy_document)) else None
+    return role
 
 
 def _is_of_hyperpod(call: AwsCall) -> bool:
@@ -75,9 +76,11 @@ def _is_of_hyperpod(call: AwsCall) -> bool:
 
 def _needs(account: Account, call: AwsCall) -> Iterator[_Need]:
     own = dict.fromkeys(("aws:PrincipalAccount", "aws:ResourceAccount", "s3:ResourceAccount"), account.account_id)
-    context = {**own, "aws:RequestedRegion": account.region}
-    for resource in resources_of(account, call):
-        yield action_of(call), resource, context | tags_of(account, call.service, resource)
+    context = {**own, "aws:RequestedRegion": account.region, "aws:SecureTransport": "true"}
+    if call.service == "s3":
+        context |= s3.conditions_of(call)
+    for action, resource in needs_of(account, call):
+        yield action, resource, context | tags_of(account, call.service, resource)
     for action, key, own_context in keys.needs(account, call):
         yield action, key, {**context, **own_context}
     if call.service == "cloudformation" and (role := call.parameters.get("RoleARN")):
@@ -100,6 +103,9 @@ def _refusal(owner: AccessKeyOwner, action: str, resource: str, decision: Policy
         if decision is PolicyDecision.EXPLICIT_DENY
         else f"because no identity-based policy allows the {action} action"
     )
-    who = owner.arn.replace(":role/", ":assumed-role/").replace(":iam:", ":sts:") if owner.session_name else owner.arn
-    session = f"/{owner.session_name}" if owner.session_name else ""
-    return f"User: {who}{session} is not authorized to perform: {action} on resource: {resource} {because}"
+    who = owner.arn
+    if owner.session_name:
+        # The ARN of a session has no path.
+        account, name = owner.arn.split(":")[4], owner.arn.rpartition("/")[2]
+        who = f"arn:aws:sts::{account}:assumed-role/{name}/{owner.session_name}"
+    return f"User: {who} is not authorized to perform: {action} on resource: {resource} {because}"

@@ -1,8 +1,8 @@
 """List the permissions that calls need: actions and their resources, by service and operation.
 
-Sources: the service authorization reference, which lists the actions, resource types and ARNs of each service; for S3
-also the user guide, "Required permissions for Amazon S3 API operations". An operation without a row needs the action
-of its name on every resource: a caller whose policies name resources is refused.
+Source: the service authorization reference, which lists the actions, resource types and ARNs of each service. An
+operation without a row needs the action of its name on every resource: a caller whose policies name resources is
+refused.
 """
 
 import re
@@ -11,9 +11,10 @@ from itertools import product
 from typing import Any, Final
 
 from embedded_account.context import Account
+from embedded_account.permissions import s3
 from embedded_account.permissions.calls import AwsCall
 
-_PREFIXES: Final = {"monitoring": "cloudwatch"}
+PREFIXES: Final = {"monitoring": "cloudwatch"}
 """The prefixes of the actions of services that sign with another name."""
 FREE: Final = {"sts": frozenset({"AssumeRoleWithWebIdentity", "GetCallerIdentity"})}
 """Operations that need no permission (STS API reference)."""
@@ -61,13 +62,10 @@ RESOURCES: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "fsx": {"DeleteFileSystem": "file-system/{FileSystemId}"},
     "kms": _same("DescribeKey GetKeyPolicy ListResourceTags ScheduleKeyDeletion", "key/{KeyId}"),
+    "lambda": _same("GetFunction InvokeFunction", "function:{FunctionName}"),
     "logs": {
         "DeleteLogGroup": _LOG_GROUP % "logGroupName",
         "FilterLogEvents": _LOG_GROUP % "logGroupName",
-    },
-    "s3": {
-        **_same("GetBucketLocation ListBucket GetEncryptionConfiguration", "{Bucket}"),
-        **_same("AbortMultipartUpload DeleteObject GetObject PutObject", "{Bucket}/{Key}"),
     },
     "monitoring": {
         **_same("GetDashboard PutDashboard", "dashboard/{DashboardName}"),
@@ -82,26 +80,27 @@ RESOURCES: Final[Mapping[str, Mapping[str, str]]] = {
         **_same("DeleteParameter GetParameter PutParameter", "parameter/{Name}"),
         "GetParameters": "parameter/{Names}",
     },
+    "states": {"StartExecution": "{stateMachineArn}"},
     "sts": {"AssumeRole": "{RoleArn}"},
 }
 """The resources of an action, by service and action: an ARN after the account's id, with parameters of the request.
 
 A list gives one resource for each of its items; a parameter that is an ARN gives itself. A missing parameter is `*`:
-the call is about every resource of its kind. HyperPod's own calls are checked in `embedded_account.hyperpod`.
+the call is about every resource of its kind. S3 has a module of its own, `s3`, HyperPod's calls are checked in
+`embedded_account.hyperpod`.
 """
 _ACTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "budgets": {
-        **_same("CreateBudget DeleteBudget UpdateBudget", "ModifyBudget"),
-        **_same("DescribeBudget DescribeBudgets", "ViewBudget"),
+        **_same("CreateBudget CreateNotification CreateSubscriber", "ModifyBudget"),
+        **_same("DeleteBudget DeleteNotification DeleteSubscriber", "ModifyBudget"),
+        **_same("UpdateBudget UpdateNotification UpdateSubscriber", "ModifyBudget"),
+        **_same("DescribeBudget DescribeBudgets DescribeBudgetNotificationsForAccount", "ViewBudget"),
+        **_same("DescribeBudgetPerformanceHistory DescribeNotificationsForBudget", "ViewBudget"),
+        "DescribeSubscribersForNotification": "ViewBudget",
     },
-    "s3": {
-        **_same("CompleteMultipartUpload CreateMultipartUpload UploadPart", "PutObject"),
-        "GetBucketEncryption": "GetEncryptionConfiguration",
-        "HeadBucket": "ListBucket",
-        "HeadObject": "GetObject",
-        "ListBuckets": "ListAllMyBuckets",
-        **_same("ListObjects ListObjectsV2", "ListBucket"),
-    },
+    "lambda": _same("Invoke InvokeAsync InvokeWithResponseStream", "InvokeFunction"),
+    "s3": s3.ACTIONS,
+    "sns": {"PublishBatch": "Publish"},
 }
 """The actions of operations that have another name, by service."""
 
@@ -109,20 +108,23 @@ _ACTIONS: Final[Mapping[str, Mapping[str, str]]] = {
 def action_of(call: AwsCall) -> str:
     """Return the IAM action of a call, such as s3:ListBucket."""
     name = _ACTIONS.get(call.service, {}).get(call.operation, call.operation)
-    return f"{_PREFIXES.get(call.service, call.service)}:{name}"
+    return f"{PREFIXES.get(call.service, call.service)}:{name}"
 
 
-def resources_of(account: Account, call: AwsCall) -> Iterator[str]:
-    """Yield the ARNs that the call's action is checked on; `*` if it has no row."""
-    name = action_of(call).partition(":")[2]
-    template = RESOURCES.get(call.service, {}).get(name)
+def needs_of(account: Account, call: AwsCall) -> Iterator[tuple[str, str]]:
+    """Yield the actions of a call, each with the ARNs that it is checked on; `*` if it has no row."""
+    if call.service == "s3":
+        yield from s3.needs_of(account, action_of(call), call)
+        return
+    template = RESOURCES.get(call.service, {}).get(action_of(call).partition(":")[2])
     if template is None:
-        yield "*"
+        yield action_of(call), "*"
         return
     fields = _PARAMETER.findall(template)
     for values in product(*(_values(call.parameters.get(field)) for field in fields)):
         given = next((value for value in values if value.startswith("arn:")), None)
-        yield given or _arn(account, call.service, template.format(**dict(zip(fields, values, strict=True))))
+        named = template.format(**dict(zip(fields, values, strict=True)))
+        yield action_of(call), given or _arn(account, call.service, named)
 
 
 def _values(given: Any) -> list[str]:
@@ -132,8 +134,6 @@ def _values(given: Any) -> list[str]:
 
 
 def _arn(account: Account, service: str, name: str) -> str:
-    if service == "s3":
-        return f"arn:aws:s3:::{name}"
     if service == "cloudformation":
         stack = account.stacks.find(name.partition("/")[2])
         if stack:

@@ -13,6 +13,7 @@ from embedded_account.testing.resources import ResourceModels
 from embedded_account.testing.updates import trust
 
 CODE_BUCKET = "assets"
+LOGS_POLICY = "service-role/AWSLambdaBasicExecutionRole"
 
 
 def zipped(files: Mapping[str, str], *, executable: Sequence[str] = ()) -> bytes:
@@ -50,10 +51,16 @@ def make_role(account: Account, name: str, service: str, *managed: str, **proper
 
 
 def make_function(
-    account: Account, files: Mapping[str, str], *, name: str = "work", runtime: str = "python3.13", **properties: Any
+    account: Account,
+    files: Mapping[str, str],
+    *,
+    name: str = "work",
+    runtime: str = "python3.13",
+    policies: Sequence[str] = (LOGS_POLICY,),
+    **properties: Any,
 ) -> Any:
-    """Create a function from these files, with handler `main.handler` and a role of its own; return its model."""
-    role = make_role(account, f"{name}-role", "lambda.amazonaws.com")
+    """Create a function from these files, with handler `main.handler` and a role with AWS's `policies`; return it."""
+    role = make_role(account, f"{name}-role", "lambda.amazonaws.com", *policies)
     return ResourceModels(account).create(
         "AWS::Lambda::Function",
         {

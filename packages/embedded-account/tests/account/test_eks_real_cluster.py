@@ -53,6 +53,7 @@ def test_kubectl_in_a_function_is_its_role_in_the_cluster(
         account,
         {"main.py": KUBECTL},
         Timeout=60,
+        policies=["AdministratorAccess"],
         Layers=[layer.physical_resource_id for layer in layers],
     )
     role = f"arn:aws:iam::{account.account_id}:role/work-role"

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from embedded_account.context import Account
-from embedded_account.services.iam.access import allows, trusts
+from embedded_account.services.iam.access import trusts
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.functions import make_role
 from embedded_account.testing.resources import RefusedWith, ResourceModels
@@ -132,29 +132,6 @@ def test_managed_policy_keeps_five_versions(account: Account, clients: Clients, 
     assert len(versions) == 5
     assert [version["VersionId"] for version in versions if version["IsDefaultVersion"]] == ["v7"]
     resources.delete(policy)
-
-
-def test_allowed_actions_follow_the_policies(account: Account) -> None:
-    role = make_role(
-        account,
-        "r",
-        "lambda.amazonaws.com",
-        Policies=[
-            {"PolicyName": "read", "PolicyDocument": READ},
-            {
-                "PolicyName": "deny",
-                "PolicyDocument": {
-                    "Version": "2012-10-17",
-                    "Statement": [{"Effect": "Deny", "Action": "s3:*", "Resource": "arn:aws:s3:::data/secret"}],
-                },
-            },
-        ],
-    )
-    arn = role.attributes()["Arn"]
-
-    assert allows(account, arn, "s3:GetObject", "arn:aws:s3:::data/x")
-    assert not allows(account, arn, "s3:GetObject", "arn:aws:s3:::data/secret")
-    assert not allows(account, arn, "s3:PutObject", "arn:aws:s3:::data/x")
 
 
 def test_oidc_provider_exists_once_per_url(account: Account, clients: Clients, resources: ResourceModels) -> None:

@@ -211,7 +211,8 @@ def test_function_that_invokes_itself_is_not_stuck_behind_itself(account: Accoun
         "        pids += json.load(answer['Payload'])\n"
         "    return pids\n"
     )
-    function = make_function(account, {"main.py": code}, Timeout=PATIENCE_SECONDS)
+    rights = ["AWSLambda_FullAccess"]
+    function = make_function(account, {"main.py": code}, policies=rights, Timeout=PATIENCE_SECONDS)
 
     pids, is_error, logs = invoke(account, function, {"depth": 2})
 

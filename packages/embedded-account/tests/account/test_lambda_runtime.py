@@ -116,10 +116,32 @@ def test_function_deleted_before_it_ended_leaves_no_log_group(account: Account, 
         "import boto3\ndef handler(event, context):\n    boto3.client('lambda').delete_function(FunctionName='work')\n"
     )
 
-    _, is_error, logs = invoke(account, make_function(account, {"main.py": code}, Timeout=20))
+    function = make_function(account, {"main.py": code}, policies=["AdministratorAccess"], Timeout=20)
+    _, is_error, logs = invoke(account, function)
 
     assert not is_error, logs
     assert clients("logs").describe_log_groups()["logGroups"] == []
+
+
+def test_function_whose_role_may_not_log_leaves_no_log_group(account: Account, clients: Clients) -> None:
+    _, is_error, logs = invoke(account, make_function(account, ECHO, policies=[]))
+
+    assert not is_error, logs
+    assert clients("logs").describe_log_groups()["logGroups"] == []
+
+
+def test_function_needs_rights_for_its_calls(account: Account) -> None:
+    code = "import boto3\ndef handler(event, context):\n    boto3.client('sns').publish(TopicArn=event, Message='a')\n"
+    function = make_function(account, {"main.py": code}, Timeout=20)
+
+    payload, is_error, _ = invoke(account, function, topic := "arn:aws:sns:us-west-2:111122223333:topic")
+
+    assert is_error
+    who = "user: arn:aws:sts::111122223333:assumed-role/work-role/work"
+    assert (
+        f"{who} is not authorized to perform: SNS:Publish on resource: {topic}".lower()
+        in payload["errorMessage"].lower()
+    )
 
 
 def test_node_function_finds_sdk_clients_and_reports_errors(account: Account) -> None:

@@ -1,4 +1,4 @@
-"""Test that a person's requests are refused unless the person's policies allow them."""
+"""Test that requests are refused unless the caller's policies allow them."""
 
 import json
 from collections.abc import Mapping
@@ -177,6 +177,31 @@ CALLS: list[tuple[str, str, dict[str, Any], list[tuple[str, str]]]] = [
         {"logGroupName": "/a/b"},
         [("logs:FilterLogEvents", f"arn:aws:logs:{HERE}:log-group:/a/b:log-stream:")],
     ),
+    (
+        "s3",
+        "copy_object",
+        {"Bucket": "b", "Key": "k", "CopySource": {"Bucket": "from", "Key": "x y"}, "Tagging": "a=b"},
+        [
+            ("s3:PutObject", "arn:aws:s3:::b/k"),
+            ("s3:GetObject", "arn:aws:s3:::from/x y"),
+            ("s3:PutObjectTagging", "arn:aws:s3:::b/k"),
+        ],
+    ),
+    ("s3", "list_object_versions", {"Bucket": "b"}, [("s3:ListBucketVersions", "arn:aws:s3:::b")]),
+    ("s3", "get_public_access_block", {"Bucket": "b"}, [("s3:GetBucketPublicAccessBlock", "arn:aws:s3:::b")]),
+    (
+        "lambda",
+        "invoke",
+        {"FunctionName": f"arn:aws:lambda:{HERE}:function:f"},
+        [("lambda:InvokeFunction", f"arn:aws:lambda:{HERE}:function:f")],
+    ),
+    ("lambda", "get_function", {"FunctionName": "f"}, [("lambda:GetFunction", f"arn:aws:lambda:{HERE}:function:f")]),
+    (
+        "stepfunctions",
+        "start_execution",
+        {"stateMachineArn": f"arn:aws:states:{HERE}:stateMachine:m"},
+        [("states:StartExecution", f"arn:aws:states:{HERE}:stateMachine:m")],
+    ),
     ("sts", "get_caller_identity", {}, []),
 ]
 
@@ -260,12 +285,85 @@ def test_user_is_evaluated(people: People, clients: Clients) -> None:
     ec2.describe_vpcs()
 
 
-def test_roles_of_services_and_the_root_are_not_evaluated(people: People, clients: Clients) -> None:
+def test_sessions_of_services_roles_are_evaluated_and_the_root_is_not(people: People, clients: Clients) -> None:
     arn = make_role(people.account, "function", "lambda.amazonaws.com").attributes()["Arn"]
+    function = people.assume(arn, clients)
+    refused(
+        function("lambda").invoke,
+        f"User: arn:aws:sts::{ACCOUNT_ID}:assumed-role/function/ann is not authorized to perform: "
+        f"lambda:InvokeFunction on resource: arn:aws:lambda:{HERE}:function:work because no identity-based",
+        code="AccessDeniedException",
+        FunctionName="work",
+    )
     before = len(people.account.journal.entries(kind="iam"))
-    people.assume(arn, clients)("ec2").describe_vpcs()
     clients("ec2").describe_vpcs()
     assert len(people.account.journal.entries(kind="iam")) == before
+
+
+def test_name_of_a_role_with_a_path_has_none_in_a_refusal(people: People) -> None:
+    ec2 = people.make("pathful", Path="/teams/ml/")("ec2")
+    refused(ec2.describe_vpcs, "assumed-role/pathful/ann", code="UnauthorizedOperation")
+
+
+def with_policy(clients: Clients, *statements: Mapping[str, Any]) -> None:
+    """Create the bucket `own` with a versioned object `a` and this policy."""
+    s3 = clients("s3")
+    s3.create_bucket(Bucket="own", CreateBucketConfiguration={"LocationConstraint": REGION})
+    s3.put_bucket_versioning(Bucket="own", VersioningConfiguration={"Status": "Enabled"})
+    s3.put_object(Bucket="own", Key="a", Body=b"x")
+    s3.put_bucket_policy(Bucket="own", Policy=policy(*statements))
+
+
+def test_policy_of_a_bucket_allows_and_denies(people: People, clients: Clients) -> None:
+    poor, rich = people.make("poor"), people.make("rich", statement("s3:*"))
+    roles = f"arn:aws:iam::{ACCOUNT_ID}:role"
+    plain = statement("s3:*", "arn:aws:s3:::own/*", Principal="*", Condition={"Bool": {"aws:SecureTransport": "false"}})
+    with_policy(
+        clients,
+        plain | {"Effect": "Deny"},
+        statement("s3:GetObject*", "arn:aws:s3:::own/*", Principal={"AWS": f"{roles}/poor"}),
+        statement("s3:*", "arn:aws:s3:::own/*", Principal={"AWS": f"arn:aws:iam::{ACCOUNT_ID}:root"}),
+        statement("s3:DeleteObject", "arn:aws:s3:::own/*", Principal={"AWS": f"{roles}/rich"}) | {"Effect": "Deny"},
+    )
+    assert poor("s3").get_object(Bucket="own", Key="a")["Body"].read() == b"x"
+    refused(poor("s3").put_object, "s3:PutObject", Bucket="own", Key="a", Body=b"y")
+    rich("s3").put_object(Bucket="own", Key="a", Body=b"y")
+    refused(rich("s3").delete_object, "with an explicit deny", Bucket="own", Key="a")
+
+
+def test_policy_of_a_bucket_does_not_widen_a_boundary(people: People, clients: Clients) -> None:
+    clients("iam").create_policy(PolicyName="boundary", PolicyDocument=policy(statement("ec2:*")))
+    bounded = people.make("bounded", PermissionsBoundary=BOUNDARY)("s3")
+    role = {"AWS": f"arn:aws:iam::{ACCOUNT_ID}:role/bounded"}
+    with_policy(clients, statement("s3:*", "arn:aws:s3:::own/*", Principal=role))
+    refused(bounded.get_object, "s3:GetObject", Bucket="own", Key="a")
+
+
+def test_deleting_objects_needs_a_right_for_each_and_for_versions_another(people: People, clients: Clients) -> None:
+    with_policy(clients, statement("s3:GetObject", "arn:aws:s3:::own/*", Principal="*"))
+    version = clients("s3").head_object(Bucket="own", Key="a")["VersionId"]
+    s3 = people.make("cleaner", statement("s3:DeleteObject", "arn:aws:s3:::own/a"))("s3")
+    s3.delete_objects(Bucket="own", Delete={"Objects": [{"Key": "a"}]})
+    both = {"Objects": [{"Key": "a"}, {"Key": "b"}]}
+    refused(s3.delete_objects, "s3:DeleteObject on resource: arn:aws:s3:::own/b", Bucket="own", Delete=both)
+    one = {"Objects": [{"Key": "a", "VersionId": version}]}
+    refused(s3.delete_objects, "s3:DeleteObjectVersion on resource: arn:aws:s3:::own/a", Bucket="own", Delete=one)
+
+
+def test_missing_object_is_shown_as_missing_only_to_whoever_lists_the_bucket(people: People, clients: Clients) -> None:
+    with_policy(clients, statement("s3:PutObject", "arn:aws:s3:::own/*", Principal={"AWS": ACCOUNT_ID}))
+    read, list_all = statement("s3:GetObject", "arn:aws:s3:::own/*"), statement("s3:ListBucket", "arn:aws:s3:::own")
+    refused(people.make("reader", read)("s3").get_object, "s3:ListBucket", Bucket="own", Key="gone")
+    refused(people.make("lister", read, list_all)("s3").get_object, Bucket="own", Key="gone", code="NoSuchKey")
+
+
+def test_listing_with_a_prefix_is_what_a_condition_sees(people: People, clients: Clients) -> None:
+    with_policy(clients, statement("s3:PutObject", "arn:aws:s3:::own/*", Principal={"AWS": ACCOUNT_ID}))
+    below = {"StringLike": {"s3:prefix": "ray/*"}}
+    s3 = people.make("lister", statement("s3:ListBucket", "arn:aws:s3:::own", Condition=below))("s3")
+    s3.list_objects_v2(Bucket="own", Prefix="ray/x")
+    refused(s3.list_objects_v2, "s3:ListBucket", Bucket="own", Prefix="other/")
+    refused(s3.list_objects_v2, "s3:ListBucket", Bucket="own")
 
 
 def encrypted_bucket(clients: Clients) -> str:

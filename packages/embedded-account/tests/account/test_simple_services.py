@@ -3,6 +3,7 @@
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
@@ -128,17 +129,8 @@ def test_exclusions_need_the_mode_that_has_them(resources: ResourceModels) -> No
     assert ecr_backends["111122223333"]["us-west-2"].repositories == {}
 
 
-def test_state_machine_polls_a_function_until_it_is_done(
-    account: Account, clients: Clients, resources: ResourceModels, tmp_path: Path
-) -> None:
-    asked = tmp_path / "asked"
-    code = (
-        "class NotYet(Exception): pass\n"
-        "def handler(event, context):\n"
-        f"    with open({str(asked)!r}, 'a+') as asked:\n"
-        "        if asked.write('x') and asked.tell() < 3: raise NotYet('wait')\n"
-        "    return {'done': True}\n"
-    )
+def run_machine(account: Account, clients: Clients, resources: ResourceModels, code: str, *policies: str) -> Any:
+    """Run a state machine, whose role has these policies of AWS, that retries a function; return the execution."""
     function = make_function(account, {"main.py": code}, Timeout=20)
     definition = {
         "StartAt": "pause",
@@ -152,20 +144,40 @@ def test_state_machine_polls_a_function_until_it_is_done(
             },
         },
     }
-    role = make_role(account, "sfn", "states.amazonaws.com")
+    role = make_role(account, "sfn", "states.amazonaws.com", *policies)
     machine = resources.create(
         "AWS::StepFunctions::StateMachine",
         {"DefinitionString": json.dumps(definition), "RoleArn": role.attributes()["Arn"]},
     )
     sfn = clients("stepfunctions")
-
     execution = sfn.start_execution(stateMachineArn=machine.physical_resource_id, input="{}")["executionArn"]
-
     wait_until(lambda: sfn.describe_execution(executionArn=execution)["status"] != "RUNNING", "end of the execution")
-    status = sfn.describe_execution(executionArn=execution)
+    return sfn.describe_execution(executionArn=execution)
+
+
+def test_state_machine_polls_a_function_until_it_is_done(
+    account: Account, clients: Clients, resources: ResourceModels, tmp_path: Path
+) -> None:
+    asked = tmp_path / "asked"
+    code = (
+        "class NotYet(Exception): pass\n"
+        "def handler(event, context):\n"
+        f"    with open({str(asked)!r}, 'a+') as asked:\n"
+        "        if asked.write('x') and asked.tell() < 3: raise NotYet('wait')\n"
+        "    return {'done': True}\n"
+    )
+    status = run_machine(account, clients, resources, code, "service-role/AWSLambdaRole")
     assert status["status"] == "SUCCEEDED"
     assert json.loads(status["output"]) == {"done": True}
     assert asked.read_text() == "xxx"
+
+
+def test_state_machine_needs_a_right_to_invoke_its_function(
+    account: Account, clients: Clients, resources: ResourceModels
+) -> None:
+    status = run_machine(account, clients, resources, "def handler(event, context):\n    return 1\n")
+    assert status["status"] == "FAILED"
+    assert "assumed-role/sfn/states is not authorized to perform: lambda:InvokeFunction" in status["cause"]
 
 
 def test_state_machine_needs_a_role_that_trusts_it(account: Account, resources: ResourceModels) -> None:

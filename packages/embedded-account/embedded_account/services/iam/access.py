@@ -1,14 +1,12 @@
 """Read and check IAM roles and policies: trust, permissions, and the validity of policy documents.
 
-The account stores permissions and does not enforce them on every call; `allows` evaluates them. The resource models
-are in `models` and `oidc`.
+`policies` evaluates permissions. The resource models are in `models` and `oidc`.
 """
 
 import json
 from typing import Any
 
 from moto.core.config import default_user_config
-from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.iam.models import IAMBackend, iam_backends
 from moto.iam.policy_validation import IAMPolicyDocumentValidator, IAMTrustPolicyDocumentValidator
 
@@ -75,22 +73,6 @@ def trusts(account: Account, role_arn: str, service: str) -> bool:
     )
 
 
-def allows(account: Account, role_arn: str, action: str, resource: str = "*") -> bool:
-    """Return whether the role's policies allow the action.
-
-    Conditions are not evaluated: an Allow with conditions counts, a Deny with conditions does not.
-    """
-    role = backend_of(account).get_role_by_arn(role_arn)
-    documents = [*role.policies.values(), *map(default_document, role.managed_policies.values())]
-    results = [
-        IAMPolicy(json.dumps({"Statement": [_without_condition(statement)]})).is_action_permitted(action, resource)
-        for document in documents
-        for statement in statements(document)
-        if statement["Effect"] == "Allow" or "Condition" not in statement
-    ]
-    return PermissionResult.DENIED not in results and PermissionResult.PERMITTED in results
-
-
 def default_document(policy: Any) -> str:
     """Return the document of a managed policy's default version."""
     return next(str(version.document) for version in policy.versions if version.version_id == policy.default_version_id)
@@ -147,7 +129,3 @@ def _text(document: Any) -> str:
     value = json.loads(document) if isinstance(document, str) else document
     # In a YAML template the policy's Version can be parsed as a date.
     return json.dumps(value, separators=(",", ":"), default=str)
-
-
-def _without_condition(statement: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in statement.items() if key != "Condition"}

@@ -21,6 +21,7 @@ from embedded_account.services.iam.access import (
     put_inline_policy,
     trust_document,
 )
+from embedded_account.services.iam.grants import record_policies
 from embedded_account.services.shared.resource_model import (
     Declaration,
     ResourceModel,
@@ -153,6 +154,7 @@ class RoleResource(ResourceModel):
         for arn in sorted(arns - self._attached):
             attach_managed_policy(iam, arn, name)
             self._attached.add(arn)
+        record_policies(role, self.account.journal)
 
 
 @cloudformation_model("AWS::IAM::Policy")
@@ -190,6 +192,7 @@ class InlinePolicyResource(ResourceModel):
         self._take_off(self._roles - roles)
         for role in sorted(roles):
             put_inline_policy(backend_of(self.account), role, self._policy_name, document)
+            record_policies(backend_of(self.account).get_role(role), self.account.journal)
         self._roles = roles
 
     def _take_off(self, roles: set[str]) -> None:
@@ -260,6 +263,7 @@ class ManagedPolicyResource(ResourceModel):
         self._roles &= roles
         for name in sorted(roles):
             attach_managed_policy(iam, arn, name)
+            record_policies(iam.get_role(name), self.account.journal)
             self._roles.add(name)
 
 

@@ -48,4 +48,4 @@ def take_role(account: Account, api: KubernetesClient, namespace: str, service_a
     role = find_role(account, arn)
     if role is None:
         raise PodRoleError(f"the role {arn} does not exist")
-    return PodRole(arn, grants_of(account.account_id, role))
+    return PodRole(arn, grants_of(account.account_id, role, account.journal))

@@ -38,18 +38,42 @@ class PolicyDecision(Enum):
 
 
 @dataclass(frozen=True)
+class ResourcePolicy:
+    """The policy of a resource, such as a bucket, for a caller who can be named in it by `names`."""
+
+    arn: str
+    policy: Policy
+    names: frozenset[str]
+
+
+@dataclass(frozen=True)
 class Grants:
     """The permissions of an identity: its policies and, if it has one, its permissions boundary."""
 
     policies: tuple[Policy, ...]
     boundary: Policy | None = None
+    record: Callable[[str, str, Context, PolicyDecision, ResourcePolicy | None], None] | None = None
+    """Called with each decision."""
 
-    def decide(self, action: str, resource: str, context: Context) -> PolicyDecision:
-        """Decide whether the policies allow the action; the boundary, if there is one, must allow it too."""
-        decision = evaluate(self.policies, action, resource, context)
-        if decision is PolicyDecision.ALLOW and self.boundary is not None:
-            return evaluate([self.boundary], action, resource, context)
+    def decide(self, action: str, resource: str, context: Context, own: ResourcePolicy | None = None) -> PolicyDecision:
+        """Decide whether the policies, or the resource's `own`, allow the action, and the boundary, if there is one.
+
+        Source: IAM user guide, "Policy evaluation logic", requests within one account.
+        """
+        decision = self._decide(action, resource, context, own)
+        if self.record:
+            self.record(action, resource, context, decision, own)
         return decision
+
+    def _decide(self, action: str, resource: str, context: Context, own: ResourcePolicy | None) -> PolicyDecision:
+        decisions = {evaluate(self.policies, action, resource, context)}
+        if own:
+            decisions.add(decide_by_resource(own.policy, own.names, action, resource, context))
+        if PolicyDecision.EXPLICIT_DENY in decisions:
+            return PolicyDecision.EXPLICIT_DENY
+        if PolicyDecision.ALLOW not in decisions:
+            return PolicyDecision.IMPLICIT_DENY
+        return evaluate([self.boundary], action, resource, context) if self.boundary else PolicyDecision.ALLOW
 
 
 def evaluate(policies: Iterable[Policy], action: str, resource: str, context: Context) -> PolicyDecision:
@@ -90,12 +114,19 @@ def trusts_caller(trust_policy: Policy, caller_arn: str, context: Context) -> bo
 
 
 def admits(policy: Policy, names: Collection[str], action: str, resource: str, context: Context) -> bool:
-    """Return whether a resource's own policy allows a principal the action.
+    """Return whether a resource's own policy allows a principal the action: see `decide_by_resource`."""
+    return decide_by_resource(policy, names, action, resource, context) is PolicyDecision.ALLOW
+
+
+def decide_by_resource(
+    policy: Policy, names: Collection[str], action: str, resource: str, context: Context
+) -> PolicyDecision:
+    """Decide whether a resource's own policy allows a principal the action.
 
     `names` are those by which a statement may allow something to the principal: its service, its ARN, its account, `*`.
     A statement that denies something to `*` always counts. Raises UnsupportedPolicyError.
     """
-    allowed = False
+    decision = PolicyDecision.IMPLICIT_DENY
     for statement in _as_list(policy["Statement"]):
         if "NotPrincipal" in statement:
             raise UnsupportedPolicyError(f"a statement with NotPrincipal is not supported: {dict(statement)}")
@@ -105,17 +136,9 @@ def admits(policy: Policy, names: Collection[str], action: str, resource: str, c
         if not _applies(statement, action, resource, context):
             continue
         if denies:
-            return False
-        allowed = True
-    return allowed
-
-
-def trusts_accounts(trust_policy: Policy) -> bool:
-    """Return whether principals of AWS accounts (roles, users) may assume the role: a person's, not a service's."""
-    principals = [
-        each.get("Principal", {}) for each in _as_list(trust_policy["Statement"]) if each["Effect"] == "Allow"
-    ]
-    return any(each == "*" or (isinstance(each, Mapping) and "AWS" in each) for each in principals)
+            return PolicyDecision.EXPLICIT_DENY
+        decision = PolicyDecision.ALLOW
+    return decision
 
 
 def _principals(statement: Policy) -> list[Any]:
