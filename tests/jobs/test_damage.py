@@ -8,7 +8,6 @@ import hashlib
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -61,9 +60,6 @@ def training(
     wrap: Sequence[str] = (),
 ) -> Trained:
     """Train in `storage`/tiny; stop=13 kills it after step 13, `before_load` is a command run just before a load."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port = listening.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
         weights, log = Path(folder, "weights"), Path(folder, "log")
         log.touch()
@@ -76,7 +72,8 @@ def training(
             "LOCAL_RANK": "0",
             "LOCAL_WORLD_SIZE": "1",
             "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(port),
+            # The process takes a free port itself: one that is chosen here may be taken before it listens.
+            "MASTER_PORT": "0",
             "PYTHONPATH": MODULES,
             "TINY_OUT": str(weights),
             "TINY_STOP_AT": str(stop),
