@@ -48,6 +48,7 @@ class Journal:
 
     def __init__(self, path: Path, clock: Clock) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
         self._file = path.open("a", encoding="utf-8", buffering=1)
         self._clock = clock
         self._lock = threading.Lock()

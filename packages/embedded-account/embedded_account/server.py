@@ -5,6 +5,7 @@ import gc
 import json
 import logging
 import os
+import re
 import signal
 import socket
 import sys
@@ -36,6 +37,7 @@ EXTENSIONS = (
     "embedded_account.existing",
 )
 """The modules with `install(account)`, in the order of installation."""
+_SIGNED = re.compile(r"(Signature=|Security-Token=|cfn-response/)[^&\s\"?]+", re.IGNORECASE)
 _POLL_SECONDS = 0.05
 """How often the server looks whether it shall end; by default every half second."""
 
@@ -166,12 +168,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 1
-    (arguments.directory / "logs").mkdir(parents=True, exist_ok=True)
-    logging.basicConfig(
-        filename=arguments.directory / "logs" / "account.log",
-        level=logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s %(message)s",
-    )
+    _keep_log(arguments.directory)
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
@@ -204,6 +201,23 @@ def _end(failure: ProgramEndedError) -> None:
     """End this process, and by that its children, at once: an orderly stop would wait for the program that ended."""
     print(failure, file=sys.stderr, flush=True)
     os._exit(1)
+
+
+def _keep_log(directory: Path) -> None:
+    """Log into the directory, which nobody else may read: it also holds clusters' Secrets."""
+    file = directory / "logs" / "account.log"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    directory.chmod(0o700)
+    file.touch(mode=0o600)
+    handler = logging.FileHandler(file)
+    handler.addFilter(_without_signatures)
+    logging.basicConfig(handlers=[handler], level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+
+
+def _without_signatures(record: logging.LogRecord) -> bool:
+    """Remove from a presigned URL what gives access to its holder; keep the record."""
+    record.msg, record.args = _SIGNED.sub(r"\1…", record.getMessage()), ()
+    return True
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:

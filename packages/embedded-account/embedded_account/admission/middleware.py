@@ -25,6 +25,8 @@ _NAMES: Final = r"(127\.0\.0\.1|([a-z0-9][a-z0-9.-]*\.)?localhost):{port}"
 CALLER: Final = "embedded_account.caller"
 """The key of an admitted request's Caller in its environment; the value is None for the unsigned request."""
 _UNSIGNED: Final = "AssumeRoleWithWebIdentity"
+_MOTO: Final = "moto-api"
+"""Moto's own API shows all resources, and resets them."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,10 @@ def only_own_hosts(account: Account, application: WSGIApplication) -> WSGIApplic
 
 
 def only_issued_keys(account: Account, application: WSGIApplication) -> WSGIApplication:
-    """Return `application` behind a check that each request is signed with a key that the account issued."""
+    """Return `application` behind a check that each request is signed with a key that the account issued.
+
+    Moto's own API answers nobody.
+    """
     return error_responses.guarded(application, partial(_refusal, account))
 
 
@@ -71,8 +76,12 @@ def _refusal(account: Account, request: Request) -> Response | None:
             request.environ[CALLER] = None
             return None
         return error_responses.make("", "MissingAuthenticationToken", str(error), 403)
-    except (SignatureRefusedError, UnknownKeyError) as error:
+    except SignatureRefusedError as error:
+        return error_responses.make(service, error.code, str(error), error.status)
+    except UnknownKeyError as error:
         return error_responses.make(service, error.code, str(error), 403)
+    if request.path.lstrip("/").startswith(_MOTO):
+        return error_responses.make(service, "UnknownOperationException", "no API of AWS has this path", 404)
     return None
 
 

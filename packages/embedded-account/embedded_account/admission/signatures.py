@@ -1,10 +1,11 @@
 """Verify Signature Version 4 with botocore's own signer: in the header, or in the query of a presigned URL.
 
-The signature covers the method, the URL, the signed headers and the body's hash as the request states it. The body is
-hashed here only if the request states no hash.
+The signature covers the method, the URL, the signed headers and the body's hash, which a header may state.
 """
 
+import hashlib
 import hmac
+import re
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from typing import Final
@@ -17,6 +18,9 @@ from werkzeug.wrappers import Request
 
 _ALGORITHM: Final = "AWS4-HMAC-SHA256"
 _SKEW: Final = timedelta(minutes=15)
+_HASH: Final = "X-Amz-Content-SHA256"
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+"""The other values, such as UNSIGNED-PAYLOAD, state no hash."""
 
 
 class UnsignedError(Exception):
@@ -24,11 +28,12 @@ class UnsignedError(Exception):
 
 
 class SignatureRefusedError(Exception):
-    """The signature is malformed, wrong, or expired. `code` is AWS's error code."""
+    """The signature is malformed, wrong, or expired. `code` is AWS's error code, `status` that of HTTP."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, status: int = 403) -> None:
         super().__init__(message)
         self.code = code
+        self.status = status
 
 
 class Signature:
@@ -61,6 +66,10 @@ class Signature:
         if not hmac.compare_digest(expected, self._signature):
             message = f"the signature made with {self.access_key_id} is wrong"
             raise SignatureRefusedError("SignatureDoesNotMatch", message)
+        stated = signed.headers.get(_HASH, "")
+        if _SHA256.fullmatch(stated) and hashlib.sha256(body_of(self._request)).hexdigest() != stated:
+            message = "The provided 'x-amz-content-sha256' header does not match what was computed."
+            raise SignatureRefusedError("XAmzContentSHA256Mismatch", message, 400)
 
     def _header_fields(self) -> dict[str, str]:
         headers = self._request.headers
@@ -90,7 +99,7 @@ class Signature:
         signed = AWSRequest(request.method, f"http://{request.headers['Host']}{raw.path}?{query}")
         for name in self._signed_headers:
             signed.headers[name] = request.headers.get(name, "")
-        if "X-Amz-Content-SHA256" not in signed.headers and not self._presigned:
+        if _HASH not in signed.headers and not self._presigned:
             signed.data = body_of(request)
         signed.context["timestamp"] = self._date
         return signed

@@ -11,9 +11,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import create_autospec
+from urllib.parse import parse_qs, quote, urlsplit
 
+import boto3
 import pytest
 import requests
+from botocore.config import Config
 
 from embedded_account import server
 from embedded_account.context import Account
@@ -28,6 +31,7 @@ from embedded_account.testing.clients import NODE_MODULES
 from embedded_account.testing.waiting import PATIENCE_SECONDS
 
 KEYS = RunKeys.issue()
+WRITTEN = ("logs/account.log", "journal.jsonl")
 
 
 def start(directory: Path, port: int, *more: str) -> "subprocess.Popen[str]":
@@ -62,6 +66,37 @@ def test_account_reports_ready_serves_its_routes_and_stops(served: tuple[Any, in
     os.kill(process.pid, signal.SIGTERM)
     assert process.wait(PATIENCE_SECONDS) == 0
     assert (tmp_path / "logs" / "account.log").exists()
+
+
+def test_what_it_writes_is_its_owners_and_gives_nobody_access(served: tuple[Any, int], tmp_path: Path) -> None:
+    process, port = served
+    process.stdout.readline()
+    session: Any = boto3.Session(KEYS.access_key_id, KEYS.secret_access_key, region_name="us-west-2")
+    address = {"endpoint_url": f"http://127.0.0.1:{port}"}
+    iam = session.client("iam", **address)
+    principal = {"Principal": {"AWS": "arn:aws:iam::111122223333:root"}}
+    statement = {"Effect": "Allow", "Action": "sts:AssumeRole", **principal}
+    trust = {"Version": "2012-10-17", "Statement": statement}
+    role = iam.create_role(RoleName="reader", AssumeRolePolicyDocument=json.dumps(trust))["Role"]["Arn"]
+    session_keys = session.client("sts", **address).assume_role(RoleArn=role, RoleSessionName="ann")["Credentials"]
+    iam.create_user(UserName="ann")
+    user_key = iam.create_access_key(UserName="ann")["AccessKey"]
+    keys = (session_keys["AccessKeyId"], session_keys["SecretAccessKey"], session_keys["SessionToken"])
+    assumed: Any = boto3.Session(*keys, region_name="us-west-2")
+    s3 = assumed.client("s3", config=Config(signature_version="s3v4"), **address)
+    url = s3.generate_presigned_url("get_object", {"Bucket": "a-bucket", "Key": "a-key"})
+    requests.get(url, timeout=PATIENCE_SECONDS)
+    os.kill(process.pid, signal.SIGTERM)
+    assert process.wait(PATIENCE_SECONDS) == 0
+    written = "".join((tmp_path / name).read_text() for name in WRITTEN)
+    assert "GET /a-bucket/a-key" in written
+    query = parse_qs(urlsplit(url).query)
+    secrets = [*keys[1:], user_key["SecretAccessKey"], KEYS.secret_access_key, *KEYS.control_headers.values()]
+    for secret in (*secrets, *query["X-Amz-Signature"]):
+        assert secret not in written
+        assert quote(secret, safe="") not in written
+    assert tmp_path.stat().st_mode & 0o777 == 0o700
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in WRITTEN] == [0o600, 0o600]
 
 
 def test_busy_port_ends_with_one_sentence(tmp_path: Path) -> None:

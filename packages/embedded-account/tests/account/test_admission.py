@@ -8,7 +8,7 @@ from typing import Any, Literal
 import boto3
 import pytest
 import requests
-from botocore.auth import SigV4Auth
+from botocore.auth import S3SigV4Auth, SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.credentials import Credentials
@@ -106,6 +106,36 @@ def test_signature_is_valid_for_its_own_body_address_and_time_only(
     assert "SignatureDoesNotMatch" in other.text
     monkeypatch.setattr("embedded_account.admission.signatures._SKEW", timedelta(0))
     assert "RequestTimeTooSkewed" in ask(account, headers).text
+
+
+@pytest.mark.parametrize("body", [b"another", b""])
+def test_a_body_that_is_not_the_signed_one_is_refused(account: Account, clients: Clients, body: bytes) -> None:
+    """S3's clients sign a header with the body's hash (S3 API reference, "Error responses")."""
+    clients("s3").create_bucket(Bucket="a-bucket", CreateBucketConfiguration={"LocationConstraint": REGION})
+    request = AWSRequest("PUT", f"{account.endpoint}/a-bucket/key", data=b"mine")
+    request.headers["Host"] = f"127.0.0.1:{account.port}"
+    S3SigV4Auth(Credentials(account.keys.access_key_id, account.keys.secret_access_key), "s3", REGION).add_auth(request)
+    answer = requests.put(str(request.url), body, headers=dict(request.headers), timeout=PATIENCE_SECONDS)
+    assert answer.status_code == 400
+    assert "<Code>XAmzContentSHA256Mismatch</Code>" in answer.text
+    assert clients("s3").list_objects_v2(Bucket="a-bucket")["KeyCount"] == 0
+    answer = requests.put(str(request.url), b"mine", headers=dict(request.headers), timeout=PATIENCE_SECONDS)
+    assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize("path", ["/moto-api/data.json", "/moto-api/reset", "/moto-api/config", "/moto-api/"])
+def test_motos_own_api_answers_nobody(account: Account, clients: Clients, path: str) -> None:
+    clients("s3").create_bucket(Bucket="a-bucket", CreateBucketConfiguration={"LocationConstraint": REGION})
+    for method in ("GET", "POST"):
+        request = AWSRequest(method, f"{account.endpoint}{path}", data=b"")
+        request.headers["Host"] = f"127.0.0.1:{account.port}"
+        SigV4Auth(Credentials(account.keys.access_key_id, account.keys.secret_access_key), "sts", REGION).add_auth(
+            request
+        )
+        answer = requests.request(method, str(request.url), headers=dict(request.headers), timeout=PATIENCE_SECONDS)
+        assert answer.status_code >= 400, answer.text
+        assert "a-bucket" not in answer.text
+    assert [bucket["Name"] for bucket in clients("s3").list_buckets()["Buckets"]] == ["a-bucket"]
 
 
 def test_authorization_that_is_no_signature_is_refused(account: Account) -> None:
