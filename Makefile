@@ -207,6 +207,10 @@ test-upgrades: setup setup-jobs ## upgrade KubeRay, and back, while a training r
 test-operator: setup ## run three drills with a newer KubeRay (TEST_SEED=N chooses which)
 	@$(RUN) $(VENV)/python -m rehearsal versions --sample $${TEST_SEED:-0}
 
+.PHONY: test-rights
+test-rights: setup ## take each right of our policies away, replay what rehearsals and tests decided; write docs/reference/rights.md
+	@$(RUN) $(VENV)/python -m rehearsal rights
+
 .PHONY: test-isolation
 test-isolation: setup ## rehearse ENV=dev beside real AWS credentials: verify that nothing uses them or leaves the machine
 	@$(RUN) REHEARSED=$(ENV) pytest -q -m isolation tests/rehearsal/run

@@ -130,6 +130,25 @@ def versions(
 
 
 @app.command()
+def rights(
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Record nothing: replay what the last call recorded.")
+    ] = False,
+) -> None:
+    """Take each right away, one at a time, and replay the decisions of rehearsals and tests; write the page."""
+    from rehearsal.rights.prove import prove, write  # noqa: PLC0415 - `down` must not wait for the AWS SDK
+    from rehearsal.versions import run_here  # noqa: PLC0415
+
+    code = 0
+    with _orderly():
+        if replay:
+            write(console.print)
+        else:
+            code = prove(run_here, console.print)
+    raise typer.Exit(code)
+
+
+@app.command()
 def upgrades() -> None:
     """Upgrade KubeRay while a training runs on real Ray; write the page of the results."""
     from rehearsal.upgrades import prove  # noqa: PLC0415 - `down` must not wait for the AWS SDK

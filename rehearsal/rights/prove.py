@@ -1,0 +1,41 @@
+"""Record decisions about rights in rehearsals and tests, replay them, and write the page."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+from embedded_account.machine.processes import ProcessError
+from rehearsal.paths import REPOSITORY, ROOT, run_directory
+from rehearsal.rights import page, recorded
+from rehearsal.rights.replay import replay
+from rehearsal.versions import ENVIRONMENTS, Run
+
+REHEARSED: Final = ("dev", "prod", "slurm")
+TESTS: Final = REPOSITORY / "tests" / "rehearsal" / "account"
+_OF_TESTS: Final = ROOT / "rights"
+_FOLDERS: Final = {**{f"`{name}`": run_directory(name) for name in REHEARSED}, "tests": _OF_TESTS}
+"""The folders of recordings, by what makes them."""
+
+
+def prove(run: Run, show: Callable[[str], None]) -> int:
+    """Record, replay and write the page; return the exit code (0: everything was recorded)."""
+    codes = [run(["run", "--env", name], ENVIRONMENTS)[0] for name in REHEARSED]
+    tests = ["-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", "--basetemp", str(_OF_TESTS), str(TESTS)]
+    codes.append(subprocess.run([sys.executable, *tests], cwd=REPOSITORY, check=False).returncode)
+    write(show)
+    return int(any(codes))
+
+
+def write(show: Callable[[str], None]) -> None:
+    """Replay what was recorded, and write the page. Raises ProcessError without a recording."""
+    journals = {name: list(folder.glob("**/journal.jsonl")) for name, folder in _FOLDERS.items()}
+    files = [file for found in journals.values() for file in found]
+    if not files:
+        raise ProcessError("no decision is recorded. Fix: `make test-rights`")
+    newest = datetime.fromtimestamp(max(file.stat().st_mtime for file in files), UTC)
+    needed = replay(recorded.read(files))
+    recorded_by = [name for name, found in journals.items() if found]
+    page.PAGE.write_text(page.page(needed, newest.date().isoformat(), recorded_by), encoding="utf-8")
+    show(f"{len(needed)} rights, {sum(needed.values())} exercised: {page.PAGE.relative_to(REPOSITORY)}")
