@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from rich.console import Console
 
@@ -26,7 +26,7 @@ from embedded_account.running import CLOCK_SCALE, EmbeddedAccount
 from ops.policy.role import PersonRole
 from rehearsal import programs, runs
 from rehearsal.paths import run_directory
-from rehearsal.report import breakdown, timeline, verdict
+from rehearsal.report import breakdown, expected, timeline, verdict
 from rehearsal.report import figures as report
 from rehearsal.report.progress import StepProgress
 from rehearsal.run import access, existing, file_system, jobs, mirror, ops_destroy, owner
@@ -339,10 +339,11 @@ class RehearsalSteps(Generic[E]):
     # -- looking
 
     def timeline(self) -> None:
-        """Print what the first deployment waited for."""
-        drawn = timeline.bands(report.journal(self.account.directory))
+        """Print how long the first deployment takes on AWS, and what it waits for."""
+        found = self._expected(report.journal(self.account.directory))
+        later = expected.later_line(ray=isinstance(self.environment, EksEnvironment))
         self.console.print("[bold]What the deployment waited for[/]")
-        for line in timeline.lines(drawn):
+        for line in [found.line(), later, *timeline.lines(found.typical.bands)] if found else []:
             hanging = textwrap.fill(line, self.console.width - 4, subsequent_indent="    ", break_on_hyphens=False)
             self.console.print(textwrap.indent(hanging, "    "))
         self.console.print(f"    drawn in {self.directory / timeline.NAME}")
@@ -354,8 +355,15 @@ class RehearsalSteps(Generic[E]):
         journal = report.journal(self.directory / "account")
         parts = breakdown.breakdown((steps[0].began, time.time()), self.spans, journal)
         report.write(self.directory, steps, parts)
-        if drawn := timeline.bands(journal):
-            timeline.write(drawn, f"Deployment of {self.environment.name}", self.directory / timeline.NAME)
+        if found := self._expected(journal):
+            title, page = f"Deployment of {self.environment.name}, in AWS's time", self.directory / timeline.NAME
+            timeline.write(found.typical.bands, found.typical.critical, title, page)
+
+    def _expected(self, journal: list[dict[str, Any]]) -> expected.Expectation | None:
+        """Return what the first deployment takes on AWS; None if nothing was created."""
+        if not (drawn := timeline.bands(journal)):
+            return None
+        return expected.expect(drawn, expected.upstream(self.project.directory / "cdk.out"), places=int(AT_ONCE[-1]))
 
     def _file_system(self) -> str:
         systems = self.account.client("fsx").describe_file_systems()["FileSystems"]

@@ -78,7 +78,7 @@ def test_a_line_shows_each_stack_s_time_and_what_decided_it() -> None:
         created("eks", "Chart", 7, 12, "Cluster", type="Custom::AWSCDK-EKS-HelmChart"),
     ]
     [line] = timeline.lines(timeline.bands(journal))
-    assert line == "eks: 0 to 12 s; decided by EKS Cluster 6.9 → HelmChart 5.0"
+    assert line == "eks: 0 to 12 min; decided by EKS Cluster 6.9 → HelmChart 5.0"
 
 
 class Reader(HTMLParser):
@@ -115,11 +115,13 @@ class Reader(HTMLParser):
 def page(journal: list[dict[str, Any]], title: str, directory: Path) -> Reader:
     """Draw the page and read it again."""
     reader = Reader()
-    reader.feed(timeline.write(timeline.bands(journal), title, directory / "timeline.html").read_text())
+    drawn = timeline.bands(journal)
+    critical = [bar for band in drawn for bar in band.deciding()]
+    reader.feed(timeline.write(drawn, critical, title, directory / "timeline.html").read_text())
     return reader
 
 
-def test_the_page_marks_the_deciding_chain_and_failures(tmp_path: Path) -> None:
+def test_the_page_marks_the_critical_path_and_failures(tmp_path: Path) -> None:
     journal = [
         created("eks", "Key", 0, 1),
         created("eks", "Role", 0, 3),
@@ -135,9 +137,9 @@ def test_the_page_marks_the_deciding_chain_and_failures(tmp_path: Path) -> None:
 def test_every_stack_has_the_same_axis_from_start_to_end(tmp_path: Path) -> None:
     journal = [created("network", "Vpc", 100, 119), created("eks", "Cluster", 119, 223)]
     read = page(journal, "Deployment", tmp_path)
-    labels = [f"{second} s" for second in range(0, 121, 20)]
-    assert [text for text in read.texts if text.endswith(" s") and " to " not in text] == 2 * labels
-    # Each tick has one grid line, and the bar of 104 s is 5.2 times as long as the distance between two lines.
+    labels = [f"{minute} min" for minute in range(0, 121, 20)]
+    assert [text for text in read.texts if text.endswith(" min") and " to " not in text] == 2 * labels
+    # Each tick has one grid line, and the bar of 104 min is 5.2 times as long as the distance between two lines.
     at = [float(x) for x in read.lines[: len(labels)]]
     space = at[1] - at[0]
     assert max(read.widths) == pytest.approx(5.2 * space, rel=0.01)
@@ -154,7 +156,7 @@ def test_ticks_are_round_and_few(end: float, ticks: list[int]) -> None:
 def test_quick_resources_are_counted_not_drawn(tmp_path: Path) -> None:
     read = page([created("n", "Slow", 0, 5), *[created("n", f"Q{i}", 0, 0.01) for i in range(7)]], "D", tmp_path)
     assert read.tags.count("rect") == 1
-    assert "8 resources, 0.0 to 5.0 s; 7 quicker than 0.2 s not drawn" in read.text
+    assert "8 resources, 0.0 to 5.0 min; 7 quicker than 0.2 min not drawn" in read.text
 
 
 @pytest.mark.parametrize("nasty", ["<script>alert(1)</script>", '"><img src=x>', "a&b"])

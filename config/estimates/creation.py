@@ -1,0 +1,53 @@
+"""Return how long AWS takes to create a resource, from the dated table `creation_minutes.yaml`."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from config.facts.tables import read_table
+
+MINUTES_FILE: Final = Path(__file__).with_name("creation_minutes.yaml")
+
+
+class CreationTime(NamedTuple):
+    """The range of a duration in minutes; `estimate` says what of it no source supports, and why we took it."""
+
+    low: float
+    typical: float
+    high: float
+    source: str
+    estimate: str = ""
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return read_table(MINUTES_FILE)
+
+
+def _minutes(row: dict[str, Any]) -> CreationTime:
+    low, typical, high = row["minutes"]
+    return CreationTime(low, typical, high, row["source"], row.get("estimate", ""))
+
+
+@cache
+def by_type() -> dict[str, CreationTime]:
+    """Return the minutes by CloudFormation's type."""
+    seconds = _table()["seconds"]
+    slow = {name: _minutes(row) for name, row in _table()["types"].items()}
+    return slow | {name: _minutes(seconds) for name in seconds["types"]}
+
+
+def of_type(resource_type: str) -> CreationTime:
+    """Return the type's minutes; a type without a row counts as one that takes seconds."""
+    return by_type().get(resource_type) or _minutes(_table()["seconds"])
+
+
+def of_stack() -> CreationTime:
+    """Return what a stack takes besides its resources."""
+    return _minutes(_table()["stack"])
+
+
+def later(*, ray: bool) -> dict[str, CreationTime]:
+    """Return the minutes of what CloudFormation does not wait for, by name; with `ray`, also of Ray's image."""
+    rows = _table()["later"] | (_table()["later_with_ray"] if ray else {})
+    return {name: _minutes(row) for name, row in rows.items()}
