@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from config.suggest import did_you_mean
-from ops.jobs.packing import EntryError, LargePackage, Package, pack
+from ops.jobs.packing import LIBRARY, EntryError, LargePackage, Package, library, pack
 
 _REPOSITORY: Final = Path(__file__).resolve().parents[2]
 JOBS: Final = _REPOSITORY / "ray_jobs"
@@ -49,7 +49,8 @@ def entry(
     Args:
         job: A Python file of `ray_jobs/` (.py is optional) or a local one.
         words: The arguments of the file; without `job`, the whole command.
-        folder: The working directory. Default: the file's folder; for a command, none.
+        folder: The working directory. Default: the file's folder; for a command, none, or the training library if the
+            command runs it (`python -m ray_resume`).
         exclude: Patterns of names or paths in `folder` that are not uploaded.
         launcher: The program that starts the file.
         pack: Zips the working directory.
@@ -81,7 +82,8 @@ def _of_command(words: Sequence[str], folder: Path | None, exclude: Sequence[str
             raise EntryError(
                 f"{word}: there is no such file {where}. Fix: give --working-dir, or an absolute path on the nodes"
             )
-    package = pack(folder.resolve(), exclude) if folder else None
+    runs_library = LIBRARY.name in words
+    package = pack(folder.resolve(), exclude) if folder else library() if runs_library else None
     return Entrypoint(shlex.join(words), Path(words[0]).name, package)
 
 

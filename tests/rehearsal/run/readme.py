@@ -22,7 +22,7 @@ PREFLIGHT: Final = "ops preflight --env dev"
 TYPED: Final = {line.command for lines in FIRST_DAY.values() for line in lines}
 LOSE_NODE: Final = "make lose WHAT=node"
 REHEARSE_JOBS: Final = "make rehearse KEEP=1 JOBS=1"
-SUBMIT_PRACTICE: Final = "ops job submit pytorch_ddp --env dev --name practice -- --epochs 200"
+SUBMIT_PRACTICE: Final = "ops job submit pytorch_ddp --env dev --name practice -- --epochs 400 --workers 4"
 OWN_SCRIPT: Final = "ops job submit ~/mine/train.py -- --lr 0.1"
 VARIABLE: Final = "--variable NCCL_DEBUG=INFO"
 BRING: Final = "ops job submit --name bring --env dev --working-dir ~/data -- cp -rT . /fsx/ray/data"
@@ -30,6 +30,7 @@ TOP: Final = "ops job top --env dev"
 SAVE: Final = "ops job checkpoint train-20261121-201500"
 STOP: Final = "ops job stop train-20261121-201500"
 LOGS: Final = "ops job logs train-20261121-201500"
+GOODPUT: Final = "ops job submit --name look -- python -m ray_resume goodput /fsx/ray/runs/train-1"
 LIST_JOBS: Final = "ops job list --env dev"
 
 PROD_DESTROY: Final = (
@@ -53,7 +54,7 @@ NOT_TYPED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/unit/ops/environment/test_check.py": ("ops check",),
     "tests/rehearsal/run/test_kept.py": ("make rehearse KEEP=1", "make rehearse-down"),
     "tests/rehearsal/run/test_kept_jobs.py": (
-        *(REHEARSE_JOBS, SUBMIT_PRACTICE, OWN_SCRIPT, BRING, TOP, SAVE, STOP, LOGS),
+        *(REHEARSE_JOBS, SUBMIT_PRACTICE, GOODPUT, OWN_SCRIPT, BRING, TOP, SAVE, STOP, LOGS),
     ),
     "tests/rehearsal/kubernetes/test_rollout.py": (
         "ops rollout rayml --env dev --dry-run",
@@ -118,7 +119,6 @@ NOT_TYPED: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "tests/jobs/test_save_requests.py": ("python -m ray_resume checkpoint --timeout 600",),
     "tests/jobs/test_telemetry.py": ("ops job top --env dev --watch", "ops job top --watch"),
-    "tests/jobs/test_goodput.py": ("ops job submit --name look -- python -m ray_resume goodput /fsx/ray/runs/train-1",),
     "tests/jobs/test_profiles.py": (
         "ops job profile train-20261121-201500 --env dev",
         "ops job profile train-20261121-201500 --env dev --seconds 60 --worker 3",

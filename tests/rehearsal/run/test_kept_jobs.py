@@ -85,6 +85,8 @@ def test_a_job_of_the_page_resumes_after_the_loss_of_a_worker(checkout: Checkout
     assert code == 0, shown
     assert re.search(r"^practice +supervised +rayml +succeeded", shown, re.MULTILINE), shown
 
+    assert "goodput" in typed(checkout, readme.GOODPUT.replace("train-1", "practice"))
+
     [folder] = re.findall(r"`(\.rehearsal/\S+/ray)`", (REPOSITORY / "docs" / "getting-started.md").read_text())
     storage = checkout.directory / folder / "runs"
     assert (storage / "practice").is_dir(), "the page says where /fsx/ray is"

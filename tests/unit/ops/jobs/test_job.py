@@ -118,6 +118,12 @@ class TestEntry:
         assert entry(None, ["python", "/fsx/ray/train.py"], None, ()).package is None
         assert entry(None, ["python", "train.py"], script.parent, ()).package is not None
 
+    def test_command_that_runs_the_training_library_brings_it(self) -> None:
+        """In the image it is not: each package carries the checkout's."""
+        made = entry(None, ["python", "-m", "ray_resume", "goodput", "/fsx/ray/runs/digits"], None, ())
+        assert isinstance(made.package, Package)
+        assert "ray_resume/__main__.py" in zipfile.ZipFile(BytesIO(made.package.content)).namelist()
+
     @pytest.mark.parametrize(
         ("job", "words", "message"),
         [
