@@ -18,7 +18,9 @@ def require_machine(environment: Path = RAY_ENVIRONMENT) -> None:
             f"the job's rehearsal needs {', '.join(missing)}. Fix: install iproute2, util-linux and wget"
         )
     if not (environment / "bin" / "ray").is_file():
-        raise ProcessError(f"there is no Ray in {environment}. Fix: `make setup-jobs`")
+        row = environment.name.removeprefix(f"{RAY_ENVIRONMENT.name}-")
+        chosen = f" ROW={row}" if row != environment.name else ""
+        raise ProcessError(f"there is no Ray in {environment}. Fix: `make setup-jobs{chosen}`")
     probe = ["unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "true"]
     refused = subprocess.run(probe, capture_output=True, text=True, check=False)
     if refused.returncode:

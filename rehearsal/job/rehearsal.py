@@ -100,7 +100,7 @@ class JobRehearsal:
             name=self._account.cluster,
             authenticator_url=self._account.authenticator_url,
             node_monitor_grace_period=DETECTION_SECONDS,
-            real_ray=jobs.real_ray(self._environment),
+            real_rays=[jobs.real_ray(self._environment)],
             kubernetes=self._environment.kubernetes_version,
         )
         self._supervisor = ProcessSupervisor(directory)

@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Final
 
 from config import EksEnvironment
+from config.facts.versions import SETS, SetName
 from embedded_account.kubernetes.pods.programs import RealRay
 from k8s_charts.shared.names import RAY_DIRECTORY
-from rehearsal.paths import RAY_ENVIRONMENT
+from rehearsal.paths import RAY_ENVIRONMENT, ray_environment
 from rehearsal.run.project import Document
 
 _POD_CPUS: Final = 2
@@ -30,6 +31,27 @@ def real_ray(environment: EksEnvironment) -> RealRay:
     from k8s_charts.ray_objects import ray_image  # noqa: PLC0415 - it starts Node, which is checked first
 
     return RealRay(ray_image(environment), RAY_ENVIRONMENT)
+
+
+def installed() -> list[SetName]:
+    """Return the sets of versions whose Ray is installed on this machine."""
+    return [name for name in SETS if (ray_environment(name) / "bin").is_dir()]
+
+
+def real_rays(environment: EksEnvironment) -> list[RealRay]:
+    """Return what runs in the pods of the environment's Ray image with each set of versions, the present one's first.
+
+    Where the present set's Ray is not installed, the default set's stands for it.
+    """
+    own = real_ray(environment)
+    if environment.image.uri:
+        return [own]
+    of_set = {
+        name: RealRay(real_ray(environment.model_copy(update={"versions": name})).image, ray_environment(name))
+        for name in SETS
+    }
+    exact = of_set.pop(environment.versions)
+    return [exact if environment.versions in installed() else own, *of_set.values()]
 
 
 def directory(environment: EksEnvironment, plane: Path) -> Path:

@@ -15,6 +15,7 @@ from rich.console import Console
 import config
 from config import EksEnvironment, Environment, naming
 from config.facts import charts_lock, support
+from config.facts.versions import SETS
 from config.labels import SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
 from config.load import DIRECTORY_VARIABLE
 from embedded_account.kubernetes.building import binaries
@@ -24,8 +25,8 @@ from embedded_account.machine.isolation import child_environment
 from embedded_account.machine.processes import LOG_LINES, ProcessSupervisor
 from embedded_account.running import CLOCK_SCALE, EmbeddedAccount
 from ops.policy.role import PersonRole
-from rehearsal import programs, runs
-from rehearsal.paths import run_directory
+from rehearsal import programs, runs, stand_ins
+from rehearsal.paths import BINARIES, run_directory
 from rehearsal.report import breakdown, expected, timeline, verdict
 from rehearsal.report import figures as report
 from rehearsal.report.progress import StepProgress
@@ -35,7 +36,6 @@ from rehearsal.run.cdk import Cdk, Synthesis, changed_stacks, require_node, run
 from rehearsal.run.cluster import ClusterView, has, is_whole, wait_for
 from rehearsal.run.existing_resources import existing_resources
 from rehearsal.run.project import Project
-from rehearsal.stand_ins import build as build_stand_ins
 from rehearsal.watch import Watch
 
 # In the order in which `cdk destroy` removes an environment.
@@ -83,7 +83,7 @@ class RehearsalSteps(Generic[E]):
         self.charts = ""
         self._kubernetes = ""
         self._stand_ins: dict[str, str] = {}
-        self._real_ray: RealRay | None = None
+        self._real_rays: Sequence[RealRay] = ()
         self.existed: existing.Description = {}
 
     # -- preparation
@@ -125,7 +125,9 @@ class RehearsalSteps(Generic[E]):
     def start_account(self, *, clock_scale: float = CLOCK_SCALE, keep: bool = False) -> None:
         """Start the account with people's roles in it; with `keep`, it outlives this process."""
         with self.progress.step("embedded AWS account") as step:
-            self.account.start(self.supervisor, clock_scale=clock_scale, survives_parent=keep, real_ray=self._real_ray)
+            self.account.start(
+                self.supervisor, clock_scale=clock_scale, survives_parent=keep, real_rays=self._real_rays
+            )
             owner.make_roles(self.account, self.environment)
             self.cdk.use(owner.credentials(self.account, self.environment, PersonRole.DEPLOYER))
             step.see(f"account {self.environment.account} at {self.account.endpoint}")
@@ -395,18 +397,25 @@ class Rehearsal(RehearsalSteps[EksEnvironment]):
         if charts_lock.all_cached():
             self.charts = "the publishers', from the cache of `ops charts fetch`"
             return
-        stand_ins = self.directory / STAND_INS
-        build_stand_ins(stand_ins, self.built, self.environment.kuberay_version)
+        directory = self.directory / STAND_INS
+        stand_ins.build(directory, self.built, self.environment.kuberay_version)
         self.charts = "generated stand-ins (`ops charts fetch` downloads the publishers' own)"
-        self._stand_ins = {charts_lock.STAND_IN_VARIABLE: str(stand_ins)}
+        self._stand_ins = {charts_lock.STAND_IN_VARIABLE: str(directory)}
 
     def run_jobs(self) -> None:
-        """Let real Ray run in the pods of a smaller copy of the environment; call it before the account starts."""
+        """Let real Ray run in the pods of a smaller copy of the environment; call it before the account starts.
+
+        Sets of versions whose Ray is installed can replace the environment's own.
+        """
         self.project.edit(self.environment.name, jobs.on_processors)
         self.environment = config.load(self.environment.name, self.project.directory / "environments")
-        self._real_ray = jobs.real_ray(self.environment)
+        self._real_rays = jobs.real_rays(self.environment)
         plane = self.account.admin_kubeconfig(naming.eks_cluster(self.environment)).parent
         jobs.directory(self.environment, plane).mkdir(parents=True)
+        for version in sorted({SETS[name].kuberay for name in jobs.installed()} - {self.environment.kuberay_version}):
+            other = binaries.add_operator(self.built, version, BINARIES, self.console.print)
+            if self._stand_ins:
+                stand_ins.add_kuberay(self.directory / STAND_INS, other, version)
 
     def _prepare_cluster(self) -> None:
         if not self.environment.existing_eks:
@@ -499,7 +508,7 @@ class Rehearsal(RehearsalSteps[EksEnvironment]):
         # Whoever looks may want to try every command.
         owner.attach(self.account.client("iam"), self.environment, PersonRole.ADMIN, to=PersonRole.OPERATOR)
         variables = self.environment_of(PersonRole.OPERATOR) | {"KUBECONFIG": str(kubeconfig)}
-        if self._real_ray:
+        if self._real_rays:
             deployed = self.project.directory / "environments"
             variables[DIRECTORY_VARIABLE] = str(deployed)
             self.console.print(
@@ -507,6 +516,11 @@ class Rehearsal(RehearsalSteps[EksEnvironment]):
                 "`ops job submit` starts one; `make lose WHAT=node` takes its node."
             )
             self.console.print(f"In the shell, `ops` reads the smaller copies in {deployed}.", soft_wrap=True)
+            self.console.print(
+                f"`ops upgrade --to` reaches {', '.join(jobs.installed())}: those whose Ray `make setup-jobs ROW=…` "
+                "has installed.",
+                soft_wrap=True,
+            )
         file = access.write(self.directory, variables, self.built.directory)
         access.write_account(self.directory, self.account)
         self.console.print("\n[bold]It stays until[/] make rehearse-down[bold]. To inspect it, paste into a shell:[/]")

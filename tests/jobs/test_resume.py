@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 import ray.train
 import torch
-from ray.train import CheckpointConfig
+from ray.train import CheckpointConfig, RunConfig, ScalingConfig
+from ray.train.torch import TorchTrainer
 from torch import nn
 
 import ray_resume
-from ray_resume import torch_state
+from ray_resume import torch_state, training
 from ray_resume.checkpoint_store import StaleAttemptError
 from ray_resume.data_order import FORMULA, SHUFFLED, DataOrder
 from ray_resume.storage import RunStorage
@@ -235,6 +236,25 @@ def test_extension_that_is_killed_is_repeated(tmp_path: Path, monkeypatch: pytes
     assert json.loads((tmp_path / "job" / "run.json").read_text()) == {"steps": 20}
     assert len(json.loads((tmp_path / "job" / "earlier_ends.json").read_text())) == 1
     assert not [*(tmp_path / "job").glob("*.pkl"), *(tmp_path / "job").glob("experiment_state-*")]
+
+
+CODE_OF_ANOTHER_PYTHON = b"cray.cloudpickle.cloudpickle\n_builtin_type\n(S'CodeType'\ntR(I1\ntR."
+"""A pickle that makes code of fewer parts than it has here."""
+
+
+def test_a_record_of_another_python_gives_way_to_a_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An upgrade of the image brings another Python, and Ray Train's record holds the code of the train function."""
+    run, folder = begun(tmp_path, steps=10)
+    folder.put("trainer.pkl", CODE_OF_ANOTHER_PYTHON)
+    assert TorchTrainer.can_restore(str(tmp_path / "job"))
+    fitted = []
+    monkeypatch.setattr(TorchTrainer, "fit", lambda trainer: fitted.append(trainer.run_config.name))
+    ours = RunConfig(name="job", storage_path=str(tmp_path))
+    training._fit(run, lambda: None, ours, scaling_config=ScalingConfig(num_workers=1))
+    assert fitted == ["job"]
+    assert "a new one begins (TypeError" in capsys.readouterr().out
 
 
 def killed_at(change: int, changes: Iterator[int], call: Any) -> Any:

@@ -122,8 +122,8 @@ class Account:
     starts; the last registered stops first. `failed` is called when a program of a control plane has ended on its own.
 
     An extension adds the ARNs of what the account itself brings to `provided`, so that no inventory lists them, and to
-    `played_images` patterns of the images whose pods it plays: it reports their status, and ends them. With `real_ray`
-    the pods of Ray really run.
+    `played_images` patterns of the images whose pods it plays: it reports their status, and ends them. The pods of
+    the images of `real_rays` really run.
     """
 
     account_id: str
@@ -140,7 +140,7 @@ class Account:
     existing: set[str] = field(default_factory=set)
     provided: set[str] = field(default_factory=set)
     played_images: list[str] = field(default_factory=list)
-    real_ray: "RealRay | None" = None
+    real_rays: "Sequence[RealRay]" = ()
     failed: Callable[[ProgramEndedError], None] = lambda failure: _log.error("%s", failure)
     routes: Routes = field(init=False)
     stacks: AccountStacks = field(init=False)

@@ -83,11 +83,11 @@ class EmbeddedAccount:
         *,
         clock_scale: float = CLOCK_SCALE,
         survives_parent: bool = False,
-        real_ray: "RealRay | None" = None,
+        real_rays: "Sequence[RealRay]" = (),
     ) -> Child:
         """Start the account and return its process, which ends with this process unless `survives_parent`.
 
-        With `real_ray` the pods of Ray really run.
+        The pods of the images of `real_rays` really run.
         """
         argv = [sys.executable, "-m", "embedded_account", "serve"]
         for option, value in {
@@ -100,8 +100,7 @@ class EmbeddedAccount:
             "--clock-scale": clock_scale,
         }.items():
             argv += [option, str(value)]
-        if real_ray:
-            argv += [f"--ray-image={real_ray.image}", f"--ray-environment={real_ray.environment}"]
+        argv += [f"--ray={ray}" for ray in real_rays]
         argv += [f"--extension={name}" for name in self._extensions]
         env = child_environment(
             self.directory,

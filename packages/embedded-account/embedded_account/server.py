@@ -129,7 +129,7 @@ def make_account(
     node_modules: Path,
     clock_scale: float = 1.0,
     keys: RunKeys | None = None,
-    real_ray: RealRay | None = None,
+    real_rays: Sequence[RealRay] = (),
 ) -> Account:
     """Return an account whose journal is in `directory`. Nothing is installed or served yet.
 
@@ -153,7 +153,7 @@ def make_account(
         clock=clock,
         journal=Journal(directory / "journal.jsonl", clock),
         keys=keys or RunKeys.issue(),
-        real_ray=real_ray,
+        real_rays=real_rays,
     )
 
 
@@ -174,8 +174,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(number, lambda *_: ended.set())
     given = vars(arguments)
     extensions = given.pop("extensions")
-    image, environment = given.pop("ray_image"), given.pop("ray_environment")
-    given["real_ray"] = RealRay(image, environment) if image else None
     try:
         account = make_account(**given, keys=keys)
     except NodeModulesError as error:
@@ -231,8 +229,15 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--clock-scale", type=float, default=1.0, help="simulated seconds per real second of simulated waits"
     )
-    parser.add_argument("--ray-image", help="pattern of Ray's image, whose pods then really run")
-    parser.add_argument("--ray-environment", type=Path, help="the Python environment used instead of that image")
+    parser.add_argument(
+        "--ray",
+        type=RealRay.parsed,
+        action="append",
+        default=[],
+        dest="real_rays",
+        metavar="IMAGE=DIRECTORY",
+        help="pattern of an image of Ray, whose pods then really run with this Python environment; may be repeated",
+    )
     parser.add_argument(
         "--extension",
         action="append",

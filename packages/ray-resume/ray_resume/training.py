@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 # Ray Train counts a bug in the code like a lost node: without a limit it would retry the bug forever.
 WORKER_FAILURES: Final = 3
+# In Ray Train's record: a train function of a module that is gone or renamed, objects of another version of Ray, and
+# the code of another Python.
+_FOREIGN = (ImportError, AttributeError, TypeError)
 _TORN = (EOFError, KeyError, OSError, ValueError, pickle.UnpicklingError)
 
 
@@ -205,7 +208,7 @@ def _fit(run: Run, train: Callable[[], None], run_config: RunConfig, **words: An
             return
     except DeprecationWarning:
         pass  # Ray Train V2 finds the run by its name.
-    except (ImportError, *_TORN) as error:  # ImportError: the train function was in a module that is gone or renamed.
+    except (*_FOREIGN, *_TORN) as error:
         if any(
             writer.attempt == run.attempt for writer in CheckpointStore(open_storage(run.storage, run.name)).writers()
         ):

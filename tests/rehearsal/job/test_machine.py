@@ -6,6 +6,7 @@ import pytest
 
 from embedded_account.machine.processes import ProcessError
 from rehearsal.job.machine import require_machine
+from rehearsal.paths import ray_environment
 
 PROGRAMS = ("ip", "nsenter", "unshare", "wget")
 
@@ -41,6 +42,18 @@ def test_missing_ray_names_the_command_that_installs_it(bin_folder: Path) -> Non
     (bin_folder / "ray").unlink()
     with pytest.raises(ProcessError, match=r"there is no Ray in .*\. Fix: `make setup-jobs`"):
         require_machine(bin_folder.parent)
+
+
+@pytest.mark.parametrize(
+    ("row", "command"), [("walkthrough", "make setup-jobs"), ("fixed", "make setup-jobs ROW=fixed")]
+)
+@pytest.mark.usefixtures("bin_folder")
+def test_missing_ray_of_a_set_names_the_set(
+    row: str, command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("rehearsal.paths.REPOSITORY", tmp_path)
+    with pytest.raises(ProcessError, match=rf"Fix: `{command}`$"):
+        require_machine(ray_environment(row))
 
 
 def test_refused_namespaces_name_the_setting(bin_folder: Path) -> None:

@@ -75,7 +75,7 @@ class Place:
             built,
             name="pytorch",
             node_monitor_grace_period=DETECTION_SECONDS,
-            real_ray=RealRay(image, RAY_ENVIRONMENT),
+            real_rays=[RealRay(image, RAY_ENVIRONMENT)],
         )
         self.cluster = DrillCluster(self.environment, self.plane.directory, Console(), self.plane)
         self.supervisor = ProcessSupervisor(directory)

@@ -57,7 +57,7 @@ class ControlPlane:
         played_elsewhere: Sequence[str] = (),
         issuer: str = _DEFAULT_ISSUER,
         node_monitor_grace_period: int = 8,
-        real_ray: programs.RealRay | None = None,
+        real_rays: Sequence[programs.RealRay] = (),
         kubernetes: str | None = None,
     ) -> None:
         """Describe a control plane; `start` starts it.
@@ -67,9 +67,9 @@ class ControlPlane:
 
         `authenticator_url` is asked about every bearer token that is not a service account's (a TokenReview webhook, as
         EKS has for IAM; answers are cached for 5 s). `issuer` is the `iss` of service account tokens. After
-        `node_monitor_grace_period` seconds a silent node is lost (50 on EKS, too long for a rehearsal). With
-        `real_ray`, Ray's pods really run. `kubernetes` is the cluster's version, such as `1.34`: its minor runs, or the
-        nearest that can be built.
+        `node_monitor_grace_period` seconds a silent node is lost (50 on EKS, too long for a rehearsal). The
+        pods of the images of `real_rays` really run. `kubernetes` is the cluster's version, such as `1.34`: its minor
+        runs, or the nearest that can be built.
         """
         self.name = name
         self.failed: Callable[[ProgramEndedError], None] = lambda failure: _log.error("%s", failure)
@@ -80,7 +80,7 @@ class ControlPlane:
         self._played_elsewhere = played_elsewhere
         self._issuer = issuer
         self._grace = node_monitor_grace_period
-        self._real_ray = real_ray
+        self._real_rays = real_rays
         self._version = kubernetes
         self._data = self.directory / "data"
         self._port: int | None = None
@@ -265,8 +265,7 @@ class ControlPlane:
         ]
 
     def _ray_flags(self) -> list[str]:
-        ray = self._real_ray
-        return [f"--ray-image={ray.image}", f"--ray-environment={ray.environment}"] if ray else []
+        return [f"--ray={ray}" for ray in self._real_rays]
 
     @property
     def _authenticator_config(self) -> Path:
@@ -291,7 +290,7 @@ class ControlPlane:
             write_kubeconfig(self._authenticator_config, "authenticator", {"server": self._authenticator_url}, {})
         self._audit_policy.write_text(yaml.safe_dump(audit.POLICY))
         stages = list(yaml.safe_load_all(_STAGES.read_text().replace("KUBELET_PORT", str(self._kubelet_port))))
-        query = programs.containers_query(programs.table(self.binaries, self._real_ray), self._played_elsewhere)
+        query = programs.containers_query(programs.table(self.binaries, self._real_rays), self._played_elsewhere)
         for stage in stages:
             if stage["spec"]["resourceRef"]["kind"] == "Pod":
                 stage["spec"]["selector"]["matchExpressions"].append({"key": query, "operator": "DoesNotExist"})

@@ -144,17 +144,16 @@ def test_extensions_of_the_caller_are_installed_last(account: Account, monkeypat
 def test_real_ray_is_an_argument_of_the_account_and_reaches_its_control_planes(
     account: Account, tmp_path: Path
 ) -> None:
-    ray, supervisor = RealRay("ray:1", tmp_path), create_autospec(ProcessSupervisor)
+    rays, supervisor = [RealRay("ray:1", tmp_path), RealRay("ray:2", tmp_path)], create_autospec(ProcessSupervisor)
     served = EmbeddedAccount(tmp_path, tmp_path, account_id="1" * 12, region="us-west-2", node_modules=tmp_path)
-    served.start(supervisor, real_ray=ray)
+    served.start(supervisor, real_rays=rays)
     [_, [_, _, module, verb, *arguments], _] = supervisor.start.call_args.args
     assert (module, verb) == ("embedded_account", "serve")
-    parsed = server._parse(arguments)
-    assert RealRay(parsed.ray_image, parsed.ray_environment) == ray
-    account.real_ray = ray
+    assert server._parse(arguments).real_rays == rays
+    account.real_rays = rays
     plane = make_control_plane(account, "one", "issuer", "1.35")
     assert isinstance(plane, ControlPlane)
-    assert plane._ray_flags() == ["--ray-image=ray:1", f"--ray-environment={tmp_path}"]
+    assert plane._ray_flags() == [f"--ray=ray:1={tmp_path}", f"--ray=ray:2={tmp_path}"]
 
 
 @pytest.mark.parametrize("more", [("--clock-scale", "0"), ("--account-id", "12")])

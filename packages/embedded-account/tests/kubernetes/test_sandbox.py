@@ -23,11 +23,16 @@ IDLE = "exec sleep 300"
 
 
 @pytest.fixture(scope="module")
-def plane(binaries: Binaries) -> Iterator[ControlPlane]:
+def plane(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """Keep its files where a pod has a folder of its own, which must not hide them."""
-    ray = RealRay(r"(^|/)ray([:@]|$)", Path(sys.prefix))
+    ray = RealRay(r"(^|/)ray:2.42.1$", Path(sys.prefix))
     with TemporaryDirectory(dir="/dev/shm") as directory:
-        made = ControlPlane(Path(directory), binaries, name="sandboxes", real_ray=ray)
+        other = RealRay(r"(^|/)ray:2.60.0$", tmp_path_factory.mktemp("other"))
+        (other.environment / "bin").mkdir()
+        (other.environment / "bin" / "ray").write_text("#!/bin/sh\necho the other Ray\n")
+        (other.environment / "bin" / "ray").chmod(0o755)
+        missing = RealRay(r"(^|/)ray:2.61.0$", Path(directory) / "missing")
+        made = ControlPlane(Path(directory), binaries, name="sandboxes", real_rays=[ray, other, missing])
         made.start()
         yield made
         made.stop()
@@ -106,6 +111,25 @@ def test_pods_find_each_other_by_the_names_of_services(kubectl: Kubectl) -> None
     get = "for n in $(seq 50); do wget -q -T 2 -O- http://{} && exit 0; sleep 0.1; done; exit 1"
     for number, host in enumerate(("web", "web.default.svc", "web.default.svc.cluster.local")):
         assert printed(kubectl, f"client-{number}", get.replace("{}", f"{host}:8080/page")) == "from the server\n"
+
+
+def test_a_pod_runs_the_ray_of_its_image(kubectl: Kubectl) -> None:
+    made = shell("other", "ray", container={"image": RAY_IMAGE.replace("2.42.1", "2.60.0")})
+    assert finished(kubectl, made)["phase"] == "Succeeded"
+    assert kubectl("logs", "other") == "the other Ray\n"
+
+
+def test_an_image_whose_ray_is_not_installed_starts_no_container_and_says_so(kubectl: Kubectl) -> None:
+    kubectl.apply(shell("missing", "ray", container={"image": RAY_IMAGE.replace("2.42.1", "2.61.0")}))
+
+    def waiting() -> Object:
+        [status] = kubectl.get("pod", "missing")["status"].get("containerStatuses") or [{}]
+        found: Object = status.get("state", {}).get("waiting", {})
+        return found
+
+    wait_until(lambda: waiting().get("reason") == "CreateContainerConfigError", "the missing Ray is noticed")
+    assert waiting()["message"].endswith("Fix: install Ray there")
+    kubectl("delete", "pod", "missing", "--wait=false")
 
 
 def test_pod_has_an_address_and_a_name_of_its_own(kubectl: Kubectl) -> None:

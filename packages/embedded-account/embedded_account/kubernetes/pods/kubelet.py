@@ -7,7 +7,7 @@ its processes without a report.
 
 Not simulated for these pods: security contexts, resource limits, and the features of volumes that `volumes` excludes.
 The simulated heads of RayClusters answer that no job runs on them (`simulated_heads`).
-With --ray-image Ray's pods also run, and every pod runs in a sandbox (`sandbox`): closer to a node, with more
+With --ray the pods of Ray's images also run, and every pod runs in a sandbox (`sandbox`): closer to a node, with more
 requirements.
 """
 
@@ -142,21 +142,27 @@ def main() -> int:
     parser.add_argument("--directory", type=Path, required=True, help="the control plane's folder")
     parser.add_argument("--binaries", type=Path, required=True, help="folder with the control plane's programs")
     parser.add_argument("--port", type=int, required=True, help="port of the nodes' kubelet")
-    parser.add_argument("--ray-image", help="pattern of Ray's image; its pods then really run, in sandboxes")
-    parser.add_argument("--ray-environment", type=Path, help="the Python environment used instead of that image")
+    parser.add_argument(
+        "--ray",
+        type=programs.RealRay.parsed,
+        action="append",
+        default=[],
+        metavar="IMAGE=DIRECTORY",
+        help="pattern of an image of Ray, whose pods then really run, in sandboxes, with this Python environment",
+    )
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     ending = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ending.set())
-    ray = programs.RealRay(arguments.ray_image, arguments.ray_environment) if arguments.ray_image else None
-    sandboxes = _sandboxes(arguments.kubeconfig, arguments.directory, ray) if ray else None
+    rays: list[programs.RealRay] = arguments.ray
+    sandboxes = _sandboxes(arguments.kubeconfig, arguments.directory, rays) if rays else None
     binaries = Binaries(arguments.binaries)
     # For the control plane, which may outlive its starter.
     binaries.hold()
     folder: Path = arguments.directory
     records = podserver.PodRecords(folder / "data" / "podserver", binaries["podserver"])
-    kubelet = Kubelet(arguments.kubeconfig, folder, programs.table(binaries, ray), records, sandboxes)
+    kubelet = Kubelet(arguments.kubeconfig, folder, programs.table(binaries, rays), records, sandboxes)
     log = folder / "logs" / "podserver.log"
     server = podserver.start(binaries["podserver"], arguments.port, records, pki=folder / "pki", log=log)
     try:
@@ -166,7 +172,7 @@ def main() -> int:
         server.wait()
 
 
-def _sandboxes(kubeconfig: Path, directory: Path, ray: programs.RealRay) -> Sandboxes:
+def _sandboxes(kubeconfig: Path, directory: Path, rays: Sequence[programs.RealRay]) -> Sandboxes:
     """Return the sandboxes; exit with a message if this machine has no namespaces."""
     try:
         kernel.become_root_of_a_user_namespace()
@@ -174,7 +180,7 @@ def _sandboxes(kubeconfig: Path, directory: Path, ray: programs.RealRay) -> Sand
         sys.exit(str(error))
     end_with_parent()  # the kernel forgets it when the user changes
     port = urlsplit(KubernetesClient.from_kubeconfig(kubeconfig).server).port or 443
-    return Sandboxes(directory, service_ip=SERVICE_IP, api_port=port, search_path=ray.search_path)
+    return Sandboxes(directory, service_ip=SERVICE_IP, api_port=port, rays=rays)
 
 
 if __name__ == "__main__":

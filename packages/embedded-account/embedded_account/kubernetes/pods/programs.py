@@ -33,12 +33,21 @@ class Program:
 
 @dataclass(frozen=True)
 class RealRay:
-    """Real Ray in Ray's pods, on this machine: every pod of the table then runs in a sandbox (`sandbox`)."""
+    """Real Ray in the pods of an image, on this machine: all pods of the table then run in sandboxes (`sandbox`)."""
 
     image: str
-    """Regular expression of Ray's image."""
+    """Regular expression of the image, without `=`."""
     environment: Path
     """The Python environment used instead of the image's."""
+
+    @classmethod
+    def parsed(cls, text: str) -> "RealRay":
+        """Return what `str` wrote, for command lines."""
+        image, _, environment = text.partition("=")
+        return cls(image, Path(environment))
+
+    def __str__(self) -> str:
+        return f"{self.image}={self.environment}"
 
     @property
     def search_path(self) -> str:
@@ -46,14 +55,20 @@ class RealRay:
         return f"{self.environment / 'bin'}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 
 
+def ray_of(rays: Sequence[RealRay], spec: Mapping[str, Any]) -> RealRay:
+    """Return whose programs a pod with this spec finds: its own image's, or for an image without Ray the first's."""
+    images = [each["image"] for each in spec["containers"]]
+    return next((ray for ray in rays if any(re.search(ray.image, image) for image in images)), rays[0])
+
+
 _KUBERAY_IMAGE: Final = r"(^|/)kuberay/operator([:@]|$)"
 _PYTHON_IMAGE: Final = r"(^|/)library/python([:@]|$)"
 
 
-def table(binaries: Binaries, ray: RealRay | None = None) -> tuple[Program, ...]:
-    """Return the programs of a rehearsal; Ray is simulated unless `ray` is given."""
+def table(binaries: Binaries, rays: Sequence[RealRay] = ()) -> tuple[Program, ...]:
+    """Return the programs of a rehearsal; Ray is simulated except in the images of `rays`."""
     shells = {"/bin/bash": Path("/bin/bash"), "/bin/sh": Path("/bin/sh")}
-    real = (Program(image=ray.image, entrypoint="/bin/bash", executables=shells, ports={}),) if ray else ()
+    real = (Program(image=ray.image, entrypoint="/bin/bash", executables=shells, ports={}) for ray in rays)
     # Operators of further versions first (`binaries.add_operator`): an environment may change its version.
     others = sorted(binaries.directory.glob(f"{OPERATOR}-*"))
     versions = {

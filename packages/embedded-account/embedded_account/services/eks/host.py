@@ -28,7 +28,7 @@ def make_control_plane(account: Account, name: str, issuer: str, version: str) -
         authenticator_url=account.authenticator_url(name),
         issuer=issuer,
         played_elsewhere=account.played_images,
-        real_ray=account.real_ray,
+        real_rays=account.real_rays,
         kubernetes=version,
     )
     plane.failed = account.failed

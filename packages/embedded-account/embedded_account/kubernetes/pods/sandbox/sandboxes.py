@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from embedded_account.kubernetes.api import Object
+from embedded_account.kubernetes.pods.programs import RealRay, ray_of
+from embedded_account.kubernetes.pods.references import ContainerConfigError
 from embedded_account.kubernetes.pods.sandbox.hosts import Hosts
 from embedded_account.kubernetes.pods.sandbox.network import PodNetwork
 from embedded_account.kubernetes.pods.sandbox.pause import Mount
@@ -13,17 +15,14 @@ from embedded_account.kubernetes.pods.sandbox.pod import Sandbox
 class Sandboxes:
     """The network that pods share, the names in it, and the files that every pod gets."""
 
-    def __init__(self, directory: Path, *, service_ip: str, api_port: int, search_path: str) -> None:
-        """Create the network. `search_path` is every pod's PATH: the images' programs, in this machine's versions."""
+    def __init__(self, directory: Path, *, service_ip: str, api_port: int, rays: Sequence[RealRay]) -> None:
+        """Create the network. `rays` have the programs of the pods' images."""
         self._network = PodNetwork(service_ip=service_ip, api_port=api_port)
-        self._search_path = search_path
+        self._rays = rays
         self.claims = directory / "claims"
         """The folders of persistent volume claims, one each; they outlive the pods."""
         self._files = directory / "data" / "etc"
         self._hosts = Hosts(self._files / "hosts", service_ip=service_ip)
-        # A login shell reads this machine's profile, which sets its own PATH; an image's profile would set the image's.
-        self._profile = self._files / "profile"
-        self._profile.write_text(f"export PATH={search_path}\n")
         self._resolver = self._files / "resolv.conf"
         self._resolver.write_text("# names are in /etc/hosts\n")
 
@@ -33,10 +32,19 @@ class Sandboxes:
 
     def make(self, pod: Object, directory: Path, address: str, mounts: Sequence[Mount]) -> Sandbox:
         """Create a pod's sandbox. Raises ContainerConfigError."""
+        ray = ray_of(self._rays, pod["spec"])
+        if not (ray.environment / "bin").is_dir():
+            raise ContainerConfigError(
+                f"{ray.environment} is empty, and pods of {ray.image} run what is there. Fix: install Ray there"
+            )
+        # A login shell reads this machine's profile, which sets its own PATH; an image's profile would set the image's.
+        profile = directory / "profile"
+        directory.mkdir(parents=True, exist_ok=True)
+        profile.write_text(f"export PATH={ray.search_path}\n")
         own = [
             Mount("/etc/hosts", str(self._hosts.of(pod["metadata"]["namespace"]))),
             Mount("/etc/resolv.conf", str(self._resolver)),
-            Mount("/etc/profile", str(self._profile)),
+            Mount("/etc/profile", str(profile)),
         ]
         # A container's own folders where its pod mounts nothing; /dev/shm has a container runtime's default size.
         scratch = directory / "ray"
@@ -51,5 +59,5 @@ class Sandboxes:
             address=address,
             mounts=[*own, *mounts],
             network=self._network,
-            path=self._search_path,
+            path=ray.search_path,
         )
