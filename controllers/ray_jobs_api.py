@@ -22,7 +22,7 @@ ASKS: Final = "checkpoint-of"
 
 _AGENT: Final = re.compile(r"Request failed with status code ([0-9]{3})")
 # Ray 2.42.1's dashboard answers 500 to a request without a User-Agent (ray: dashboard/optional_utils.py).
-_HEADERS: Final = {"Content-Type": "application/json", "User-Agent": "ray-on-hyperpod"}
+_HEADERS: Final = {"User-Agent": "ray-on-hyperpod"}
 _TIMEOUT_SECONDS: Final = 5.0
 _REST_SECONDS: Final = 5.0
 # Ray itself waits 10 seconds for the agent that starts the job.
@@ -73,11 +73,15 @@ class RayJob:
 
 
 class RayJobs:
-    """The jobs of a Ray cluster, from its head at `host`; every method raises HeadUnavailableError and RayError."""
+    """The jobs of a Ray cluster, from its head at `host`; every method raises HeadUnavailableError and RayError.
 
-    def __init__(self, host: str, port: int = PORT) -> None:
+    `token` is sent unless it is empty: a head with RAY_AUTH_MODE=token refuses all other requests.
+    """
+
+    def __init__(self, host: str, port: int = PORT, *, token: str = "") -> None:
         self._host = host
         self._port = port
+        self._headers = _HEADERS | ({"Authorization": f"Bearer {token}"} if token else {})
 
     def session(self) -> str:
         """Return Ray's session name; a restarted head has another one, and has lost all jobs and packages."""
@@ -123,7 +127,8 @@ class RayJobs:
     def tail(self, submission_id: str) -> WebSocket:
         """Return a connection that sends a job's output from its beginning to its end."""
         try:
-            return WebSocket(self._host, self._port, f"/api/jobs/{submission_id}/logs/tail", timeout=_TIMEOUT_SECONDS)
+            path = f"/api/jobs/{submission_id}/logs/tail"
+            return WebSocket(self._host, self._port, path, headers=self._headers, timeout=_TIMEOUT_SECONDS)
         except (OSError, HTTPException) as error:
             raise HeadUnavailableError(f"{self._host}: {error!r}") from error
 
@@ -137,7 +142,7 @@ class RayJobs:
     def _request(self, method: str, path: str, body: bytes | None = None, timeout: float = _TIMEOUT_SECONDS) -> bytes:
         connection = http.client.HTTPConnection(self._host, self._port, timeout=timeout)
         try:
-            connection.request(method, path, body, _HEADERS)
+            connection.request(method, path, body, self._headers | {"Content-Type": "application/json"})
             response = connection.getresponse()
             content = response.read()
         except (OSError, HTTPException) as error:

@@ -136,7 +136,7 @@ def _arguments() -> argparse.Namespace:
 def main() -> int:
     """Submit and follow the job that KubeRay names in the environment; return the exit code."""
     arguments = _arguments()
-    # KubeRay sets these two (kuberay: rayjob_controller.go, getSubmitterTemplate).
+    # KubeRay sets these, the token where the head wants one (kuberay: rayjob_controller.go, getSubmitterTemplate).
     host, _, port = os.environ["RAY_DASHBOARD_ADDRESS"].rpartition(":")
     request = submission(
         os.environ["RAY_JOB_SUBMISSION_ID"],
@@ -146,7 +146,8 @@ def main() -> int:
         package=arguments.package.name if arguments.package else None,
         pip=arguments.pip,
     )
-    submitter = Submitter(RayJobs(host, int(port)), request, arguments.package)
+    ray = RayJobs(host, int(port), token=os.environ.get("RAY_AUTH_TOKEN", ""))
+    submitter = Submitter(ray, request, arguments.package)
     end_on_signals(submitter.ending)
     serve(arguments.listen, Metrics(), {"/healthz": submitter.stall})
     return submitter.run()

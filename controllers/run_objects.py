@@ -3,6 +3,7 @@
 Jobs and pods are watched, because a request every two seconds of each of a thousand supervisors is a load.
 """
 
+import base64
 import threading
 import time
 from collections.abc import Callable, Set
@@ -22,6 +23,7 @@ from controllers.kubernetes_api import (
     text,
 )
 from controllers.lease import TRAINS, Lease, asked_to_move
+from controllers.ray_jobs_api import HeadUnavailableError, RayJobs
 
 STOP: Final = "ray-on-hyperpod/stop"
 """Annotation of the Job that requests the end of the run."""
@@ -145,7 +147,9 @@ class RayClusterPods:
         self, api: KubernetesApi, server: ApiServer, run: SupervisedRun, failed: Callable[[KubernetesApiError], None]
     ) -> None:
         self._api = api
-        self._path = f"/api/v1/namespaces/{run.namespace}/pods"
+        self._cluster = run.cluster
+        self._core = f"/api/v1/namespaces/{run.namespace}"
+        self._path = f"{self._core}/pods"
         self._selector = f"ray.io/cluster={run.cluster}"
         self._mirror = WatchCache(
             server, self._path, _Pod.of, failed, seconds=LONG_WATCH_SECONDS, labelSelector=self._selector
@@ -153,10 +157,15 @@ class RayClusterPods:
         self._running: dict[str, str] = {}
         self._lost: dict[str, str] = {}
         self._gone: set[str] = set()
-        self.head: str | None = None
-        """IP address of the head; None if no head is running."""
+        self._head: _Pod | None = None
+        self._tokens: dict[str, str] = {}
         self.moving: frozenset[str] = frozenset()
         """The uids of the pods that the reaper will delete once the runs have saved."""
+
+    @property
+    def head(self) -> str | None:
+        """Return the IP address of the head; None if no head is running."""
+        return self._head.head if self._head else None
 
     @property
     def ended(self) -> bool:
@@ -196,8 +205,28 @@ class RayClusterPods:
         running = {pod.uid: pod for pod in self._mirror.snapshot().values() if pod.runs and pod.uid not in self._gone}
         self._lose(running.keys())
         self._running = {uid: pod.name for uid, pod in running.items()}
-        self.head = next((pod.head for pod in running.values() if pod.head), None)
+        self._head = next((pod for pod in running.values() if pod.head), None)
         self.moving = frozenset(uid for uid, pod in running.items() if pod.moves)
+
+    def ray(self) -> RayJobs:
+        """Return the jobs of the running head. Raises HeadUnavailableError."""
+        if self._head is None:
+            raise HeadUnavailableError(f"RayCluster {self._cluster} has no running head")
+        return RayJobs(self._head.head, token=self._token(self._head.uid, self._head.token_in))
+
+    def _token(self, head: str, secret: "_SecretKey | None") -> str:
+        """Return a head's token, '' for none. A head keeps the one that it was started with: read it once."""
+        if secret is None:
+            return ""
+        if head not in self._tokens:
+            try:
+                found = self._api.get(f"{self._core}/secrets/{secret.name}")
+                token = read(lambda item: base64.b64decode(item["data"][secret.key]).decode().strip(), found)
+            except KubernetesApiError as error:
+                reason = f"Secret {secret.name}, which has the head's token, cannot be read: {error}"
+                raise HeadUnavailableError(reason) from error
+            self._tokens = {head: token}
+        return self._tokens[head]
 
     def ask(self) -> None:
         """Find the pods that were lost just now, ahead of the watch. Raises ApiError."""
@@ -217,6 +246,11 @@ class RayClusterPods:
             del self._running[uid]
 
 
+class _SecretKey(NamedTuple):
+    name: str
+    key: str
+
+
 class _Pod(NamedTuple):
     uid: str
     name: str
@@ -224,6 +258,8 @@ class _Pod(NamedTuple):
     head: str
     """The address of a head; empty for other pods."""
     moves: bool
+    token_in: _SecretKey | None
+    """Where a head's token is; None for other pods, and if it wants none."""
 
     @classmethod
     def of(cls, pod: Object) -> Self:
@@ -235,7 +271,17 @@ class _Pod(NamedTuple):
             runs=status.get("phase") == "Running" and "deletionTimestamp" not in metadata,
             head=text(status.get("podIP") or "") if is_head else "",
             moves=asked_to_move(pod) is not None,
+            token_in=_token_in(pod) if is_head else None,
         )
+
+
+def _token_in(head: Object) -> _SecretKey | None:
+    """Return the key of a Secret from which the head's first container, Ray's, takes its token."""
+    for variable in (head["spec"].get("containers") or [{}])[0].get("env") or ():
+        if variable["name"] == "RAY_AUTH_TOKEN" and "valueFrom" in variable:
+            reference = variable["valueFrom"]["secretKeyRef"]
+            return _SecretKey(text(reference["name"]), text(reference["key"]))
+    return None
 
 
 class _Job(NamedTuple):

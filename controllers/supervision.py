@@ -113,7 +113,7 @@ class Supervisor:
             try:
                 if self._is_its_turn() and pace.allows(self._pods.head):
                     with pace:
-                        return self._submit_to(self._head())
+                        return self._submit_to(self._pods.ray())
             except HeadUnavailableError as error:
                 self._enter("waiting for the head", str(error))
             except RayError as error:
@@ -208,7 +208,7 @@ class Supervisor:
                 self._state.stalled_seconds += time.monotonic() - runs_since
             runs_since = None
             try:
-                ray = self._head()
+                ray = self._pods.ray()
                 if asks := pace.allows(self._pods.head, _ASK_CONNECTED_SECONDS if output.connected else 0.0):
                     with pace:
                         job = ray.get(self._id)
@@ -379,7 +379,7 @@ class Supervisor:
         try:
             if self._objects.is_deleted() and self._pods.head:
                 say("stopping the run: its Job was deleted")
-                RayJobs(self._pods.head).stop(self._id)
+                self._pods.ray().stop(self._id)
         except (KubernetesApiError, HeadUnavailableError, RayError) as error:
             say("no answer", error=str(error))
 
@@ -389,11 +389,6 @@ class Supervisor:
             raise TerminatedError
         self._alive_at = time.monotonic()
         self._objects.tick(self._state)
-
-    def _head(self) -> RayJobs:
-        if self._pods.head is None:
-            raise HeadUnavailableError(f"RayCluster {self._run.cluster} has no running head")
-        return RayJobs(self._pods.head)
 
     def _enter(self, phase: str, reason: str) -> None:
         """Log a new phase, or a new reason of some phases, and let the next tick save it in the Lease."""

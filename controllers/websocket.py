@@ -5,7 +5,7 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.client import HTTPException
 from typing import Final
 
@@ -22,14 +22,14 @@ _LONGEST_HEAD_BYTES: Final = 65_536
 class WebSocket:
     """An open connection; every method raises OSError or HTTPException when it breaks."""
 
-    def __init__(self, host: str, port: int, path: str, *, timeout: float) -> None:
+    def __init__(self, host: str, port: int, path: str, *, headers: Mapping[str, str], timeout: float) -> None:
         """Connect within `timeout` seconds. Raises HTTPException if the server does not switch protocols."""
         self._socket = socket.create_connection((host, port), timeout)
         self._buffer = b""
         self._message = b""
         self._closed = False
         try:
-            self._open(f"{host}:{port}", path)
+            self._open(f"{host}:{port}", path, headers)
         except BaseException:
             self.close()
             raise
@@ -47,12 +47,12 @@ class WebSocket:
                 break
         return None if self._closed and not messages else messages
 
-    def _open(self, host: str, path: str) -> None:
+    def _open(self, host: str, path: str, headers: Mapping[str, str]) -> None:
         key = base64.b64encode(os.urandom(16)).decode()
         lines = (
             f"GET {path} HTTP/1.1",
             f"Host: {host}",
-            "User-Agent: ray-on-hyperpod",
+            *(f"{name}: {value}" for name, value in headers.items()),
             "Upgrade: websocket",
             "Connection: Upgrade",
             f"Sec-WebSocket-Key: {key}",

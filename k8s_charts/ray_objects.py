@@ -21,7 +21,7 @@ from k8s_charts.image_build.job import ImageBuild, ImageBuildChart
 from k8s_charts.in_cluster.alertmanager import AlertFacts
 from k8s_charts.in_cluster.from_environment import observability
 from k8s_charts.ray.cluster import RayClusterChart
-from k8s_charts.ray.from_environment import priority_class, ray_cluster
+from k8s_charts.ray.from_environment import priority_class, ray_cluster, token_secrets
 from k8s_charts.ray.priority_class import PriorityClassChart
 from k8s_charts.ray.viewers import ViewersChart
 from k8s_charts.shared import names
@@ -243,7 +243,7 @@ def _reaper(environment: EksEnvironment) -> ReaperObjects:
 
 def _job_supervisor(environment: EksEnvironment) -> JobSupervisor:
     image = pulled(versions.PYTHON_IMAGE, environment)
-    return JobSupervisor(environment.ray.namespace, image, _hyperpod_jobs(environment))
+    return JobSupervisor(environment.ray.namespace, image, _hyperpod_jobs(environment), token_secrets(environment))
 
 
 def _hyperpod_jobs(environment: EksEnvironment) -> bool:

@@ -71,6 +71,8 @@ class JobSupervisor:
     image: str
     hyperpod_jobs: bool = False
     """Whether submitters may create HyperPodPyTorchJobs, too."""
+    tokens: tuple[str, ...] = ()
+    """The Secrets with the tokens of heads."""
 
 
 class JobSupervisorChart(ProjectChart):
@@ -82,11 +84,12 @@ class JobSupervisorChart(ProjectChart):
         self._add("v1", "ServiceAccount", JOB_SUPERVISOR, {"automountServiceAccountToken": False})
         self._grant(
             JOB_SUPERVISOR,
-            SUPERVISOR_RULES,
+            (*SUPERVISOR_RULES, *_read_tokens(supervisor.tokens)),
             {"kind": "ServiceAccount", "name": JOB_SUPERVISOR, "namespace": supervisor.namespace},
         )
         group = submitters_group(supervisor.namespace)
-        rules = (*SUBMITTER_RULES, *(HYPERPOD_JOB_RULES if supervisor.hyperpod_jobs else ()))
+        further = HYPERPOD_JOB_RULES if supervisor.hyperpod_jobs else ()
+        rules = (*SUBMITTER_RULES, *further, *_read_tokens(supervisor.tokens))
         self._grant("submitters", rules, {"apiGroup": _RBAC, "kind": "Group", "name": group})
         for template_name, job, exceptions in (
             (JOB_SUPERVISOR, _job(supervisor), {**_EXCEPTIONS, **NEEDS_THE_API}),
@@ -103,6 +106,15 @@ class JobSupervisorChart(ProjectChart):
         metadata = cdk8s.ApiObjectMetadata(name=name, namespace=self._namespace)
         id = f"{kind}-{name}"
         return add_object(self, id, api_version=api_version, kind=kind, metadata=metadata, fields=body)
+
+
+def _read_tokens(names: tuple[str, ...]) -> tuple[dict[str, Any], ...]:
+    """Return the right to read these Secrets, and no others. Submitters, who may enter Ray's pods, gain nothing by it.
+
+    An empty list of names would permit every Secret.
+    """
+    rule = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": list(names), "verbs": ["get"]}
+    return (rule,) if names else ()
 
 
 def _template(job: dict[str, Any]) -> dict[str, Any]:

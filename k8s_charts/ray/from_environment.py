@@ -10,7 +10,7 @@ from config.model import RayCluster as RayClusterConfig
 from k8s_charts.ray.cluster import HeadPod, RayClusterSpec, WorkerGroup
 from k8s_charts.ray.pods import Common, Placement
 from k8s_charts.ray.priority_class import PriorityClass
-from k8s_charts.shared.names import MEMORY_TIER, MEMORY_TIER_VARIABLE
+from k8s_charts.shared.names import AUTH_TOKEN, MEMORY_TIER, MEMORY_TIER_VARIABLE
 
 
 def ray_cluster(environment: EksEnvironment, cluster: RayClusterConfig, image: str) -> RayClusterSpec:
@@ -49,6 +49,12 @@ def priority_class(environment: EksEnvironment, cluster: RayClusterConfig) -> Pr
     if cluster.priority is None:
         return None
     return PriorityClass(cluster.name, environment.ray.namespace, cluster.priority)
+
+
+def token_secrets(environment: EksEnvironment) -> tuple[str, ...]:
+    """Return the names of the Secrets with the tokens of the RayClusters' heads."""
+    secrets = (variable for cluster in environment.ray.clusters for variable in cluster.secrets)
+    return tuple(sorted({variable.secret for variable in secrets if variable.env == AUTH_TOKEN}))
 
 
 def _memory_tier(environment: Environment) -> dict[str, str]:

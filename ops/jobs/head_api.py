@@ -1,15 +1,19 @@
 """Call Ray's own API on a RayCluster's head through a port-forward: the network policies allow no other way in."""
 
+import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any, Final
 
 import kubernetes
 import websocket
 from kubernetes.client import ApiException
+from urllib3.exceptions import HTTPError
 
+from k8s_charts.shared.names import AUTH_TOKEN
 from ops.clients import REQUEST_TIMEOUT
 from ops.port_forward import open_port_forward
 from ops.readiness.simulated import explanation
@@ -17,8 +21,12 @@ from ops.readiness.simulated import explanation
 _DASHBOARD: Final = 8265
 _UPLOAD_SECONDS: Final = 300
 # Ray 2.42.1's dashboard answers 500 to a request without a User-Agent (ray: dashboard/optional_utils.py).
-_HEADERS: Final = {"Content-Type": "application/json", "Connection": "close", "User-Agent": "ray-on-hyperpod"}
+_HEADERS: Final = {"User-Agent": "ray-on-hyperpod"}
 _CHECK: Final = "Fix: see `ops status` for the reason"
+_TOKENS: Final[Mapping[int, str]] = {
+    HTTPStatus.UNAUTHORIZED: "Fix: set RAY_AUTH_TOKEN in the RayCluster's `secrets`, and deploy",
+    HTTPStatus.FORBIDDEN: "The head started with another token than its Secret has now. Fix: `ops rollout` restarts it",
+}
 
 ENDED: Final = {"SUCCEEDED", "FAILED", "STOPPED"}
 """Values of Ray's JobStatus for an ended job; RayJob's jobStatus uses the same values."""
@@ -53,6 +61,7 @@ class HeadApi:
         self._namespace = namespace
         self._pod = pod
         self.name = f"{namespace}/{pod}"
+        self._token: str | None = None
 
     def jobs(self) -> list[dict[str, Any]]:
         """Return Ray's JobDetails of all jobs."""
@@ -90,12 +99,13 @@ class HeadApi:
         """Stream a job's output from its beginning, until the job or the connection ends."""
         # The library has no types for these calls.
         client: Any = websocket.WebSocket()
+        headers = self._headers()
         with self._forwarded("show the job's output", websocket.WebSocketException) as connection:
             connection.settimeout(REQUEST_TIMEOUT[1])
             client.connect(
                 f"ws://localhost/api/jobs/{submission_id}/logs/tail",
                 socket=connection,
-                header={"User-Agent": _HEADERS["User-Agent"]},
+                header=headers,
             )
         connection.settimeout(None)
         try:
@@ -115,17 +125,47 @@ class HeadApi:
             raise HeadUnreachableError(f"the head {self.name} answers {text[:100]!r}. {_CHECK}") from error
 
     def _request(self, method: str, path: str, body: bytes | None = None, seconds: float = REQUEST_TIMEOUT[1]) -> bytes:
+        headers = self._headers() | {"Content-Type": "application/json", "Connection": "close"}
         with self._forwarded("say which jobs run", HTTPException) as forwarded:
             connection = HTTPConnection("localhost", timeout=seconds)
             connection.sock = forwarded
             connection.sock.settimeout(seconds)
-            connection.request(method, path, body, _HEADERS)
+            connection.request(method, path, body, headers)
             answer: HTTPResponse = connection.getresponse()
             content = answer.read()
         if answer.status >= 400:
             lines = content.decode(errors="replace").strip().splitlines()
-            raise RayApiError(answer.status, lines[-1].strip() if lines else "no reason given")
+            reason = lines[-1].strip() if lines else "no reason given"
+            if answer.status in _TOKENS:
+                reason = f"{reason}. {_TOKENS[answer.status]}"
+            raise RayApiError(answer.status, reason)
         return content
+
+    def _headers(self) -> dict[str, str]:
+        """Return what each request has; the token, if the head takes one, is read once. Raises HeadUnreachableError."""
+        if self._token is None:
+            self._token = self._read_token()
+        return _HEADERS | ({"Authorization": f"Bearer {self._token}"} if self._token else {})
+
+    def _read_token(self) -> str:
+        """Return the token in the Secret that the head's pod names; '' if it names none."""
+        what = f"the head {self.name}"
+        try:
+            pod = self._core.read_namespaced_pod(self._pod, self._namespace, _request_timeout=REQUEST_TIMEOUT)
+            # KubeRay takes the first container for Ray's.
+            for variable in pod.spec.containers[0].env or ():
+                if variable.name == AUTH_TOKEN and variable.value_from:
+                    reference = variable.value_from.secret_key_ref
+                    what = f"Secret {self._namespace}/{reference.name}, which has the token of {what},"
+                    secret = self._core.read_namespaced_secret(
+                        reference.name, self._namespace, _request_timeout=REQUEST_TIMEOUT
+                    )
+                    return base64.b64decode((secret.data or {})[reference.key]).decode().strip()
+        except KeyError as error:
+            raise HeadUnreachableError(f"{what} has no key {error}. {_CHECK}") from error
+        except (ApiException, HTTPError) as error:
+            raise HeadUnreachableError(f"{what} cannot be read: {_reason(error)}. {_CHECK}") from error
+        return ""
 
     @contextmanager
     def _forwarded(self, what: str, failure: type[Exception]) -> Iterator[Any]:

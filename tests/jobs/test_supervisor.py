@@ -32,6 +32,7 @@ from embedded_account.machine.processes import free_port
 from ray_resume.output.kept import jobs, pieces
 from ray_resume.storage import open_storage
 from tests.jobs.support.embedded_s3 import VARIABLES, serving
+from tests.jobs.support.version_set import SET
 from tests.support.fake_kubernetes import serve
 from tests.support.supervised_run import PYTHON, ROOT, Supervised
 from tests.support.waiting import wait_until
@@ -53,6 +54,8 @@ print("ends", flush=True)
 sys.exit(int((runs / "go").read_text()))
 """
 
+
+TOKEN: Final = "dGhlIHRva2VuIG9mIGEgdGVzdA=="
 
 LARGE: Final = """
 import hashlib, helper, os, pathlib, ray.train, sys, tempfile
@@ -83,8 +86,9 @@ for said, folder in workers:
 class Head:
     """A head on a loopback address of its own with the dashboard on Ray's port, like a pod of a RayCluster."""
 
-    def __init__(self, python: Path) -> None:
+    def __init__(self, python: Path, token: str = "") -> None:
         self._python = str(python)
+        self._token = token
         self.address = ".".join(["127", *(str(secrets.randbelow(250) + 2) for _ in range(3))])
         # Short, because a socket's path has at most 107 characters.
         self._directory = Path(tempfile.mkdtemp(prefix="ray-"))
@@ -121,6 +125,8 @@ class Head:
         ]
         # Jobs start `python`, which is the image's.
         env = {**os.environ, "PATH": f"{Path(self._python).parent}:{os.environ['PATH']}"}
+        if self._token:
+            env |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self._token}
         with (self._directory / "head.log").open("ab") as log:
             self._process = subprocess.Popen(argv, env=env, stdout=log, stderr=log, start_new_session=True)
         try:
@@ -156,7 +162,7 @@ class Head:
 
     def _takes_jobs(self) -> bool:
         try:
-            return RayJobs(self.address).list() == []
+            return RayJobs(self.address, token=self._token).list() == []
         except (HeadUnavailableError, RayError):
             return False
 
@@ -381,3 +387,35 @@ def fetching(folder: Path, package: Path, shared: Path) -> str:
     assert done.returncode == 0, done.stderr
     assert "has the working directory already" in done.stderr
     return done.stdout.strip()
+
+
+def test_head_with_a_token_takes_jobs_from_the_supervisor_and_refuses_others(tmp_path: Path, runs: Path) -> None:
+    """Ray before 2.52 asks for no token, and ignores one."""
+    certificates = pki.create(tmp_path / "pki", service_ip="10.100.0.1")
+    with (
+        Head(Path(sys.executable), TOKEN) as head,
+        serve(certificates, tmp_path / "account") as kubernetes,
+    ):
+        if tuple(map(int, SET.ray.split("."))) >= (2, 52):
+            for token, refusal in (("", "401: Unauthorized: Missing"), ("another", "403: Forbidden: Invalid")):
+                with pytest.raises(RayError, match=refusal):
+                    RayJobs(head.address, token=token).list()
+                with pytest.raises(HeadUnavailableError, match=f"no WebSocket: .* {refusal[:3]} "):
+                    RayJobs(head.address, token=token).tail("train-1")
+        run = Supervised(kubernetes, head.address, tmp_path)
+        try:
+            run.takes_token(TOKEN)
+            start(run, tmp_path)
+            wait_until((runs / "began-1").exists, "the first attempt")
+            head.kill()
+            run.head(None)
+            head.start()
+            run.head(head.address, "head-2")
+            run.takes_token(TOKEN)
+            wait_until((runs / "began-2").exists, "the second attempt, on the head that was started again")
+            let_end(runs, code=0)
+            assert run.exit_code() == 0
+            assert "ends" in run.log.read_text().splitlines()
+            assert TOKEN not in run.log.read_text()
+        finally:
+            run.end()

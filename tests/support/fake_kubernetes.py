@@ -19,6 +19,7 @@ Object = dict[str, Any]
 
 PODS = "/api/v1/namespaces/ray/pods"
 NODES = "/api/v1/nodes"
+SECRETS = "/api/v1/namespaces/ray/secrets"
 JOBS = "/apis/batch/v1/namespaces/ray/jobs"
 BUILDS = "/apis/batch/v1/namespaces/image-build/jobs"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/ray/leases"
@@ -36,7 +37,7 @@ class FakeKubernetes:
 
     cluster: ApiServer
     collections: dict[str, dict[str, Object]] = field(
-        default_factory=lambda: {PODS: {}, NODES: {}, JOBS: {}, BUILDS: {}, LEASES: {}}
+        default_factory=lambda: {PODS: {}, NODES: {}, JOBS: {}, BUILDS: {}, LEASES: {}, SECRETS: {}}
     )
     watched: dict[str, "Queue[Object | type[Ended]]"] = field(default_factory=lambda: {PODS: Queue(), NODES: Queue()})
     live: set[str] = field(default_factory=set)

@@ -51,6 +51,8 @@ class FakeRay:
     """Every accepted submission, including those before a `lose`."""
     stops: list[str] = field(default_factory=list)
     away: bool = False
+    token: str = ""
+    """What requests must send, as to a head with RAY_AUTH_MODE=token; with '', nothing."""
     refuse: tuple[int, str] | None = None
     """Status and text of the answer to every submission."""
     refusals: int = 0
@@ -144,7 +146,9 @@ def serve(host: str | None = None, port: int = PORT) -> Iterator[FakeRay]:
                 self.close_connection = True
                 return
             status, content = 500, "500 Internal Server Error\n\nServer got itself in trouble"
-            if "User-Agent" in self.headers:
+            if refusal := self._refusal():
+                status, content = refusal
+            elif "User-Agent" in self.headers:
                 status, content = fake.answer(self.command, self.path, body)
             data = content.encode() if isinstance(content, str) else json.dumps(content).encode()
             self.send_response(status)
@@ -152,7 +156,19 @@ def serve(host: str | None = None, port: int = PORT) -> Iterator[FakeRay]:
             self.end_headers()
             self.wfile.write(data)
 
+        def _refusal(self) -> tuple[int, str] | None:
+            """Return how Ray 2.60.0 refuses a request (ray: _private/authentication/http_token_authentication.py)."""
+            sent = self.headers.get("Authorization", "")
+            if not fake.token or sent == f"Bearer {fake.token}":
+                return None
+            if not sent:
+                return 401, "Unauthorized: Missing authentication token"
+            return 403, "Forbidden: Invalid authentication token"
+
         def _tail(self, id: str) -> None:
+            if refusal := self._refusal():
+                self.send_error(*refusal)
+                return
             key = self.headers["Sec-WebSocket-Key"]
             self.send_response(101)
             self.send_header("Upgrade", "websocket")

@@ -1,5 +1,6 @@
 """A run whose supervisor is a separate process, between a fake API server and a Ray head."""
 
+import base64
 import json
 import os
 import signal
@@ -7,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.support.fake_kubernetes import JOBS, LEASES, PODS, FakeKubernetes
+from tests.support.fake_kubernetes import JOBS, LEASES, PODS, SECRETS, FakeKubernetes
 from tests.support.waiting import PATIENCE_SECONDS
 
 Object = dict[str, Any]
@@ -55,6 +56,14 @@ class Supervised:
         self.kubernetes.collections[PODS].pop("rayml-head", None)
         if address:
             self.pod("rayml-head", "head", uid, address)
+
+    def takes_token(self, token: str) -> None:
+        """Let the head's pod take its token as KubeRay's do (kuberay: common/pod.go, SetContainerTokenAuthEnvVars)."""
+        reference = {"secretKeyRef": {"name": "rayml", "key": "auth_token"}}
+        head = self.kubernetes.collections[PODS]["rayml-head"]
+        head["spec"]["containers"] = [{"name": "ray-head", "env": [{"name": "RAY_AUTH_TOKEN", "valueFrom": reference}]}]
+        data = {"auth_token": base64.b64encode(token.encode()).decode()}
+        self.kubernetes.put(SECRETS, {"metadata": {"name": "rayml"}, "data": data})
 
     def pod(self, name: str, kind: str, uid: str, address: str = "10.0.0.1") -> None:
         """Add a running pod."""

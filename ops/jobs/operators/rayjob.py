@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import kubernetes
 
-from k8s_charts.shared.names import RAYJOB_LABEL, RUN_CLUSTER_LABEL, RUN_LABEL
+from k8s_charts.shared.names import AUTH_TOKEN, RAYJOB_LABEL, RUN_CLUSTER_LABEL, RUN_LABEL
 from ops.jobs.operators.objects import Objects
-from ops.jobs.run import OwnCluster
+from ops.jobs.run import OwnCluster, RunError
 
 LONGEST_NAME: Final = 46
 """KubeRay names the RayCluster `<RayJob>-raycluster-<5 characters>`, and labels of its pods have this name."""
@@ -52,8 +52,9 @@ def ray_job(
 ) -> dict[str, Any]:
     """Return the RayJob that starts `command` on a copy of `cluster` with the pod template `submitter`.
 
-    Raises NoWorkersError.
+    Raises NoWorkersError, and RunError if KubeRay could not ask the copy's head for the job's state.
     """
+    _refuse_token(cluster)
     labels = {RUN_LABEL: name, RUN_CLUSTER_LABEL: cluster["metadata"]["name"]}
     return {
         "apiVersion": f"{_GROUP}/v1",
@@ -72,6 +73,18 @@ def ray_job(
             "rayClusterSpec": _copy(cluster, own.workers),
         },
     }
+
+
+def _refuse_token(cluster: Mapping[str, Any]) -> None:
+    """Raise RunError if heads want a token: KubeRay has it only where `authOptions` names it (kuberay: util.go)."""
+    spec = cluster["spec"]
+    containers = spec["headGroupSpec"]["template"]["spec"]["containers"]
+    wanted = any(variable["name"] == AUTH_TOKEN for each in containers for variable in each.get("env", ()))
+    if wanted and "authOptions" not in spec:
+        name = cluster["metadata"]["name"]
+        raise RunError(
+            f"RayCluster {name} wants a token, which KubeRay sends to no RayJob. Fix: submit without `--as rayjob`"
+        )
 
 
 def _copy(cluster: Mapping[str, Any], workers: int | None) -> dict[str, Any]:

@@ -8,8 +8,10 @@ import pytest
 from config import load
 from config.facts.versions import PYTHON_IMAGE
 from config.model.eks import AddOn
+from config.model.ray import SecretVariable
 from controllers import job_output, job_supervisor, lease, run_objects, supervision
 from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorChart
+from k8s_charts.ray.from_environment import token_secrets
 from k8s_charts.ray_objects import ray_objects
 from k8s_charts.shared import names
 from tests.charts.support.facts import RAY_FACTS
@@ -54,6 +56,25 @@ def test_supervisor_may_read_its_job_and_the_pods_and_hold_leases_and_no_more(
     }
     [subject] = made["RoleBinding", names.JOB_SUPERVISOR]["subjects"]
     assert subject == {"kind": "ServiceAccount", "name": names.JOB_SUPERVISOR, "namespace": "ray"}
+
+
+def test_people_and_supervisors_may_read_the_secrets_with_tokens_and_no_others(
+    made: dict[tuple[str, str], Object],
+) -> None:
+    supervisor = JobSupervisor("ray", PYTHON_IMAGE, tokens=("rayml",))
+    chart = JobSupervisorChart(cdk8s.App(), "with-tokens", supervisor=supervisor)
+    for role in (item for item in chart.to_json() if item["kind"] == "Role"):
+        found = [rule for rule in role["rules"] if "secrets" in rule["resources"]]
+        assert found == [{"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["rayml"], "verbs": ["get"]}]
+    closed = SecretVariable(env="RAY_AUTH_TOKEN", secret="rayml-token", key="auth_token")
+    other = closed.model_copy(update={"env": "HF_TOKEN", "secret": "hugging-face"})
+    environment = load("dev")
+    [cluster] = environment.ray.clusters
+    changed = cluster.model_copy(update={"secrets": (closed, other)})
+    ray = environment.ray.model_copy(update={"clusters": (changed,)})
+    assert token_secrets(environment.model_copy(update={"ray": ray})) == ("rayml-token",)
+    for role in (item for (kind, _), item in made.items() if kind == "Role"):
+        assert not [rule for rule in role["rules"] if "secrets" in rule["resources"]]
 
 
 @pytest.mark.parametrize("add_ons", [(), ("amazon-sagemaker-hyperpod-training-operator",)])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from controllers.job_supervisor import STARTS_ANOTHER
-from tests.support.fake_kubernetes import JOBS, LEASES, PODS, FakeKubernetes
+from tests.support.fake_kubernetes import JOBS, LEASES, PODS, SECRETS, FakeKubernetes
 from tests.support.fake_ray import FakeJob, FakeRay
 from tests.support.supervised_run import Supervised
 from tests.support.waiting import wait_until
@@ -43,6 +43,38 @@ def test_job_that_succeeds_is_submitted_once_with_its_run_in_its_environment(run
     assert job.request["metadata"] == {"run": "train", "attempt": "1", "supervisor": "job-1"}
     assert "hello\nworld\n" in run.log.read_text()
     assert (run.state["phase"], run.state["exit_code"]) == ("succeeded", 0)
+
+
+def test_head_that_wants_a_token_gets_it_with_each_request(run: Supervised, ray: FakeRay) -> None:
+    ray.token = "dG9rZW4="
+    run.takes_token(ray.token)
+    run.start()
+    job = submitted(ray, "train-1")
+    job.output = "hello\n"
+    wait_until(lambda: "hello\n" in run.log.read_text(), "the output, which comes through a web socket")
+    # A head that follows in another pod takes what the Secret has by then.
+    ray.token = "bmV3"
+    ray.lose()
+    run.head(ray.host, "head-2")
+    run.takes_token(ray.token)
+    submitted(ray, "train-2").end("SUCCEEDED", 0)
+    assert run.exit_code() == 0
+    assert ray.token not in run.log.read_text()
+
+
+def test_token_that_cannot_be_read_is_named_and_the_run_waits(
+    run: Supervised, ray: FakeRay, kubernetes: FakeKubernetes
+) -> None:
+    ray.token = "dG9rZW4="
+    run.takes_token(ray.token)
+    kubernetes.refuse[f"GET {SECRETS}/rayml"] = 403, "secrets is forbidden"
+    run.start()
+    wait_until(lambda: run.logged("waiting for the head"), "the message")
+    reason = run.logged("waiting for the head")[0]["reason"]
+    assert reason == "Secret rayml, which has the head's token, cannot be read: 403: secrets is forbidden"
+    kubernetes.refuse.clear()
+    submitted(ray, "train-1").end("SUCCEEDED", 0)
+    assert run.exit_code() == 0
 
 
 def test_each_attempt_has_the_jobs_own_variables_and_packages_and_none_of_the_runs_is_replaced(

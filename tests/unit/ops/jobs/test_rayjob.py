@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ops.jobs.operators.rayjob import LONGEST_NAME, NoWorkersError, ray_job, state
-from ops.jobs.run import OwnCluster
+from ops.jobs.run import OwnCluster, RunError
 from tests.unit.ops.jobs.test_job import CONFIG_MAPS, JOBS, LEASES, RAY_CLUSTERS, ops, refused
 from tests.unit.support.documented_data import assert_same_shape, documented
 from tests.unit.support.fake_apis import Apis
@@ -99,6 +99,15 @@ class TestObject:
         assert made(OwnCluster(workers=2), empty)
         empty["spec"]["enableInTreeAutoscaling"] = True
         assert made(cluster=empty)
+
+    def test_token_that_kuberay_would_not_send_is_refused(self) -> None:
+        """KubeRay's client sends a token only where `authOptions` has the mode (kuberay 1.6.2: utils/util.go)."""
+        closed = a_ray_cluster()
+        closed["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["env"] = [{"name": "RAY_AUTH_TOKEN"}]
+        with pytest.raises(RunError, match=r"rayml wants a token, .* Fix: submit without `--as rayjob`"):
+            made(cluster=closed)
+        closed["spec"]["authOptions"] = {"mode": "token"}
+        assert made(cluster=closed)["spec"]["rayClusterSpec"]["authOptions"] == {"mode": "token"}
 
     def test_only_a_queues_ray_job_is_suspended_and_kueue_finds_it_by_its_label(self) -> None:
         """Without `shutdownAfterJobFinishes` KubeRay refuses to suspend it."""
