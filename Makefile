@@ -203,6 +203,10 @@ test-minors: setup ## upgrade a live control plane by one minor of Kubernetes (N
 test-upgrades: setup setup-jobs ## upgrade KubeRay, and back, while a training runs on real Ray; write docs/reference/upgrade-edges.md
 	@$(RUN) $(VENV)/python -m rehearsal upgrades
 
+.PHONY: test-values
+test-values: setup ## ask the embedded account what AWS publishes of its answers, and write the page of differences (4 minutes)
+	@$(RUN) WRITE_RESULTS=1 pytest -q -n0 packages/embedded-account/tests/account/test_published.py
+
 .PHONY: test-operator
 test-operator: setup ## run three drills with a newer KubeRay (TEST_SEED=N chooses which)
 	@$(RUN) $(VENV)/python -m rehearsal versions --sample $${TEST_SEED:-0}

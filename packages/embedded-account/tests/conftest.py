@@ -25,6 +25,7 @@ LONGEST: Final = (
     "tests/kubernetes/test_control_plane.py",
     "tests/test_second_app.py",
     "tests/account/test_cloudformation_cli.py",
+    "tests/account/test_published.py",
     "tests/account/test_updates.py",
     "tests/account/hyperpod/test_hyperpod_in_account.py",
     "tests/account/test_eks_real_cluster.py",
