@@ -115,8 +115,8 @@ pictures: setup ## redraw docs/pictures/, the screens of `ops`, from real runs (
 	@$(RUN) PYTHONPATH=. $(VENV)/python docs/screens.py $(NAMES)
 
 .PHONY: rehearse-job
-rehearse-job: setup-rehearsal setup-jobs ## run a job on real Ray on this machine; upgrade the controllers and lose a node under it
-	@$(RUN) $(VENV)/python -m rehearsal job
+rehearse-job: setup-rehearsal setup-jobs ## run a job on real Ray on this machine; upgrade the controllers and lose a node under it (ROW=current: with newer Ray and KubeRay)
+	@$(RUN) $(VENV)/python -m rehearsal job --versions $(ROW)
 
 .PHONY: lose
 lose: setup-rehearsal ## lose a part of the kept rehearsal, such as WHAT=node (without WHAT: list the parts)

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 import config
+from config.facts.versions import SET_DEFAULT, SetName
 from embedded_account.kubernetes.building import binaries
 from embedded_account.machine.processes import ProcessError, ProgramEndedError, living
 from rehearsal import disk, interruption, runs
@@ -97,12 +98,14 @@ def lose(
 
 
 @app.command()
-def job() -> None:
+def job(
+    versions: Annotated[SetName, typer.Option(help="The set of versions of Ray and KubeRay.")] = SET_DEFAULT,
+) -> None:
     """Lose a node of a job on real Ray, in pods on this machine. Exit code 1: the job did not survive."""
     from rehearsal.job.rehearsal import rehearse_job  # noqa: PLC0415 - `down` must not wait for the AWS SDK
 
     with _orderly(), _alone(JOB):
-        code = rehearse_job(console)
+        code = rehearse_job(console, versions)
     raise typer.Exit(code)
 
 

@@ -6,6 +6,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import config
+from config.facts.versions import SetName
 from config.labels import NODE_HEALTH_LABEL, NODE_SCHEDULABLE
 from embedded_account.kubernetes.api import Object
 from embedded_account.kubernetes.control_plane import ControlPlane
@@ -28,7 +30,7 @@ from rehearsal.drills.node_replaced import REPLACE
 from rehearsal.job.account import JobAccount
 from rehearsal.job.machine import require_machine
 from rehearsal.job.scripts import OWN, PACE, PACED
-from rehearsal.paths import JOB
+from rehearsal.paths import JOB, ray_environment
 from rehearsal.run import jobs
 from rehearsal.run.cdk import CommandError
 from rehearsal.run.cluster import TimedOutError
@@ -46,15 +48,15 @@ _POD_CPUS: Final = 3
 _JOB_WORDS: Final = ("--workers", "2", "--cpus", "2", "--samples", "512", "--epochs", "15", "--every", "5")
 _PATIENCE_SECONDS: Final = 600.0
 _VERDICT: Final = """[bold green]The job survived an upgrade of the controllers, a move and the loss of a node.[/]
-real: control plane, KubeRay, reaper, job supervisor, `ops job submit` and `ops smoke` as a submitter
-real: Ray and PyTorch in sandboxed pods
+real: control plane, KubeRay {kuberay}, reaper, job supervisor, `ops job submit` and `ops smoke` as a submitter
+real: Ray {ray} and PyTorch, with CPython {python}, in sandboxed pods
 slowed down: the training, to a step per second until the node is lost
 simulated: nodes and their loss (processes killed, heartbeats stopped), images, the file system (a folder)"""
 
 
-def rehearse_job(console: Console) -> int:
-    """Run the rehearsal; return the exit code (0: the job succeeded although it lost a node)."""
-    rehearsal = JobRehearsal(console)
+def rehearse_job(console: Console, versions: SetName) -> int:
+    """Run the rehearsal with a set of versions; return the exit code (0: the job succeeded although it lost a node)."""
+    rehearsal = JobRehearsal(console, versions)
     try:
         with rehearsal.watch.interrupting():
             rehearsal.set_up()
@@ -67,7 +69,7 @@ def rehearse_job(console: Console) -> int:
             rehearsal.see_it_end()
             rehearsal.submit_own_script()
             rehearsal.smoke()
-        rehearsal.show(_VERDICT)
+        rehearsal.show(rehearsal.verdict)
     except (RehearsalError, CommandError, TimedOutError) as failure:
         rehearsal.show("")
         console.print(f"[bold red]The job's rehearsal failed:[/] {escape(str(failure))}", soft_wrap=True)
@@ -80,17 +82,18 @@ def rehearse_job(console: Console) -> int:
 class JobRehearsal:
     """One account, one cluster, one run."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, versions: SetName) -> None:
         """Prepare the rehearsal.
 
         Raises ProcessError if this machine lacks something, ConfigError for an invalid environment file.
         """
         self.console = console
-        require_machine()
+        require_machine(ray_environment(versions))
         directory = JOB
         shutil.rmtree(directory, ignore_errors=True)
         self._project = Project(directory / "project")
         self._project.edit(_ENVIRONMENT, _on_processors)
+        self._project.edit(_ENVIRONMENT, lambda document: document.update(versions=versions))
         self._environment = config.load(_ENVIRONMENT, self._project.directory / "environments")
         built = programs.built(self._environment, console.print)
         self._account = JobAccount(self._environment, directory / "account", built.directory)
@@ -100,7 +103,7 @@ class JobRehearsal:
             name=self._account.cluster,
             authenticator_url=self._account.authenticator_url,
             node_monitor_grace_period=DETECTION_SECONDS,
-            real_rays=[jobs.real_ray(self._environment)],
+            real_rays=[replace(jobs.real_ray(self._environment), environment=ray_environment(versions))],
             kubernetes=self._environment.kubernetes_version,
         )
         self._supervisor = ProcessSupervisor(directory)
@@ -128,6 +131,12 @@ class JobRehearsal:
             self._cluster.kubectl.apply([self._cluster.manifest])
             wait("the complete RayCluster", self._ray.is_whole, timeout=_PATIENCE_SECONDS)
             step.see(f"{self._ray.state()}; head and workers ready after {time.time() - began:.0f} s")
+
+    @property
+    def verdict(self) -> str:
+        """Return what a rehearsal without a failure has shown, and with which versions."""
+        chosen = self._environment.version_set
+        return _VERDICT.format(ray=chosen.ray, python=chosen.python, kuberay=self._environment.kuberay_version)
 
     def submit(self) -> None:
         """Submit the run with `ops job submit`, and wait for its first checkpoint."""
