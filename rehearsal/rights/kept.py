@@ -1,5 +1,6 @@
 """Say why rights stay that no recorded decision needs."""
 
+import re
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -17,7 +18,7 @@ _REASONS: Final = (
 )
 """Patterns of owners and actions, with the reason; the first that matches counts."""
 _DRIFT: Final = frozenset(f"{service}:{name}" for service, names in DRIFT_READS.items() for name in names.split())
-_READ_DRIFT: Final = ("admin", "operator", "delivery: Read")
+_READ_DRIFT: Final = re.compile(r"admin|operator|\w+: Read")
 
 
 def reason(right: Right) -> str | None:
@@ -25,6 +26,6 @@ def reason(right: Right) -> str | None:
     for owner, action, why in _REASONS:
         if fnmatchcase(right.owner, owner) and fnmatchcase(right.action, action):
             return why
-    if right.owner in _READ_DRIFT and right.action in _DRIFT:
+    if _READ_DRIFT.fullmatch(right.owner) and right.action in _DRIFT:
         return "CloudFormation reads with it for drift detection, in the caller's name, which is not evaluated"
     return None

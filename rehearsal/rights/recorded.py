@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from config import EksEnvironment, SlurmEnvironment
 from embedded_account.services.iam.policies import Context, Policy
 
 AWS_POLICIES: Final = "arn:aws:iam::aws:policy/"
 _PEOPLE: Final = re.compile(r"(deployer|operator|scientist|viewer|admin)(-\d+)?$")
 _HASH: Final = re.compile(r"[0-9A-F]{8}$")
-_PARTS: Final = frozenset({*EksEnvironment.stacks, *SlurmEnvironment.stacks, "delivery"})
 
 PolicySet = Mapping[str, Policy]
 """The policies of a role or a bucket, by name."""
@@ -79,7 +77,7 @@ _FIELDS: Final = ("action", "resource", "context", "decision", "policies")
 
 def _owned(entry: Mapping[str, Any]) -> dict[str, str]:
     part, name = entry["stack"].rpartition("-")[2], entry["physical_id"]
-    if part not in _PARTS:
+    if entry["stack"].startswith("CDKToolkit"):
         return {}
     owner = f"{part}: {_HASH.sub('', entry['logical_id'])}"
     match entry["type"]:
