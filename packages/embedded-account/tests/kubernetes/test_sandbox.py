@@ -23,11 +23,14 @@ IDLE = "exec sleep 300"
 
 
 @pytest.fixture(scope="module")
-def plane(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Keep its files where a pod has a folder of its own, which must not hide them."""
+def plane(binaries: Binaries) -> Iterator[ControlPlane]:
+    """Keep its files where a pod has a folder of its own, which must not hide them.
+
+    The other Ray is where a pod has none: CI's temporary files are in /dev/shm.
+    """
     ray = RealRay(r"(^|/)ray:2.42.1$", Path(sys.prefix))
-    with TemporaryDirectory(dir="/dev/shm") as directory:
-        other = RealRay(r"(^|/)ray:2.60.0$", tmp_path_factory.mktemp("other"))
+    with TemporaryDirectory(dir="/dev/shm") as directory, TemporaryDirectory(dir="/var/tmp") as installed:
+        other = RealRay(r"(^|/)ray:2.60.0$", Path(installed))
         (other.environment / "bin").mkdir()
         (other.environment / "bin" / "ray").write_text("#!/bin/sh\necho the other Ray\n")
         (other.environment / "bin" / "ray").chmod(0o755)
