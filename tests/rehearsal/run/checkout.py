@@ -21,7 +21,7 @@ from tests.support.waiting import PATIENCE_SECONDS, REHEARSAL_PATIENCE_SECONDS
 JSII: Final = "JSII_RUNTIME_PACKAGE_CACHE_ROOT"
 _PARTS: Final = (
     *("Makefile", "README.md", "app.py", "cdk.json", "package.json", "package-lock.json", "pyproject.toml"),
-    *("requirements", "setup.sh"),
+    *("requirements", "requirements.txt", "setup.sh"),
     *("config", "controllers", "environments", "handlers", "k8s_charts"),
     *("lifecycle_scripts", "ops", "packages/ray-resume", "ray_image", "ray_jobs", "rehearsal"),
     "stacks",
