@@ -149,7 +149,7 @@ class HeadApi:
 
     def _read_token(self) -> str:
         """Return the token in the Secret that the head's pod names; '' if it names none."""
-        what = f"the head {self.name}"
+        what = head = f"the head {self.name}"
         try:
             pod = self._core.read_namespaced_pod(self._pod, self._namespace, _request_timeout=REQUEST_TIMEOUT)
             # KubeRay takes the first container for Ray's.
@@ -164,7 +164,9 @@ class HeadApi:
         except KeyError as error:
             raise HeadUnreachableError(f"{what} has no key {error}. {_CHECK}") from error
         except (ApiException, HTTPError) as error:
-            raise HeadUnreachableError(f"{what} cannot be read: {_reason(error)}. {_CHECK}") from error
+            # Of a pod that is gone, the request itself tells.
+            if not (what == head and getattr(error, "status", None) == HTTPStatus.NOT_FOUND):
+                raise HeadUnreachableError(f"{what} cannot be read: {_reason(error)}. {_CHECK}") from error
         return ""
 
     @contextmanager
