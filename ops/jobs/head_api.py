@@ -149,25 +149,28 @@ class HeadApi:
 
     def _read_token(self) -> str:
         """Return the token in the Secret that the head's pod names; '' if it names none."""
-        what = head = f"the head {self.name}"
+        if (key := self._token_key()) is None:
+            return ""
+        what = f"Secret {self._namespace}/{key.name}, which has the token of the head {self.name},"
         try:
-            pod = self._core.read_namespaced_pod(self._pod, self._namespace, _request_timeout=REQUEST_TIMEOUT)
-            # KubeRay takes the first container for Ray's.
-            for variable in pod.spec.containers[0].env or ():
-                if variable.name == AUTH_TOKEN and variable.value_from:
-                    reference = variable.value_from.secret_key_ref
-                    what = f"Secret {self._namespace}/{reference.name}, which has the token of {what},"
-                    secret = self._core.read_namespaced_secret(
-                        reference.name, self._namespace, _request_timeout=REQUEST_TIMEOUT
-                    )
-                    return base64.b64decode((secret.data or {})[reference.key]).decode().strip()
+            secret = self._core.read_namespaced_secret(key.name, self._namespace, _request_timeout=REQUEST_TIMEOUT)
+            return base64.b64decode((secret.data or {})[key.key]).decode().strip()
         except KeyError as error:
             raise HeadUnreachableError(f"{what} has no key {error}. {_CHECK}") from error
         except (ApiException, HTTPError) as error:
-            # Of a pod that is gone, the request itself tells.
-            if not (what == head and getattr(error, "status", None) == HTTPStatus.NOT_FOUND):
-                raise HeadUnreachableError(f"{what} cannot be read: {_reason(error)}. {_CHECK}") from error
-        return ""
+            raise HeadUnreachableError(f"{what} cannot be read: {_reason(error)}. {_CHECK}") from error
+
+    def _token_key(self) -> Any | None:
+        """Return the reference to the Secret's key; None without a token. That a pod is gone, the request says."""
+        try:
+            pod = self._core.read_namespaced_pod(self._pod, self._namespace, _request_timeout=REQUEST_TIMEOUT)
+        except (ApiException, HTTPError) as error:
+            if isinstance(error, ApiException) and error.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise HeadUnreachableError(f"the head {self.name} cannot be read: {_reason(error)}. {_CHECK}") from error
+        # KubeRay takes the first container for Ray's.
+        named = (each for each in pod.spec.containers[0].env or () if each.name == AUTH_TOKEN and each.value_from)
+        return next((each.value_from.secret_key_ref for each in named), None)
 
     @contextmanager
     def _forwarded(self, what: str, failure: type[Exception]) -> Iterator[Any]:
