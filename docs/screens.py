@@ -140,14 +140,18 @@ def main(names: list[str]) -> int:
         with SETTINGS[setting]() as place:
             for name, screen in chosen.items():
                 if screen.setting is setting:
-                    try:
-                        path(name).write_text(drawn(name, place))
-                    except ValueError as error:
-                        print(f"{name}: {error}", file=sys.stderr)
-                        failed = 1
-                    else:
-                        print(f"{path(name)} written", flush=True)
+                    failed |= _draw(name, place)
     return failed
+
+
+def _draw(name: str, place: ScreenSetting) -> int:
+    try:
+        path(name).write_text(drawn(name, place))
+    except ValueError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 1
+    print(f"{path(name)} written", flush=True)
+    return 0
 
 
 def drawn(name: str, place: ScreenSetting) -> str:

@@ -109,7 +109,7 @@ class JobSupervisorChart(ProjectChart):
 
 
 def _read_tokens(names: tuple[str, ...]) -> tuple[dict[str, Any], ...]:
-    """Return the right to read these Secrets, and no others. Submitters, who may enter Ray's pods, gain nothing by it.
+    """Return the right to read exactly these Secrets. Submitters gain nothing: they can run commands in Ray's pods.
 
     An empty list of names would permit every Secret.
     """

@@ -82,8 +82,11 @@ def _of_command(words: Sequence[str], folder: Path | None, exclude: Sequence[str
             raise EntryError(
                 f"{word}: there is no such file {where}. Fix: give --working-dir, or an absolute path on the nodes"
             )
-    runs_library = LIBRARY.name in words
-    package = pack(folder.resolve(), exclude) if folder else library() if runs_library else None
+    package: Package | LargePackage | None = None
+    if folder:
+        package = pack(folder.resolve(), exclude)
+    elif LIBRARY.name in words:
+        package = library()
     return Entrypoint(shlex.join(words), Path(words[0]).name, package)
 
 

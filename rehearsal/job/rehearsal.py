@@ -6,7 +6,6 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -103,7 +102,7 @@ class JobRehearsal:
             name=self._account.cluster,
             authenticator_url=self._account.authenticator_url,
             node_monitor_grace_period=DETECTION_SECONDS,
-            real_rays=[replace(jobs.real_ray(self._environment), environment=ray_environment(versions))],
+            real_rays=[jobs.real_ray(self._environment)],
             kubernetes=self._environment.kubernetes_version,
         )
         self._supervisor = ProcessSupervisor(directory)

@@ -1,5 +1,6 @@
 """Let real Ray run in the pods of a rehearsal, on a machine without GPUs."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +31,7 @@ def real_ray(environment: EksEnvironment) -> RealRay:
     """Return what runs in the pods of the environment's Ray image, used as a pattern; its dots also match dots."""
     from k8s_charts.ray_objects import ray_image  # noqa: PLC0415 - it starts Node, which is checked first
 
-    return RealRay(ray_image(environment), RAY_ENVIRONMENT)
+    return RealRay(ray_image(environment), ray_environment(environment.versions))
 
 
 def installed() -> list[SetName]:
@@ -43,15 +44,13 @@ def real_rays(environment: EksEnvironment) -> list[RealRay]:
 
     Where the present set's Ray is not installed, the default set's stands for it.
     """
-    own = real_ray(environment)
+    present = real_ray(environment)
+    if environment.image.uri or environment.versions not in installed():
+        present = replace(present, environment=RAY_ENVIRONMENT)
     if environment.image.uri:
-        return [own]
-    of_set = {
-        name: RealRay(real_ray(environment.model_copy(update={"versions": name})).image, ray_environment(name))
-        for name in SETS
-    }
-    exact = of_set.pop(environment.versions)
-    return [exact if environment.versions in installed() else own, *of_set.values()]
+        return [present]
+    others = (name for name in SETS if name != environment.versions)
+    return [present, *(real_ray(environment.model_copy(update={"versions": name})) for name in others)]
 
 
 def directory(environment: EksEnvironment, plane: Path) -> Path:
