@@ -108,13 +108,13 @@ class Head:
             "node-ip-address": self.address,
             "dashboard-host": self.address,
             "dashboard-port": 8265,
-            "port": 6379,
             "num-cpus": 1,
             "object-store-memory": 100_000_000,
             "temp-dir": self._directory,
             # Ray requires these ports to be free on all addresses, and other tests' heads may use the default ports.
             **{f"{name}-port": free_port() for name in ("dashboard-agent-listen", "dashboard-agent-grpc")},
             **{f"{name}-port": free_port() for name in ("metrics-export", "ray-client-server", "runtime-env-agent")},
+            "port": free_port(),
         }
         argv = [
             *(self._python, "-m", "ray.scripts.scripts", "start"),
