@@ -22,7 +22,7 @@ PREFLIGHT: Final = "ops preflight --env dev"
 TYPED: Final = {line.command for lines in FIRST_DAY.values() for line in lines}
 LOSE_NODE: Final = "make lose WHAT=node"
 REHEARSE_JOBS: Final = "make rehearse KEEP=1 JOBS=1"
-SUBMIT_PRACTICE: Final = "ops job submit pytorch_ddp --env dev --name practice -- --epochs 200 --workers 4"
+SUBMIT_PRACTICE: Final = "ops job submit pytorch_ddp --env dev --name practice -- --epochs 100 --workers 4"
 OWN_SCRIPT: Final = "ops job submit ~/mine/train.py -- --lr 0.1"
 VARIABLE: Final = "--variable NCCL_DEBUG=INFO"
 BRING: Final = "ops job submit --name bring --env dev --working-dir ~/data -- cp -rT . /fsx/ray/data"
