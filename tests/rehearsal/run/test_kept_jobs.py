@@ -91,7 +91,7 @@ def test_a_job_of_the_page_resumes_after_the_loss_of_a_worker(checkout: Checkout
     storage = checkout.directory / folder / "runs"
     assert (storage / "practice").is_dir(), "the page says where /fsx/ray is"
     own_script_and_its_folder(checkout, storage)
-    running_job_saves_and_stops(checkout)
+    running_job_saves_and_stops(checkout, storage)
 
 
 def own_script_and_its_folder(checkout: Checkout, storage: Path) -> None:
@@ -109,12 +109,16 @@ def own_script_and_its_folder(checkout: Checkout, storage: Path) -> None:
     assert (storage.parent / "data" / "train.jsonl").read_text() == "{}"
 
 
-def running_job_saves_and_stops(checkout: Checkout) -> None:
+def running_job_saves_and_stops(checkout: Checkout, storage: Path) -> None:
     [name] = re.findall(r"train-\d+-\d+", readme.STOP)
     typed(checkout, f"ops job submit pytorch_ddp --name {name} --detach -- --epochs 100000 --every 1000000")
     deadline = time.monotonic() + REHEARSAL_PATIENCE_SECONDS
     while not re.search(rf"^{name} +running\b", shown := typed(checkout, readme.TOP), re.MULTILINE):
         assert time.monotonic() < deadline, shown
+    # Ray's job runs before its script has begun the run, which takes long on a busy machine.
+    while not (storage / name / "run.json").is_file():
+        assert time.monotonic() < deadline, f"{name} has not begun"
+        time.sleep(1)
     assert re.search(r"\bstep [1-9][0-9]*\b", typed(checkout, readme.SAVE))
     assert f"stopping {name}" in typed(checkout, readme.STOP)
     assert "stop requested" in typed(checkout, readme.LOGS, code=130)
