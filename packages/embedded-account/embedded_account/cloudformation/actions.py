@@ -74,9 +74,10 @@ class Actions:
         self._act("UPDATE", resource, change)
 
     def delete(self, resources: list[StackResource], keep: Callable[[StackResource], bool]) -> list[StackResource]:
-        """Delete resources, each after those that depend on it; return those that could not be deleted.
+        """Delete resources, each after those that depend on it; return those that remain in the stack.
 
-        Resources for which `keep` returns true stay in the account; the stack forgets them.
+        These could not be deleted, or one that depends on them could not. Resources for which `keep` returns true stay
+        in the account; the stack forgets them.
         """
         by_id: dict[str, list[int]] = {}
         for index, resource in enumerate(resources):
@@ -85,12 +86,19 @@ class Actions:
             index: {other for name in resource.depends_on for other in by_id.get(name, [])}
             for index, resource in enumerate(resources)
         }
-        failures = walk(reverse(needs), lambda index: self._delete_one(resources[index], keep), stop_on_failure=False)
-        return [resources[index] for index in sorted(failures)]
+        gone: set[int] = set()
+
+        def delete(index: int) -> None:
+            self._delete_one(resources[index], keep)
+            gone.add(index)
+
+        walk(reverse(needs), delete, stop_on_failure=False)
+        return [resource for index, resource in enumerate(resources) if index not in gone]
 
     def _delete_one(self, resource: StackResource, keep: Callable[[StackResource], bool]) -> None:
         handle = resource.handle
-        if handle is None:
+        # A second deletion of a stack comes to what the first one deleted: a function must get one Delete only.
+        if handle is None or resource.status == "DELETE_COMPLETE":
             return
         if keep(resource):
             self.stack.set_resource_status(resource, "DELETE_SKIPPED")

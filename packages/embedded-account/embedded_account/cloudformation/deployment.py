@@ -240,18 +240,18 @@ class Deployment:
         return None
 
     def clean_up_back(self) -> list[StackResource]:
-        """Delete what the failed deployment created; return what could not be deleted."""
+        """Delete what the failed deployment created; return what remains."""
 
         def keep(resource: StackResource) -> bool:
             policy = resource.definition.get("DeletionPolicy", "Delete")
             return bool(policy == "Retain" and not self._delete_retained)
 
-        failed = self._actions.delete(self.base.made, keep)
+        remaining = self._actions.delete(self.base.made, keep)
         if self._creating:
             for resource in self.base.made:
-                if resource not in failed:
+                if resource not in remaining:
                     self._stack.resources.pop(resource.logical_id, None)
-        return failed
+        return remaining
 
     def _restore(self, logical_id: str) -> None:
         """Restore the previous properties of one resource."""

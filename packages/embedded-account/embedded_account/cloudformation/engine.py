@@ -216,10 +216,11 @@ class Engine:
             known = {id(resource) for resource in resources}
             left_over = [*unfinished.base.superseded, *unfinished.base.made]
             resources += [resource for resource in left_over if id(resource) not in known]
-        failed = self._actions(stack, stack.desired).delete(resources, keep)
-        stack.resources = {resource.logical_id: resource for resource in failed}
-        if failed:
-            stack.set_status("DELETE_FAILED", _failed_to_delete(failed))
+        remaining = self._actions(stack, stack.desired).delete(resources, keep)
+        # The next deletion also deletes what this one did not reach, because a resource that depends on it remains.
+        stack.resources = {resource.logical_id: resource for resource in remaining}
+        if remaining:
+            stack.set_status("DELETE_FAILED", _failed_to_delete(remaining))
             return
         self._unfinished.pop(stack.stack_id, None)
         with self.store.lock:
@@ -236,5 +237,5 @@ def _rollback_verb(deployment: Deployment) -> str:
 
 
 def _failed_to_delete(resources: list[StackResource]) -> str:
-    names = ", ".join(sorted(resource.logical_id for resource in resources))
+    names = ", ".join(sorted(resource.logical_id for resource in resources if resource.status == "DELETE_FAILED"))
     return f"The following resource(s) failed to delete: [{names}]. "

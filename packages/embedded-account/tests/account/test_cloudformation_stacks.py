@@ -424,6 +424,39 @@ def test_resource_that_a_remaining_one_needs_is_not_deleted(stacks: StackDeploye
     assert topics(clients) == {"needed"}
 
 
+def test_second_deletion_deletes_what_the_first_did_not_reach(stacks: StackDeployer, clients: Clients) -> None:
+    """Source: CloudFormation user guide, stack status codes: after DELETE_FAILED, delete the stack again."""
+    bucket = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "data"}, "DependsOn": "Needed"}
+    stacks.deploy("s", of(Needed=topic(TopicName="needed"), B=bucket))
+    clients("s3").put_object(Bucket="data", Key="k", Body=b"x")
+    assert stacks.delete("s") == "DELETE_FAILED"
+    described = stacks.client.list_stack_resources(StackName="s")["StackResourceSummaries"]
+    assert {each["LogicalResourceId"] for each in described} == {"Needed", "B"}
+    assert "failed to delete: [B]" in stacks.describe("s")["StackStatusReason"]
+    clients("s3").delete_object(Bucket="data", Key="k")
+    assert stacks.delete("s") == "DELETE_COMPLETE"
+    assert topics(clients) == set()
+
+
+def test_creation_whose_rollback_failed_is_deleted_as_a_whole(
+    stacks: StackDeployer, clients: Clients, functions: FakeFunctions
+) -> None:
+    def fill_and_fail(request: dict[str, Any]) -> dict[str, str]:
+        if request["RequestType"] == "Delete":
+            return {}
+        clients("s3").put_object(Bucket="data", Key="k", Body=b"x")
+        return {"Status": "FAILED", "Reason": "no", "PhysicalResourceId": "f"}
+
+    bucket = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "data"}, "DependsOn": "Needed"}
+    function = functions.function("f", fill_and_fail)
+    fails = {"Type": "Custom::F", "Properties": {"ServiceToken": function}, "DependsOn": "B"}
+    assert stacks.deploy("s", of(Needed=topic(TopicName="needed"), B=bucket, F=fails)) == "ROLLBACK_FAILED"
+    clients("s3").delete_object(Bucket="data", Key="k")
+    assert stacks.delete("s") == "DELETE_COMPLETE"
+    assert topics(clients) == set()
+    assert functions.types() == ["Create", "Delete"]
+
+
 def test_resources_can_be_left_behind_only_after_a_failed_deletion(stacks: StackDeployer, clients: Clients) -> None:
     stacks.deploy("s", of(B={"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "data"}}))
     clients("s3").put_object(Bucket="data", Key="k", Body=b"x")
