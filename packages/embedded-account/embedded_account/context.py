@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from werkzeug.wrappers import Request
 
+from embedded_account.action_faults import ActionFault
 from embedded_account.background import Background
 from embedded_account.journal import Clock, Journal
 from embedded_account.machine.processes import ProgramEndedError
@@ -124,6 +125,8 @@ class Account:
     An extension adds the ARNs of what the account itself brings to `provided`, so that no inventory lists them, and to
     `played_images` patterns of the images whose pods it plays: it reports their status, and ends them. The pods of
     the images of `real_rays` really run.
+
+    A test adds to `action_faults` which actions of CloudFormation fail.
     """
 
     account_id: str
@@ -140,6 +143,7 @@ class Account:
     existing: set[str] = field(default_factory=set)
     provided: set[str] = field(default_factory=set)
     played_images: list[str] = field(default_factory=list)
+    action_faults: list[ActionFault] = field(default_factory=list)
     real_rays: "Sequence[RealRay]" = ()
     failed: Callable[[ProgramEndedError], None] = lambda failure: _log.error("%s", failure)
     routes: Routes = field(init=False)

@@ -11,6 +11,7 @@ from embedded_account.cloudformation.actions import Actions
 from embedded_account.cloudformation.custom_resources import CustomResources, is_custom
 from embedded_account.cloudformation.deployment import Base, Deployment
 from embedded_account.cloudformation.faults import invalid
+from embedded_account.cloudformation.faulty import FaultyHandler
 from embedded_account.cloudformation.handlers import Marker, ResourceHandler
 from embedded_account.cloudformation.lookups import AccountLookups
 from embedded_account.cloudformation.models import ModelHandler
@@ -57,7 +58,8 @@ class Engine:
         """Return the handler of a resource type."""
         if resource_type == METADATA_TYPE:
             return self._marker
-        return self._custom_resources if is_custom(resource_type) else self._models
+        handler: ResourceHandler = self._custom_resources if is_custom(resource_type) else self._models
+        return FaultyHandler(handler, self._account) if self._account.action_faults else handler
 
     def new_stack(self, name: str) -> Stack:
         """Return a new stack without a deployment; it is not in the store yet."""

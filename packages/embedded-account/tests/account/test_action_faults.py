@@ -1,0 +1,79 @@
+"""Test planned faults: every action, before and after its effect, and what CloudFormation shows of them."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from embedded_account.action_faults import KINDS, Action, ActionFault, Kind, Moment
+from embedded_account.context import Account
+from embedded_account.testing.clients import Clients
+from embedded_account.testing.stacks import StackDeployer, Template, parameter, topic
+
+TOPIC = "AWS::SNS::Topic"
+
+
+def template(name: str = "one") -> Template:
+    return {"Resources": {"T": topic(TopicName="t", DisplayName=name), "P": parameter("x", Name="/p")}}
+
+
+@pytest.fixture
+def faults(account: Account, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ActionFault]]:
+    monkeypatch.setattr(account.clock, "scale", 1e6)
+    yield account.action_faults
+    account.action_faults.clear()
+
+
+def topics(clients: Clients) -> int:
+    return len(clients("sns").list_topics()["Topics"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_creation_fails_and_nothing_remains(
+    stacks: StackDeployer, clients: Clients, faults: list[ActionFault], moment: Moment, kind: Kind
+) -> None:
+    faults.append(ActionFault(TOPIC, "create", moment, kind))
+    assert stacks.deploy("s", template()) == "ROLLBACK_COMPLETE"
+    assert stacks.reason("s", "T", "CREATE_FAILED") == faults[0].message
+    assert topics(clients) == 0
+    # What was created is deleted; what was not created is not.
+    assert (("T", "DELETE_COMPLETE") in stacks.events("s")) == (moment == "after")
+    stacks.delete("s")
+    assert stacks.deploy("s", template()) == "CREATE_COMPLETE"
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_update_fails_and_is_rolled_back(
+    stacks: StackDeployer, clients: Clients, faults: list[ActionFault], moment: Moment
+) -> None:
+    stacks.deploy("s", template())
+    faults.append(ActionFault(TOPIC, "update", moment, "throttle", "T"))
+    assert stacks.deploy("s", template("two")) == "UPDATE_ROLLBACK_COMPLETE"
+    assert "Rate exceeded" in stacks.reason("s", "T", "UPDATE_FAILED")
+    arn = stacks.physical_id("s", "T")
+    assert clients("sns").get_topic_attributes(TopicArn=arn)["Attributes"]["DisplayName"] == "one"
+    assert stacks.deploy("s", template("two")) == "UPDATE_COMPLETE"
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_deletion_fails_and_is_retried(
+    stacks: StackDeployer, clients: Clients, faults: list[ActionFault], moment: Moment
+) -> None:
+    stacks.deploy("s", template())
+    faults.append(ActionFault(TOPIC, "delete", moment, "hang"))
+    assert stacks.delete("s") == "DELETE_FAILED"
+    assert topics(clients) == (moment == "before")
+    assert stacks.delete("s") == "DELETE_COMPLETE"
+    assert topics(clients) == 0
+
+
+@pytest.mark.parametrize("action", ["create", "delete"])
+def test_fault_of_another_resource_or_type_does_nothing(
+    stacks: StackDeployer, faults: list[ActionFault], action: Action
+) -> None:
+    faults += [
+        ActionFault(TOPIC, action, "before", "error", "Other"),
+        ActionFault("AWS::S3::Bucket", action, "before", "error"),
+    ]
+    assert stacks.deploy("s", template()) == "CREATE_COMPLETE"
+    assert stacks.delete("s") == "DELETE_COMPLETE"
