@@ -32,8 +32,11 @@ RESUMED: Final = re.compile(r"\bresumes from step ([0-9]+)\b")
 WAITS: Final = re.compile(r"\bwaits for resources: (.+)")
 """What a job prints while its workers have no resources, with the resources (as ray_resume does)."""
 
-BEGAN: Final = re.compile(r"\b(?:has its resources\b|(?:starts at|resumes from|checkpoint of) step [0-9])")
-"""What a job prints once its workers have their resources, or have begun."""
+BEGAN: Final = re.compile(r"\b(?:has its resources\b|(?P<trains>(?:starts at|resumes from|checkpoint of) step [0-9]))")
+"""What a job prints once its workers have their resources, or have begun (`trains`)."""
+
+STARTS: Final = re.compile(r"\bstarts [0-9]+ workers\b")
+"""What a job prints before its workers start, which may take minutes (as ray_resume does)."""
 
 WORKERS: Final = re.compile(r"\bruns with [0-9]+ of [0-9]+ workers\b")
 """What a job prints when its workers begin, if their number may change (as ray_resume does)."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from http.client import HTTPException
 from typing import Final
 
-from controllers.job_decision import BEGAN, FIGURES, PROGRESS, RESUMED, WAITS, WORKERS
+from controllers.job_decision import BEGAN, FIGURES, PROGRESS, RESUMED, STARTS, WAITS, WORKERS
 from controllers.ray_jobs_api import HeadUnavailableError, RayJobs
 from controllers.websocket import WebSocket
 
@@ -50,12 +50,22 @@ class JobOutput:
         """Whether the job has printed that it resumed from a checkpoint."""
         self.waits = ""
         """What the job's workers wait for; empty if they wait for nothing, as far as the job prints it."""
-        self.workers = ""
-        """With how many of its workers the job runs, in its own words; empty if it does not print that."""
+        self._starts = ""
+        self._workers = ""
         self.began = False
         """Whether the job has printed that its workers got their resources, or began."""
         self.figures: dict[str, float] = {}
         """The newest figures that the job has printed (`job_decision.FIGURES`); empty before the first."""
+
+    @property
+    def printed(self) -> bool:
+        """Return whether any output has arrived."""
+        return self._taken > 0
+
+    @property
+    def stage(self) -> str:
+        """Return how far a running job is: its start, or with how many workers it runs; empty if it prints neither."""
+        return (self._starts or self._workers) if self.printed else "no output yet"
 
     @property
     def connected(self) -> bool:
@@ -132,10 +142,14 @@ class JobOutput:
         self.resumed = self.resumed or RESUMED.search(line) is not None
         if waits := WAITS.search(line):
             self.waits = waits[1].strip()[:_LONGEST_REASON_CHARACTERS]
-        elif BEGAN.search(line):
+        elif began := BEGAN.search(line):
             self.waits, self.began = "", True
+            if began["trains"]:
+                self._starts = ""
+        elif starts := STARTS.search(line):
+            self._starts = starts[0]
         if workers := WORKERS.search(line):
-            self.workers = workers[0]
+            self._workers = workers[0]
         if figures := FIGURES.search(line):
             self.figures = {name: float(value) for name, value in figures.groupdict().items() if value}
         self._last.append(line)

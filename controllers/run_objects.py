@@ -95,13 +95,17 @@ class RunObjects:
         """Let the next `tick` save the state."""
         self._renew_at = 0.0
 
+    def renew_within(self) -> None:
+        """Let a `tick` of the next ten seconds save the state."""
+        self._renew_at = min(self._renew_at, time.monotonic() + _RETRY_SECONDS)
+
     def tick(self, state: RunState) -> None:
         """Take over what the watches have brought, and renew the Lease if that is due. Raises LeaseLostError."""
         self.pods.poll()
         if self.pods.lost != state.lost:
             self.renew_soon()
         elif self.pods.running != state.pods:
-            self._renew_at = min(self._renew_at, time.monotonic() + _RETRY_SECONDS)
+            self.renew_within()
         if time.monotonic() >= self._renew_at or self._is_gone():
             self._renew(state)
 

@@ -215,7 +215,7 @@ class Supervisor:
                     if job is None:
                         return self._ending(Ending(LOST), output)
                     if not output.waits:
-                        self._enter(RUNNING, output.workers)
+                        self._enter_running(output)
                     if job.status in ENDED:
                         output.show_rest(ray, self._tick)
                         return self._ending(_ending_of(job, self._state.withdrawn), output)
@@ -245,7 +245,7 @@ class Supervisor:
         if output.waits:
             self._enter(WAITING, output.waits)
         elif state.phase in (WAITING, RUNNING):
-            self._enter(RUNNING, output.workers)
+            self._enter_running(output)
         if (output.began and not state.began) or (quiet and not state.quiet):
             state.began, state.quiet = state.began or output.began, quiet
             self._objects.renew_soon()
@@ -327,6 +327,7 @@ class Supervisor:
             self._state.progress_at = datetime.now(UTC).isoformat(timespec="seconds")
             self._state.stalled_seconds = 0.0
             self._pods.forget()
+            self._objects.renew_within()
             self._metrics.set("job_supervisor_progress", output.progress)
 
     def _conclude(self, ending: Ending) -> None:
@@ -397,6 +398,11 @@ class Supervisor:
             state.phase, state.reason = phase, reason
             self._objects.renew_soon()
             say(phase, **({"reason": reason} if reason else {}))
+
+    def _enter_running(self, output: JobOutput) -> None:
+        # A successor has read no output yet, but knows the reason.
+        if output.printed or self._state.phase != RUNNING:
+            self._enter(RUNNING, output.stage)
 
     def _waits_for(self, holder: str) -> None:
         self._alive_at = time.monotonic()

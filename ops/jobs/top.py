@@ -36,7 +36,7 @@ def table(rows: Iterable[Row]) -> Table:
         age, share = row["checkpoint_age_seconds"], row["goodput"]
         drawn.add_row(
             row["run"],
-            row["state"],
+            _shown_state(row),
             "" if row["step"] is None else str(row["step"]),
             _short(row["steps_per_second"]),
             _short(row["loss"]),
@@ -53,7 +53,8 @@ def screen(rows: Iterable[Row], since: str) -> Group:
 
 def _row(run: ExistingRun, now: datetime) -> Row:
     figures: Mapping[str, float] = run.state.get("figures") or {}
-    step, saved = figures.get("step", run.state.get("progress", -1)), run.state.get("progress_at")
+    # A checkpoint may be newer than the figures, which come once per interval.
+    step, saved = max(figures.get("step", -1), run.state.get("progress", -1)), run.state.get("progress_at")
     # The clocks of the supervisor's node and of this machine may differ.
     age = max(0.0, (now - datetime.fromisoformat(saved)).total_seconds()) if saved else None
     loss, goodput = figures.get("loss"), figures.get("goodput")
@@ -61,6 +62,7 @@ def _row(run: ExistingRun, now: datetime) -> Row:
         "run": run.name,
         "cluster": run.cluster,
         "state": run.phase,
+        "reason": str(run.state.get("reason", "")),
         "step": int(step) if step >= 0 else None,
         # A run that waits is not as fast as it was.
         "steps_per_second": figures.get("steps_per_second") if run.phase == "running" else None,
@@ -69,6 +71,12 @@ def _row(run: ExistingRun, now: datetime) -> Row:
         "checkpoint_age_seconds": None if age is None else round(age),
         "goodput": None if goodput is None else round(goodput / 100, 4),
     }
+
+
+def _shown_state(row: Row) -> str:
+    """Return the state, with the reason if the run is about to train; `ops job list` has the long reasons."""
+    starts = row["state"] == "running" and row["step"] is None and row["reason"]
+    return f"running: {row['reason']}" if starts else str(row["state"])
 
 
 def _short(value: float | str | None) -> str:

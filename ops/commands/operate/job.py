@@ -335,7 +335,7 @@ def top(env: EnvName, cluster: Cluster = None, watch: Watch = False, output: Out
     and a loss that is no number is a text, "nan" or "inf":
 
     ```json
-    [{"run": "run-1", "cluster": "rayml", "state": "running",
+    [{"run": "run-1", "cluster": "rayml", "state": "running", "reason": "",
       "step": 1200, "steps_per_second": 2.31, "loss": 0.4321,
       "checkpoint_age_seconds": 95, "goodput": 0.931}]
     ```

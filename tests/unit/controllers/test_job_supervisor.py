@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -626,11 +627,41 @@ def test_elastic_run_says_with_how_many_workers_it_runs_and_holds_nobody_up(
     assert older.state["phase"] == "running"
     job.output += "train: attempt 1 runs with 4 of 4 workers\n"
     wait_until(lambda: older.state.get("reason") == "runs with 4 of 4 workers", "its workers")
-    assert [said["reason"] for said in older.logged("running") if "reason" in said] == [
+    assert [said["reason"] for said in older.logged("running") if "workers" in said.get("reason", "")] == [
         "runs with 3 of 4 workers",
         "runs with 4 of 4 workers",
     ]
     younger.end("SUCCEEDED", 0)
+    assert run.exit_code() == 0
+
+
+def shows(run: Supervised, name: str, value: object) -> bool:
+    return bool(run.state.get(name) == value)
+
+
+def test_start_of_an_attempt_can_be_seen(run: Supervised, ray: FakeRay) -> None:
+    run.start()
+    job = submitted(ray, "train-1")
+    for printed, reason in (
+        ("", "no output yet"),
+        ("train: attempt 1 starts 4 workers\n", "starts 4 workers"),
+        (WAITS, NEEDS),
+        (HAS, "starts 4 workers"),
+        ("run train attempt 0001.01: starts at step 0\n", ""),
+    ):
+        job.output += printed
+        wait_until(partial(shows, run, "reason", reason), f"the reason {reason!r}")
+    job.end("SUCCEEDED", 0)
+    assert run.exit_code() == 0
+
+
+def test_each_checkpoint_is_recorded_before_the_next_renewal_is_due(run: Supervised, ray: FakeRay) -> None:
+    run.start(renews=NEVER)
+    job = submitted(ray, "train-1")
+    for step in (10, 20):
+        job.output += f"checkpoint of step {step} written\n"
+        wait_until(partial(shows, run, "progress", step), "the progress in the Lease")
+    job.end("SUCCEEDED", 0)
     assert run.exit_code() == 0
 
 

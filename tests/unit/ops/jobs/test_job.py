@@ -386,9 +386,9 @@ def test_run_whose_supervisor_has_no_place_is_listed_with_the_schedulers_words(c
 
 
 def test_top_shows_what_each_run_printed_last(cluster: Apis) -> None:
-    names = ("train", "waits", "silent", "elsewhere")
+    names = ("train", "waits", "silent", "starts", "elsewhere")
     cluster.kubernetes[JOBS] = {"items": [*map(a_run, names), a_run("done", condition="Complete")]}
-    cluster.kubernetes[JOBS]["items"][3]["metadata"]["labels"]["ray-on-hyperpod/cluster"] = "other"
+    cluster.kubernetes[JOBS]["items"][4]["metadata"]["labels"]["ray-on-hyperpod/cluster"] = "other"
     figures = {"step": 120.0, "loss": 0.4321, "steps_per_second": 2.31, "goodput": 93.1}
     saved = (datetime.now(UTC) - timedelta(minutes=2)).isoformat(timespec="seconds")
     waits = {"phase": "waiting to retry", "progress": 30, "figures": {**figures, "loss": float("nan")}}
@@ -396,21 +396,27 @@ def test_top_shows_what_each_run_printed_last(cluster: Apis) -> None:
         "items": [
             a_lease("train", phase="running", progress=100, progress_at=saved, figures=figures),
             a_lease("waits", **waits),
-            a_lease("silent", phase="running", progress=30),
+            a_lease("silent", phase="running", progress=130, figures=figures),
+            a_lease("starts", phase="running", reason="starts 4 workers"),
         ]
     }
     data = json.loads(ops("top", "--cluster", "rayml", "-o", "json").stdout)
     assert_same_shape(data[:1], documented("job", "top"))
     assert 120 <= data[0].pop("checkpoint_age_seconds") < 120 + PATIENCE_SECONDS
-    expected = {"cluster": "rayml", "state": "running"}
+    expected = {"cluster": "rayml", "state": "running", "reason": ""}
     assert data == [
         {"run": "train", **expected, "step": 120, "steps_per_second": 2.31, "loss": 0.4321, "goodput": 0.931},
         {
-            **{"run": "waits", "cluster": "rayml", "state": "waiting to retry", "step": 120, "steps_per_second": None},
-            **{"loss": "nan", "checkpoint_age_seconds": None, "goodput": 0.931},
+            **{"run": "waits", "cluster": "rayml", "state": "waiting to retry", "reason": "", "step": 120},
+            **{"steps_per_second": None, "loss": "nan", "checkpoint_age_seconds": None, "goodput": 0.931},
         },
         {
-            **{"run": "silent", **expected, "step": 30, "steps_per_second": None},
+            # Its last checkpoint is newer than its last figures.
+            **{"run": "silent", **expected, "step": 130, "steps_per_second": 2.31},
+            **{"loss": 0.4321, "checkpoint_age_seconds": None, "goodput": 0.931},
+        },
+        {
+            **{"run": "starts", **expected, "reason": "starts 4 workers", "step": None, "steps_per_second": None},
             **{"loss": None, "checkpoint_age_seconds": None, "goodput": None},
         },
     ]
@@ -419,6 +425,7 @@ def test_top_shows_what_each_run_printed_last(cluster: Apis) -> None:
     assert lines[0].split()[:5] == ["train", "running", "120", "2.31", "0.4321"]
     assert lines[0].endswith(" s ago    93.1%")
     assert lines[1].split() == ["waits", "waiting", "to", "retry", "120", "nan", "93.1%"]
+    assert lines[3].split() == ["starts", "running:", "starts", "4", "workers"]
     assert [line.split()[0] for line in lines] == list(names)
 
 
