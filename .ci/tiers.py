@@ -114,6 +114,15 @@ TIERS: Final = (
         files=(*_REHEARSED, "requirements/jobs.txt"),
         needs=("setup-jobs", "setup-programs"),
     ),
+    Tier(
+        "rehearse-kept-jobs",
+        "make test-kept-jobs",
+        budget=15,
+        cores=0.3,
+        files=(*_REHEARSED, "requirements/jobs.txt", "tests/*", *_GUIDES),
+        needs=("setup-jobs", "setup-programs"),
+        drawn_from="rehearsals",
+    ),
     replace(
         _tests("embedded-account", budget=25, cores=1.5),
         files=(*_FRAME, "packages/embedded-account/*", "tests/tiers.py"),
@@ -158,15 +167,6 @@ TIERS: Final = (
     _written("existing-vpc", budget=10),
     _written("existing-eks", budget=10),
     _written("slurm", budget=10),
-    Tier(
-        "rehearse-kept-jobs",
-        "make test-kept-jobs",
-        budget=15,
-        cores=1,
-        files=(*_REHEARSED, "requirements/jobs.txt", "tests/*", *_GUIDES),
-        needs=("setup-jobs", "setup-programs"),
-        drawn_from="rehearsals",
-    ),
     _tests("synth", budget=15, cores=1.5),
     _tests("charts", budget=10, cores=1.1),
     _drills(
