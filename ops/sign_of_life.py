@@ -35,7 +35,7 @@ class Silence:
             return ""
         self._last = now
         seconds = int(now - self._started)
-        return f"still waiting, {seconds // 60}:{seconds % 60:02} so far\n"
+        return f"ops: still waiting, {seconds // 60}:{seconds % 60:02} so far\n"
 
     @contextmanager
     def wanted(self) -> Iterator[None]:

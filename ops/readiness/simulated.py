@@ -10,7 +10,7 @@ from ops.clients import REQUEST_TIMEOUT
 
 _SENTENCE: Final = re.compile(
     r"(?:(?:container \S+ of )?pod \S+|the head's pod) is simulated: "
-    r"no program runs in it; `make rehearse-job` runs real Ray"
+    r"no program runs in it; `make rehearse KEEP=1 JOBS=1` runs real Ray"
 )
 
 

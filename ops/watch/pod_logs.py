@@ -93,7 +93,9 @@ class PodLogs:
             self._print(pod, container, follow=True)
         except (ApiException, urllib3.exceptions.HTTPError) as error:
             if message := explanation(error):
-                self._refusals.append(NoLogsError(f"no logs: {message}. Fix: `make rehearse-job` runs real Ray"))
+                self._refusals.append(
+                    NoLogsError(f"no logs: {message}. Fix: `make rehearse KEEP=1 JOBS=1` runs real Ray")
+                )
             elif isinstance(error, ApiException) and error.status in (401, 403):
                 self._refusals.append(error)
             # Else the container is starting or gone, or the connection ended: the next look shows which.

@@ -19,6 +19,8 @@ _NAMES: Final = {PersonRole.DEPLOYER: "Deployer", PersonRole.ADMIN: "Administrat
 """The roles that do not need the Kubernetes API here; the others are those of the environment's `access`."""
 _OPERATOR: Final = "Operator"
 """The role that operates an environment whose `access` names no admin: an existing cluster has its own, Slurm none."""
+_SESSION_SECONDS: Final = 12 * 3600
+"""IAM's maximum: a kept rehearsal is practised on for a day."""
 
 
 def make_roles(account: EmbeddedAccount, environment: Environment) -> None:
@@ -28,7 +30,9 @@ def make_roles(account: EmbeddedAccount, environment: Environment) -> None:
         trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": f"{environment.account}"}}
         document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
         path = arn.partition(":role")[2].removesuffix(name)
-        iam.create_role(RoleName=name, Path=path, AssumeRolePolicyDocument=document)
+        iam.create_role(
+            RoleName=name, Path=path, AssumeRolePolicyDocument=document, MaxSessionDuration=_SESSION_SECONDS
+        )
     for role in _people(environment):
         for each in documents(role, environment):
             iam.create_policy(PolicyName=each.name, PolicyDocument=json.dumps(each.document))
@@ -59,9 +63,10 @@ def attach(iam: Any, environment: Environment, role: PersonRole, *, to: PersonRo
 
 
 def credentials(account: EmbeddedAccount, environment: Environment, role: PersonRole) -> Mapping[str, str]:
-    """Return credentials of a person's role, as environment variables; they are valid for an hour."""
+    """Return credentials of a person's role, as environment variables; they are valid for twelve hours."""
     arn = _arns(environment)[name_of(environment, role)]
-    keys = account.client("sts").assume_role(RoleArn=arn, RoleSessionName="rehearsal")["Credentials"]
+    session = {"RoleSessionName": "rehearsal", "DurationSeconds": _SESSION_SECONDS}
+    keys = account.client("sts").assume_role(RoleArn=arn, **session)["Credentials"]
     return {
         "AWS_ACCESS_KEY_ID": keys["AccessKeyId"],
         "AWS_SECRET_ACCESS_KEY": keys["SecretAccessKey"],

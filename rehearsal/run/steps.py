@@ -526,5 +526,5 @@ class Rehearsal(RehearsalSteps[EksEnvironment]):
         self.console.print("\n[bold]It stays until[/] make rehearse-down[bold]. To inspect it, paste into a shell:[/]")
         for line in access.commands(self.environment, file):
             self.console.print(f"    {line}", soft_wrap=True, highlight=False, markup=False)
-        self.console.print("The credentials are valid for an hour. Only the last command needs the AWS CLI.")
+        self.console.print("The credentials are valid for twelve hours. Only the last command needs the AWS CLI.")
         self.console.print(f"Logs: {self.supervisor.logs} and {self.account.directory / 'logs'}", soft_wrap=True)

@@ -61,6 +61,7 @@ def test_the_readmes_program_trains_its_run_once(runs: Runs, tmp_path: Path) -> 
     (script := tmp_path / "first.py").write_text(program.replace("/tmp/runs", str(runs.storage)))
     first = runs.start(script=script)
     assert first.wait() == 0, first.output
+    assert "attempt 1 starts 2 workers" in first.output
     assert "checkpoint of step 40 written" in first.output
     again = runs.start(script=script)
     assert again.wait() == 0

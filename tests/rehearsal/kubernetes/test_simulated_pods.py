@@ -17,7 +17,7 @@ from tests.support.waiting import KUBECTL_PATIENCE, wait_until
 
 pytestmark = pytest.mark.product
 
-SAID = r"pod default/quiet-head is simulated: no program runs in it; `make rehearse-job` runs real Ray"
+SAID = r"pod default/quiet-head is simulated: no program runs in it; `make rehearse KEEP=1 JOBS=1` runs real Ray"
 HEAD_SAID = SAID.replace("pod default/quiet-head", "the head's pod")
 REQUEST = RunRequest("train", "rayml", "true", "/fsx", None, 1, 1, 0)
 

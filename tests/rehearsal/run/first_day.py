@@ -38,7 +38,7 @@ SET_UP_BEFORE: Final = "cp -a .venv node_modules ../before"
 AWS_CLI: Final = (
     'mkdir -p ~/bin && ln -s "$(ls $PWD/.rehearsal/runs/dev/account/lambda/packages/opt/*/awscli/aws | head -1)" ~/bin/'
 )
-SIMULATED: Final = r"error: .* is simulated: no program runs in it; `make rehearse-job` runs real Ray"
+SIMULATED: Final = r"error: .* is simulated: no program runs in it; `make rehearse KEEP=1 JOBS=1` runs real Ray"
 
 
 @dataclass(frozen=True)

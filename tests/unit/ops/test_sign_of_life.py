@@ -75,7 +75,7 @@ def test_the_line_says_for_how_long_the_command_has_run(clock: Clock) -> None:
     clock.now = 80
     silence.heard()
     clock.now = 95
-    assert silence.line() == "still waiting, 1:35 so far\n"
+    assert silence.line() == "ops: still waiting, 1:35 so far\n"
 
 
 def test_silence_that_is_wanted_is_kept_and_counts_from_its_end(clock: Clock) -> None:
@@ -86,7 +86,7 @@ def test_silence_that_is_wanted_is_kept_and_counts_from_its_end(clock: Clock) ->
     clock.now += SILENCE_SECONDS - 1
     assert silence.line() == ""
     clock.now += 1
-    assert silence.line() == "still waiting, 1:49 so far\n"
+    assert silence.line() == "ops: still waiting, 1:49 so far\n"
 
 
 def test_only_these_places_want_silence() -> None:
@@ -123,7 +123,7 @@ def test_a_slow_command_is_heard_on_standard_error_and_its_json_is_whole() -> No
     assert json.loads(done.stdout)
     lines = done.stderr.splitlines()
     assert len(lines) >= 2
-    assert [line for line in lines if not re.fullmatch(r"still waiting, 0:\d\d so far", line)] == []
+    assert [line for line in lines if not re.fullmatch(r"ops: still waiting, 0:\d\d so far", line)] == []
 
 
 @pytest.mark.parametrize("end", ["2>&-", "2>/dev/full", "2>&1 | head -c 5"])

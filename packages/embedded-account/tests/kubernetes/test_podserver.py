@@ -123,7 +123,7 @@ def _refusal(talking: Kubectl, pod: str) -> str:
     return refusal
 
 
-SIMULATED = "pod default/silent is simulated: no program runs in it; `make rehearse-job` runs real Ray"
+SIMULATED = "pod default/silent is simulated: no program runs in it; `make rehearse KEEP=1 JOBS=1` runs real Ray"
 
 
 @pytest.mark.parametrize("arguments", [("logs", "silent"), ("exec", "silent", "--", "true")])

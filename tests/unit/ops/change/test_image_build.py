@@ -25,7 +25,7 @@ FAILED: dict[str, Any] = {
 }
 COMPLETE: dict[str, Any] = {"succeeded": 1, "conditions": [condition("Complete")]}
 RUNNING: dict[str, Any] = {"active": 1}
-SIMULATED = "pod image-build/build-1 is simulated: no program runs in it; `make rehearse-job` runs real Ray"
+SIMULATED = "pod image-build/build-1 is simulated: no program runs in it; `make rehearse KEEP=1 JOBS=1` runs real Ray"
 OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": DEPLOYED, "uid": "uid-1"}
 
 

@@ -218,7 +218,7 @@ def test_job_without_workers_of_ray_train_is_refused(shell: FakeShell, monkeypat
     [
         (
             "Handshake status 400 Bad Request -+-+- {} -+-+- pod ray/worker-1 is simulated: no program runs in it; "
-            "`make rehearse-job` runs real Ray",
+            "`make rehearse KEEP=1 JOBS=1` runs real Ray",
             "pod ray/worker-1 does not run it: pod ray/worker-1 is simulated: no program runs in it; ",
         ),
         (

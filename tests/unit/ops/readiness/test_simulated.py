@@ -15,7 +15,7 @@ from tests.unit.support.running_environment import WORKERS
 
 PODS = "/api/v1/namespaces/ray/pods"
 HEAD = "rayml-head-1"
-SAID = f"pod ray/{HEAD} is simulated: no program runs in it; `make rehearse-job` runs real Ray"
+SAID = f"pod ray/{HEAD} is simulated: no program runs in it; `make rehearse KEEP=1 JOBS=1` runs real Ray"
 HEAD_POD = {
     "metadata": {"name": HEAD, "namespace": "ray", "labels": {"ray.io/cluster": "rayml", "ray.io/node-type": "head"}},
     "spec": {"nodeName": "hyperpod-i-1", "containers": []},

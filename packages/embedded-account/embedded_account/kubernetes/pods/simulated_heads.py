@@ -14,7 +14,7 @@ from embedded_account.kubernetes.pods.podserver import ADDRESS, PodRecord, PodRe
 SELECTOR: Final = "ray.io/node-type=head"
 _DASHBOARD: Final = 8265
 _LIST_OF_JOBS: Final = "/api/jobs/"
-_REFUSAL: Final = "the head's pod is simulated: no program runs in it; `make rehearse-job` runs real Ray"
+_REFUSAL: Final = "the head's pod is simulated: no program runs in it; `make rehearse KEEP=1 JOBS=1` runs real Ray"
 
 
 class SimulatedHeads:

@@ -32,7 +32,7 @@ const (
 	idleTimeout     = 4 * time.Hour
 	creationTimeout = 30 * time.Second
 	// What ops/readiness/simulated.py looks for.
-	simulated = "is simulated: no program runs in it; `make rehearse-job` runs real Ray"
+	simulated = "is simulated: no program runs in it; `make rehearse KEEP=1 JOBS=1` runs real Ray"
 )
 
 // Pod says how to reach what runs for a pod.
