@@ -1,8 +1,12 @@
-"""Show the verdict of a rehearsal: what was real, what was simulated, what is left and why."""
+"""Show the verdict of a rehearsal: what was real, what was simulated, what is left and why.
+
+The screen shows the names, a file the details.
+"""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from rich import box
@@ -14,34 +18,44 @@ from embedded_account.kubernetes.building import binaries
 
 REAL: Final = (
     "CDK CLI and synthesis, templates and assets",
-    "CloudFormation's protocol: change sets, order, events, rollback, exports, custom resources",
-    "Lambda code of every custom resource, CDK's own included (under this Python and Node, not Lambda's)",
+    "Lambda code: that of every custom resource, CDK's own included, under this Python and Node, not Lambda's",
 )
 SIMULATED: Final = (
-    "AWS services behind their APIs, HyperPod's nodes, health checks and timing",
-    "the CDK CLI's interval between polls of CloudFormation: a quarter of a second, not five",
-    "Lambda's sandboxes: local processes, memory not limited; a layer's AWS CLI is loaded once and forked per call",
+    "AWS services: each answers behind its API; so do HyperPod's nodes, health checks and timing",
+    "CloudFormation: an engine of this project carries out change sets, order, rollback, exports and custom resources",
+    "the CDK CLI's polls: a quarter of a second apart, not five",
+    "Lambda's sandboxes: local processes; a layer's AWS CLI is loaded once and forked per call",
     "Kubernetes' pauses: a deleted namespace is emptied after 0.5 s, not 5, a claim bound within 1 s, not 15, new "
     "kinds collected after 3 s, not 30",
     "kubelets (kwok): containers do not run; there are no GPUs, no EFA and no FSx",
-    "the image build: a stand-in in its role reads the context and puts a labelled tag into ECR; no image is built",
+    "image build: a stand-in in its role reads the context and puts a labelled tag into ECR; no image is built",
     "EKS: its control plane is started while the network is deployed; add-ons and HyperPod's agents are objects that "
     "take pod slots",
-    "the FSx CSI driver: nothing is mounted; a stand-in in the driver's role creates dynamic file systems",
-    "NetworkPolicies: accepted, not enforced",
+    "FSx CSI driver: nothing is mounted; a stand-in in the driver's role creates dynamic file systems",
     "network paths: routes, endpoints and their security groups are evaluated; no packet is sent",
-    "IAM trust policies: enforced for people, CloudFormation, Lambda, EKS, Step Functions and pods",
-    "IAM permissions: enforced for people, functions, state machines, pods, the bootstrap's roles, HyperPod's calls "
-    "and the stand-ins' roles; CloudFormation may do everything; of resource policies those of KMS keys and buckets "
-    "are evaluated",
+    "IAM: trust policies of people, CloudFormation, Lambda, EKS, Step Functions and pods are evaluated, and the "
+    "permissions of people, functions, state machines, pods, the bootstrap's roles, HyperPod's calls and stand-ins",
 )
+_OF_AWS: Final = (
+    "rights of CloudFormation's execution role: it may do everything",
+    "resource policies: only those of KMS keys and buckets are evaluated",
+    "Lambda's limit of memory: a function may use more",
+)
+NOT_ENFORCED: Final = ("NetworkPolicies: they are accepted", *_OF_AWS)
 SIMULATED_WITH_SLURM: Final = (
-    *SIMULATED[:3],
+    *SIMULATED[:4],
     "nodes: their states, failures and replacements",
     "file systems: nothing is mounted; there are no GPUs, no EFA and no FSx",
     *SIMULATED[9:],
 )
 
+NAME: Final = "verdict.txt"
+"""The file with the details, in a rehearsal's folder."""
+_DETAILS_COLUMNS: Final = 100
+_REAL: Final = "[green]real[/]"
+_SIMULATED: Final = "[yellow]simulated[/]"
+_NOT_ENFORCED: Final = "[yellow]not enforced[/]"
+_NOT_RUN: Final = "[red]NOT RUN[/]"
 
 _JOBS_OF_SLURM: Final = (
     "Slurm's jobs: stand-ins for torchrun and for `srun --auto-resume=1`, HyperPod's plugin; Slurm requeues"
@@ -96,11 +110,11 @@ def real_with_eks(seen: EksSeen) -> list[str]:
     """Return what is real in such a rehearsal, and which builds of Kubernetes and KubeRay ran."""
     module = binaries.kuberay_version(seen.kuberay)
     same = module == f"v{seen.kuberay}"
-    build = f"module {module}" if same else f"module {module}; its RayCluster code is {seen.kuberay}'s"
+    code = "" if same else f"its RayCluster code is {seen.kuberay}'s; "
     return [
         *REAL,
         f"Kubernetes {seen.ran}: etcd, API server, controllers, scheduler; EKS tokens and access entries",
-        f"KubeRay operator ({build}), under its own ServiceAccount",
+        f"KubeRay operator {module}: {code}it runs under its own ServiceAccount",
     ]
 
 
@@ -143,18 +157,27 @@ def not_run(seen: SlurmSeen) -> list[str]:
     return [] if seen.version else [left_out]
 
 
-def show(console: Console, leftovers: Leftovers, seen: EksSeen | SlurmSeen) -> None:
-    """Print the verdict table."""
+def show(console: Console, leftovers: Leftovers, seen: EksSeen | SlurmSeen, details: Path) -> None:
+    """Print the verdict on one screen; write what each name in it means to the file `details`."""
+    if isinstance(seen, SlurmSeen):
+        sections = {_REAL: real_with_slurm(seen), _SIMULATED: simulated_with_slurm(seen), _NOT_ENFORCED: _OF_AWS}
+        left_out = not_run(seen)
+    else:
+        sections = {_REAL: real_with_eks(seen), _SIMULATED: simulated_with_eks(seen), _NOT_ENFORCED: NOT_ENFORCED}
+        left_out = []
+    with details.open("w") as file:
+        _print(Console(file=file, width=_DETAILS_COLUMNS), leftovers, sections | {_NOT_RUN: left_out})
+    named = {title: [_names(rows)] for title, rows in sections.items()}
+    _print(console, leftovers, named | {_NOT_RUN: left_out})
+    console.print(f"What each name means: {details}", soft_wrap=True)
+
+
+def _print(console: Console, leftovers: Leftovers, sections: Mapping[str, Sequence[str]]) -> None:
     table = Table(box=box.SIMPLE_HEAD, show_header=False, pad_edge=False, title="Verdict", title_justify="left")
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    if isinstance(seen, SlurmSeen):
-        real, simulated, left_out = real_with_slurm(seen), simulated_with_slurm(seen), not_run(seen)
-    else:
-        real, simulated, left_out = real_with_eks(seen), simulated_with_eks(seen), []
-    _section(table, "[green]real[/]", real)
-    _section(table, "[yellow]simulated[/]", simulated)
-    _section(table, "[red]NOT RUN[/]", left_out)
+    for title, rows in sections.items():
+        _section(table, title, rows)
     _section(table, "left: protected stacks", _summary(leftovers.protected))
     _section(table, "left: CDK's bootstrap", _summary(leftovers.bootstrap))
     _section(table, "existing before", _summary(leftovers.existing))
@@ -164,6 +187,11 @@ def show(console: Console, leftovers: Leftovers, seen: EksSeen | SlurmSeen) -> N
     table.add_row(f"[{style}]resources without an owner[/]", f"[{style}]{len(leftovers.nobody)}[/]")
     _section(table, "", _summary(leftovers.nobody))
     console.print(table)
+
+
+def _names(rows: Sequence[str]) -> str:
+    """Return what the rows are about, without what they say of it."""
+    return ", ".join(row.partition(":")[0] for row in rows)
 
 
 def _section(table: Table, title: str, rows: Sequence[str]) -> None:

@@ -129,6 +129,6 @@ def _end(rehearsal: Rehearsal | SlurmRehearsal, console: Console, *, kills: Sequ
 def _show_leftovers(rehearsal: Rehearsal | SlurmRehearsal, console: Console, *, protected: bool) -> None:
     """Show what is left. Raises RehearsalError if a resource without an owner is left."""
     leftovers = rehearsal.take_inventory(protected)
-    verdict.show(console, leftovers, rehearsal.seen)
+    verdict.show(console, leftovers, rehearsal.seen, rehearsal.directory / verdict.NAME)
     if not leftovers.clean:
         raise RehearsalError("resources without an owner are left; the table above lists them")
