@@ -207,6 +207,10 @@ test-upgrades: setup setup-jobs ## upgrade KubeRay, and back, while a training r
 test-values: setup ## ask the embedded account what AWS publishes of its answers, and write the page of differences (4 minutes)
 	@$(RUN) WRITE_RESULTS=1 pytest -q -n0 packages/embedded-account/tests/account/test_published.py
 
+.PHONY: constraints
+constraints: setup ## write what AWS's registry schemas demand of values, after a new version of cfn-lint
+	@cd packages/embedded-account && PATH="$(CURDIR)/$(VENV):$$PATH" python -m tests.account.registry_constraints
+
 .PHONY: test-operator
 test-operator: setup ## run three drills with a newer KubeRay (TEST_SEED=N chooses which)
 	@$(RUN) $(VENV)/python -m rehearsal versions --sample $${TEST_SEED:-0}

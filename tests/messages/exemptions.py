@@ -6,7 +6,16 @@ _ACCOUNT: Final = "packages/embedded-account/embedded_account"
 _ANSWERS: Final = "exceptions here become answers of the embedded account, in the words of AWS"
 UNSEEN_FOLDERS: Final = {
     f"{_ACCOUNT}/{part}": _ANSWERS
-    for part in ("admission/", "cloudformation/", "errors.py", "hyperpod/", "lambdas/", "permissions/", "services/")
+    for part in (
+        "admission/",
+        "cloudformation/",
+        "errors.py",
+        "hyperpod/",
+        "lambdas/",
+        "permissions/",
+        "request_rules/",
+        "services/",
+    )
 }
 """Folders whose exception classes never reach a person of this project's own accord."""
 

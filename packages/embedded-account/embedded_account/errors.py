@@ -2,7 +2,14 @@
 
 
 class ResourceError(Exception):
-    """A resource could not be created, changed or deleted; the message becomes CloudFormation's reason."""
+    """A resource could not be created, changed or deleted; the message becomes CloudFormation's reason.
+
+    `code` is the error code of the service that refused, if there is one.
+    """
+
+    def __init__(self, message: str, code: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 def code_of(error: BaseException) -> str | None:
@@ -24,7 +31,7 @@ def reason_of(error: BaseException) -> str:
     of the rehearsal, and the reason says so, so that nobody mistakes it for AWS's refusal.
     """
     if isinstance(error, ResourceError):
-        return str(error)
+        return f"{error} ({error.code})" if error.code else str(error)
     code = code_of(error)
     response = getattr(error, "response", None)
     message = response.get("Error", {}).get("Message") if isinstance(response, dict) else None

@@ -26,6 +26,7 @@ from embedded_account.kubernetes.pods.programs import RealRay
 from embedded_account.lambdas import vpc_calls
 from embedded_account.machine.processes import ProgramEndedError
 from embedded_account.permissions.middleware import only_permitted
+from embedded_account.request_rules.middleware import only_valid
 from embedded_account.run_keys import RunKeys
 
 EXTENSIONS = (
@@ -83,7 +84,7 @@ class AccountServer:
 
         moto_internals.resolve_methods()
         services = vpc_calls.guarded(self.account, DomainDispatcherApplication(create_backend_app))
-        signed = only_issued_keys(self.account, only_permitted(self.account, services))
+        signed = only_issued_keys(self.account, only_permitted(self.account, only_valid(self.account, services)))
         application = only_own_hosts(self.account, self._routes.in_front_of(signed))
         self._server = make_server(
             "127.0.0.1", self.account.port, application, threaded=True, request_handler=MotoRequestHandler

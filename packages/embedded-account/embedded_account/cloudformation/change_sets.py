@@ -2,14 +2,14 @@
 
 import json
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from typing import Any
 
 from embedded_account.cloudformation.change_set import Change, ChangeSet
 from embedded_account.cloudformation.custom_resources import is_custom
 from embedded_account.cloudformation.deployment import intrinsics_of
-from embedded_account.cloudformation.lookups import AccountLookups, StackLookups
+from embedded_account.cloudformation.lookups import AccountLookups, Foresight
 from embedded_account.cloudformation.models import tagged
 from embedded_account.cloudformation.planning import PropertyChange, property_changes
 from embedded_account.cloudformation.stack import Desired, Output, Stack, StackResource
@@ -71,7 +71,7 @@ class _Comparison:
         self._desired = desired
         self._types = lookups.resource_types
         self._unknown: set[str] = set()
-        self._surroundings = _Foresight(lookups, stack.resources, self._unknown)
+        self._surroundings = Foresight(lookups, stack.resources, self._unknown)
         self._intrinsics = intrinsics_of(stack, desired, self._surroundings)
         self._live = desired.live
 
@@ -159,29 +159,6 @@ class _Comparison:
             if reference.name in self._live:
                 return "ResourceReference", reference.name
         return "Automatic", None
-
-
-class _Foresight(StackLookups):
-    """Values known before the deployment.
-
-    Unknown are resources that will be created or replaced, and what functions will return.
-    """
-
-    def __init__(self, lookups: AccountLookups, resources: Mapping[str, StackResource], unknown: set[str]) -> None:
-        super().__init__(lookups, resources)
-        self._unknown = unknown
-        self.attributes_unknown: set[str] = set()
-
-    def attribute(self, logical_id: str, name: str) -> Any:
-        if logical_id in self.attributes_unknown:
-            return NOT_YET_KNOWN
-        return super().attribute(logical_id, name)
-
-    def _existing(self, logical_id: str) -> StackResource | None:
-        resource = self._resources.get(logical_id)
-        if resource is None or resource.handle is None or logical_id in self._unknown:
-            return None
-        return resource
 
 
 def _attribute(property_name: str) -> str:

@@ -276,7 +276,7 @@ def intrinsics_of(stack: Stack, desired: Desired, surroundings: StackLookups) ->
     partition, _, region, account_id = stack.stack_id.split(":")[1:5]
     pseudo = {
         "AWS::AccountId": account_id,
-        "AWS::NotificationARNs": list(desired.notification_arns),
+        "AWS::NotificationARNs": [],
         "AWS::Partition": partition,
         "AWS::Region": region,
         "AWS::StackId": stack.stack_id,

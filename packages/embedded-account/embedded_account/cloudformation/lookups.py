@@ -101,3 +101,26 @@ class StackLookups:
                 f"Unresolved resource dependencies [{logical_id}] in the Resources block of the template"
             )
         return resource
+
+
+class Foresight(StackLookups):
+    """Values known before the deployment.
+
+    Unknown are resources that will be created or replaced, and what functions will return.
+    """
+
+    def __init__(self, lookups: AccountLookups, resources: Mapping[str, StackResource], unknown: set[str]) -> None:
+        super().__init__(lookups, resources)
+        self._unknown = unknown
+        self.attributes_unknown: set[str] = set()
+
+    def attribute(self, logical_id: str, name: str) -> Any:
+        if logical_id in self.attributes_unknown:
+            return NOT_YET_KNOWN
+        return super().attribute(logical_id, name)
+
+    def _existing(self, logical_id: str) -> StackResource | None:
+        resource = self._resources.get(logical_id)
+        if resource is None or resource.handle is None or logical_id in self._unknown:
+            return None
+        return resource

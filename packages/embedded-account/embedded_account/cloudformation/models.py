@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from embedded_account.cloudformation.handlers import LeftBehindError, Properties, Target
 from embedded_account.cloudformation.stack import Handle
+from embedded_account.cloudformation.templates import constraints
 from embedded_account.cloudformation.templates.physical_names import physical_name
 from embedded_account.cloudformation.templates.resource_types import ResourceTypes
 from embedded_account.errors import ResourceError, code_of, reason_of
@@ -65,6 +66,7 @@ class ModelHandler:
         self._lock = threading.RLock()
 
     def create(self, target: Target, properties: Properties) -> Handle:
+        constraints.check(target.logical_id, target.type, properties)
         model_class = REGISTERED[target.type]
         name = properties.get(model_class.NAME) or physical_name(target.type, target.stack_name, target.logical_id)
         with self._guard(model_class):
@@ -82,6 +84,7 @@ class ModelHandler:
         return handle
 
     def update(self, target: Target, handle: Handle, old: Properties, new: Properties) -> Handle:  # noqa: ARG002
+        constraints.check(target.logical_id, target.type, new)
         handle = _model_handle(handle)
         model_class = REGISTERED[target.type]
         name = new.get(model_class.NAME) or handle.name

@@ -85,7 +85,6 @@ class Desired:
     tags: Mapping[str, str]
     capabilities: tuple[str, ...] = ()
     role_arn: str | None = None
-    notification_arns: tuple[str, ...] = ()
     needs: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The resources whose conditions hold, and for each those that must exist before it."""
 

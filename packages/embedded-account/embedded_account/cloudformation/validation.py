@@ -9,6 +9,7 @@ from typing import Any
 
 from embedded_account.cloudformation.custom_resources import is_custom
 from embedded_account.cloudformation.faults import RefusedCallError, invalid
+from embedded_account.cloudformation.templates import constraints
 from embedded_account.cloudformation.templates.intrinsics import Intrinsics, function_of
 from embedded_account.cloudformation.templates.resource_types import (
     METADATA_TYPE,
@@ -136,10 +137,12 @@ def _problems(
     yield from _policy_problems(logical_id, definition)
     properties = definition.get("Properties", {})
     if known:
-        for path, problem in checker.object("#", properties, known.properties):
-            yield _message(logical_id, path, problem)
+        found = list(checker.object("#", properties, known.properties))
+        paths = {path for path, _ in found}
+        found += [(path, problem) for path, problem in checker.broken(known.name, properties) if path not in paths]
+        yield from (constraints.message(logical_id, path, problem) for path, problem in found)
     elif definition["Type"] != METADATA_TYPE and "ServiceToken" not in properties:
-        yield _message(logical_id, "#", "required key [ServiceToken] not found")
+        yield constraints.message(logical_id, "#", "required key [ServiceToken] not found")
 
 
 def _policy_problems(logical_id: str, definition: Mapping[str, Any]) -> Iterator[str]:
@@ -149,10 +152,6 @@ def _policy_problems(logical_id: str, definition: Mapping[str, Any]) -> Iterator
             yield f"Template error: {name} of resource {logical_id} must be one of {sorted(allowed)}, not {policy}"
         elif policy == "Snapshot" and definition["Type"] not in SNAPSHOT_TYPES:
             yield f"Template error: resource type {definition['Type']} does not support {name} Snapshot"
-
-
-def _message(logical_id: str, path: str, problem: str) -> str:
-    return f"Properties validation failed for resource {logical_id} with message:\n{path}: {problem}"
 
 
 class _PropertyCheck:
@@ -177,6 +176,15 @@ class _PropertyCheck:
         for name, needed in known.items():
             if needed.required and name not in present:
                 yield path, f"required key [{name}] not found"
+
+    def broken(self, resource_type: str, properties: Any) -> Iterator[tuple[str, str]]:
+        """Yield what breaks the type's constraints, as far as the values are known before the deployment."""
+        try:
+            known = self._intrinsics.resolve(properties)
+        except RefusedCallError:
+            return  # the deployment fails at this resource, with the reason
+        if isinstance(known, dict):
+            yield from constraints.problems(resource_type, known)
 
     def _value(self, path: str, value: Any, kind: dict[str, Any]) -> Iterator[tuple[str, str]]:
         if kind["type"] in {"json", "union", "tag"}:

@@ -7,6 +7,7 @@ name, and cannot delete permissions and layers.
 import base64
 import io
 import json
+import re
 import uuid
 import zipfile
 from typing import Any, Self
@@ -14,6 +15,7 @@ from typing import Any, Self
 from moto.awslambda.models import LambdaFunction, lambda_backends
 from moto.utilities.utils import load_resource_as_str
 
+from embedded_account.cloudformation.templates.constraints import runtime_end
 from embedded_account.context import Account
 from embedded_account.errors import ResourceError
 from embedded_account.lambdas.role import missing_in_vpc
@@ -26,6 +28,18 @@ from embedded_account.services.shared.resource_model import (
 )
 
 _RUNTIMES = ("python3.", "nodejs")
+_VARIABLES_BYTES = 4096
+# https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html
+_RESERVED = {
+    "AWS_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "AWS_DEFAULT_REGION", "AWS_EXECUTION_ENV", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
+    "AWS_LAMBDA_FUNCTION_NAME", "AWS_LAMBDA_FUNCTION_VERSION", "AWS_LAMBDA_INITIALIZATION_TYPE",
+    "AWS_LAMBDA_LOG_GROUP_NAME", "AWS_LAMBDA_LOG_STREAM_NAME", "AWS_LAMBDA_RUNTIME_API", "AWS_REGION",
+    "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "LAMBDA_RUNTIME_DIR", "LAMBDA_TASK_ROOT", "_HANDLER",
+    "_X_AMZN_TRACE_ID",
+}  # fmt: skip
+_UNABLE = (
+    "Lambda was unable to configure your environment variables because the environment variables you have provided"
+)
 
 
 def install(account: Account) -> None:
@@ -141,6 +155,13 @@ def _check(account: Account, properties: dict[str, Any]) -> None:
     runtime, role = str(properties.get("Runtime", "")), properties["Role"]
     if not runtime.startswith(_RUNTIMES):
         raise ResourceError(f"Runtime {runtime!r}: the rehearsal runs zips for Python and Node.js only")
+    if (end := runtime_end(runtime)) and account.clock.now().date() >= end:
+        raise ResourceError(
+            f"The runtime parameter of {runtime} is no longer supported for creating or updating AWS Lambda functions. "
+            "We recommend you use a supported runtime while creating or updating functions. "
+            "(InvalidParameterValueException)"
+        )
+    _check_variables(properties.get("Environment", {}).get("Variables", {}))
     if not properties.get("Handler"):
         raise ResourceError("Handler is required for a function from a zip (InvalidParameterValueException)")
     if not trusts(account, role, "lambda.amazonaws.com"):
@@ -159,6 +180,21 @@ def _check(account: Account, properties: dict[str, Any]) -> None:
         raise ResourceError(
             f"The provided execution role does not have permissions to call {action} on EC2 "
             "(InvalidParameterValueException)"
+        )
+
+
+def _check_variables(variables: dict[str, Any]) -> None:
+    if sum(len(f"{name}{value}".encode()) for name, value in variables.items()) > _VARIABLES_BYTES:
+        raise ResourceError(f"{_UNABLE} exceeded the 4KB limit. (InvalidParameterValueException)")
+    if reserved := sorted(_RESERVED & variables.keys()):
+        raise ResourceError(
+            f"{_UNABLE} contains reserved keys that are currently not supported for modification. "
+            f"Reserved keys used in this request: {', '.join(reserved)} (InvalidParameterValueException)"
+        )
+    if wrong := [name for name in variables if not re.fullmatch("[a-zA-Z]([a-zA-Z0-9_])+", name)]:
+        raise ResourceError(
+            f"1 validation error detected: Value '{wrong[0]}' at 'environment.variables' failed to satisfy constraint: "
+            "Map keys must satisfy regular expression pattern: [a-zA-Z]([a-zA-Z0-9_])+ (ValidationException)"
         )
 
 

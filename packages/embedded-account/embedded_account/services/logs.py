@@ -22,7 +22,7 @@ from embedded_account.services.shared.resource_model import (
     serve,
 )
 
-_RETENTION_DAYS = frozenset(
+RETENTION_DAYS = frozenset(
     (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
 )
 
@@ -117,6 +117,6 @@ def _retention(properties: dict[str, Any]) -> int | None:
     days = properties.get("RetentionInDays")
     if days is None:
         return None
-    if int(days) not in _RETENTION_DAYS:
-        raise ResourceError(f"RetentionInDays: {days} is invalid. Allowed: {sorted(_RETENTION_DAYS)}")
+    if int(days) not in RETENTION_DAYS:
+        raise ResourceError(f"RetentionInDays: {days} is invalid. Allowed: {sorted(RETENTION_DAYS)}")
     return int(days)

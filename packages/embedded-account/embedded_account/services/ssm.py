@@ -3,6 +3,8 @@
 A parameter's name can be generated, which moto refuses. An update keeps the parameter's history.
 """
 
+import re
+from collections.abc import Mapping
 from typing import Any, Self
 
 from moto.ssm.models import ssm_backends
@@ -16,6 +18,25 @@ from embedded_account.services.shared.resource_model import (
     serve,
 )
 from embedded_account.tags import tag_list
+
+STANDARD_CHARACTERS = 4096
+"""The longest value of a parameter of the standard tier."""
+
+
+def check_value(parameters: Mapping[str, Any]) -> None:
+    """Raise ResourceError with Systems Manager's code unless the value fits its tier and matches its pattern."""
+    value, pattern = str(parameters["Value"]), parameters.get("AllowedPattern")
+    if len(value) > STANDARD_CHARACTERS and parameters.get("Tier", "Standard") == "Standard":
+        raise ResourceError(
+            f"Standard tier parameters support a maximum parameter value of {STANDARD_CHARACTERS} characters. To "
+            "create a larger parameter value, upgrade the parameter to use the advanced-parameter tier.",
+            "ValidationException",
+        )
+    if pattern and not re.search(pattern, value):
+        raise ResourceError(
+            f"Parameter value, cannot be validated against allowedPattern: {pattern}",
+            "ParameterPatternMismatchException",
+        )
 
 
 def install(account: Account) -> None:
@@ -57,6 +78,7 @@ class ParameterResource(ResourceModel):
             raise ResourceError(
                 f"Type: {properties['Type']} is invalid: CloudFormation cannot create it. Allowed: String, StringList"
             )
+        check_value(properties)
         tags = tag_list(declaration.tags())
         self._backend.put_parameter(
             name=self.physical_resource_id,

@@ -20,6 +20,9 @@ _MODULES = (
 )
 
 
+LUSTRE_RULE = {"IpProtocol": "tcp", "FromPort": 988, "ToPort": 988, "CidrIp": "10.0.0.0/8"}
+
+
 class Surroundings:
     """The resources to which the cases refer, each created at first use."""
 
@@ -60,9 +63,10 @@ class Surroundings:
     def cluster(self) -> str:
         return str(self._eks.create()["name"])
 
-    def _group(self, text: str) -> Any:
-        return self._make("AWS::EC2::SecurityGroup", GroupDescription=text, VpcId=self.vpc)
+    def _group(self, text: str, **more: Any) -> Any:
+        return self._make("AWS::EC2::SecurityGroup", GroupDescription=text, VpcId=self.vpc, **more)
 
+    lustre_group = cached_property(lambda self: self._group("c", SecurityGroupIngress=[LUSTRE_RULE]))
     group = cached_property(lambda self: self._group("a"))
     other_group = cached_property(lambda self: self._group("b"))
     route_table = cached_property(lambda self: self._make("AWS::EC2::RouteTable", VpcId=self.vpc))

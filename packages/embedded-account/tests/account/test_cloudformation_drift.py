@@ -49,13 +49,20 @@ def drifts(stacks: StackDeployer, *statuses: str) -> dict[str, Any]:
     return {each["LogicalResourceId"]: each for each in found}
 
 
-def test_stack_as_declared_is_in_sync(stacks: StackDeployer) -> None:
+def test_resources_as_declared_are_in_sync_and_those_that_are_not_compared_not_checked(stacks: StackDeployer) -> None:
     deploy(stacks, TEMPLATE)
     assert drifts(stacks) == {}, "nothing was checked yet"
     end = detect(stacks)
-    assert (end["DetectionStatus"], end["StackDriftStatus"]) == ("DETECTION_COMPLETE", "IN_SYNC")
+    assert (end["DetectionStatus"], end["StackDriftStatus"]) == ("DETECTION_COMPLETE", "NOT_CHECKED")
     checked = {name: each["StackResourceDriftStatus"] for name, each in drifts(stacks).items()}
-    assert checked == dict.fromkeys(("Log", "Open", "Role"), "IN_SYNC"), "no model of topics reads them back"
+    assert checked == {**dict.fromkeys(("Log", "Open", "Role"), "IN_SYNC"), "Topic": "NOT_CHECKED"}
+    assert drifts(stacks, "MODIFIED", "DELETED") == {}
+
+
+def test_stack_whose_resources_are_all_compared_is_in_sync(stacks: StackDeployer) -> None:
+    compared = {name: each for name, each in TEMPLATE["Resources"].items() if name != "Topic"}
+    deploy(stacks, {"Resources": compared})
+    assert detect(stacks)["StackDriftStatus"] == "IN_SYNC"
 
 
 def test_changed_property_is_named_and_what_the_template_leaves_open_is_not_compared(

@@ -274,6 +274,40 @@ Outputs:
     assert stacks.outputs("s")["Name"] == stacks.physical_id("s", "T").split(":")[-1]
 
 
+def test_value_that_a_function_makes_is_validated_before_anything_is_made(stacks: StackDeployer) -> None:
+    long = {"Fn::Join": ["", [ref("AWS::StackName"), "a" * 64]]}
+    role = {"AssumeRolePolicyDocument": trust("ec2.amazonaws.com"), "RoleName": long}
+    named = {"Resources": {"T": topic(), "R": {"Type": "AWS::IAM::Role", "Properties": role}}}
+    assert "#/RoleName: failed validation constraint for keyword [maxLength]. Allowed: 64" in refused(
+        stacks, named, Capabilities=["CAPABILITY_NAMED_IAM"]
+    )
+
+
+def test_value_that_is_known_only_later_fails_its_resource(stacks: StackDeployer) -> None:
+    named = {"Fn::Join": ["", [att("T", "TopicName"), " "]]}
+    template = {
+        "Resources": {"T": topic(), "R": {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": named}}}
+    }
+    assert stacks.deploy("s", template) == "ROLLBACK_COMPLETE"
+    assert "#/LogGroupName: failed validation" in stacks.reason("s", "R", "CREATE_FAILED")
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"StackPolicyBody": "{}"},
+        {"TimeoutInMinutes": 5},
+        {"RollbackConfiguration": {"MonitoringTimeInMinutes": 1}},
+        {"NotificationARNs": ["arn:aws:sns:us-west-2:111122223333:t"]},
+    ],
+    ids=lambda option: next(iter(option)),
+)
+def test_options_that_are_not_carried_out_are_refused_by_name(stacks: StackDeployer, option: dict[str, Any]) -> None:
+    with pytest.raises(ClientError, match=f"does not carry out {next(iter(option))}"):
+        stacks.client.create_stack(StackName="s", TemplateBody=json.dumps(of(topic())), **option)
+    assert stacks.client.describe_stacks()["Stacks"] == []
+
+
 def test_unsupported_operations_are_refused_by_name(stacks: StackDeployer) -> None:
     with pytest.raises(ClientError, match="does not offer ListStackSets"):
         stacks.client.list_stack_sets()

@@ -38,7 +38,10 @@ def network(clients: Clients) -> tuple[str, str]:
     ec2 = clients("ec2")
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/24")["Subnet"]["SubnetId"]
-    return subnet, ec2.create_security_group(GroupName="g", Description="g", VpcId=vpc)["GroupId"]
+    group = ec2.create_security_group(GroupName="g", Description="g", VpcId=vpc)["GroupId"]
+    lustre = {"IpProtocol": "tcp", "FromPort": 988, "ToPort": 988, "IpRanges": [{"CidrIp": "10.0.0.0/16"}]}
+    ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[lustre])
+    return subnet, group
 
 
 def request(network: tuple[str, str], lustre: dict[str, Any] | None = None, **others: Any) -> dict[str, Any]:

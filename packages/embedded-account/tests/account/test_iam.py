@@ -90,7 +90,7 @@ def test_principal_that_does_not_exist_is_refused(account: Account, resources: R
         ],
     }
 
-    with RefusedWith(None, "Invalid principal in policy"):
+    with RefusedWith("MalformedPolicyDocument", "Invalid principal in policy"):
         resources.create("AWS::IAM::Role", {"AssumeRolePolicyDocument": document})
 
 
@@ -104,7 +104,7 @@ def test_inline_policies_of_a_role_share_one_size_limit(account: Account, resour
     }
     resources.create("AWS::IAM::Policy", {"PolicyName": "one", "PolicyDocument": big, "Roles": ["r"]})
 
-    with RefusedWith(None, "Maximum policy size of 10240 bytes exceeded"):
+    with RefusedWith("LimitExceeded", "Maximum policy size of 10240 bytes exceeded"):
         resources.create("AWS::IAM::Policy", {"PolicyName": "two", "PolicyDocument": big, "Roles": ["r"]})
 
 

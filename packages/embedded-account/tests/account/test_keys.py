@@ -34,7 +34,9 @@ def make_key(clients: Clients, *principals: Any, **options: Any) -> str:
 
 def make_key_with(clients: Clients, *statements: dict[str, Any], **options: Any) -> str:
     policy = {"Policy": json.dumps({"Version": "2012-10-17", "Statement": statements})} if statements else {}
-    return str(clients("kms").create_key(**policy, **options)["KeyMetadata"]["Arn"])
+    # Most of these policies let nobody change the key again, which KMS refuses by default.
+    made = clients("kms").create_key(**policy, **options, BypassPolicyLockoutSafetyCheck=True)
+    return str(made["KeyMetadata"]["Arn"])
 
 
 def why(key: str, *actions: str, **needed: Any) -> str:
@@ -178,6 +180,7 @@ def test_auto_scaling_launches_no_instance_whose_key_is_closed_to_its_role(accou
 
     with pytest.raises(ServiceException, match=r"AsgInstanceLaunchFailures.*does not allow.*kms:CreateGrant"):
         read(make_key(clients))
+    clients("iam").create_service_linked_role(AWSServiceName="autoscaling.amazonaws.com")
     assert read(make_key(clients, {"AWS": AUTO_SCALING}))
 
 

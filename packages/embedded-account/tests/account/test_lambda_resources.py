@@ -17,8 +17,8 @@ def resources(account: Account) -> ResourceModels:
 
 
 def test_update_replaces_code_and_forgets_removed_settings(account: Account, resources: ResourceModels) -> None:
-    function = make_function(account, HELLO, Environment={"Variables": {"A": "1"}}, Timeout=30)
-    code = upload(account, "new.zip", zipped({"main.py": "import os\nhandler = lambda e, c: os.environ.get('A')\n"}))
+    function = make_function(account, HELLO, Environment={"Variables": {"AB": "1"}}, Timeout=30)
+    code = upload(account, "new.zip", zipped({"main.py": "import os\nhandler = lambda e, c: os.environ.get('AB')\n"}))
 
     resources.update(
         function,

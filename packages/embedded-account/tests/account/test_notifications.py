@@ -136,7 +136,9 @@ def test_subscription_by_mail(resources: ResourceModels, clients: Clients, topic
 
 def test_deleted_key_waits_for_its_pending_window(resources: ResourceModels, clients: Clients) -> None:
     kms = clients("kms")
-    policy = {"Version": "2012-10-17", "Statement": []}
+    root = {"AWS": "arn:aws:iam::111122223333:root"}
+    allowed = {"Effect": "Allow", "Principal": root, "Action": "kms:*", "Resource": "*"}
+    policy = {"Version": "2012-10-17", "Statement": [allowed]}
     properties = {"KeyPolicy": policy, "EnableKeyRotation": True, "PendingWindowInDays": 7}
     key = resources.create("AWS::KMS::Key", properties)
     key_id = key.physical_resource_id

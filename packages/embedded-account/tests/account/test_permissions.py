@@ -311,6 +311,7 @@ def with_policy(clients: Clients, *statements: Mapping[str, Any]) -> None:
     s3.create_bucket(Bucket="own", CreateBucketConfiguration={"LocationConstraint": REGION})
     s3.put_bucket_versioning(Bucket="own", VersioningConfiguration={"Status": "Enabled"})
     s3.put_object(Bucket="own", Key="a", Body=b"x")
+    s3.delete_public_access_block(Bucket="own")
     s3.put_bucket_policy(Bucket="own", Policy=policy(*statements))
 
 

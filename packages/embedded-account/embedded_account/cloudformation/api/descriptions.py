@@ -33,7 +33,7 @@ def stack(item: Stack) -> Answer:
             "StackStatus": item.status,
             "StackStatusReason": item.reason,
             "DisableRollback": False,
-            "NotificationARNs": list(desired.notification_arns),
+            "NotificationARNs": [],
             "Capabilities": list(desired.capabilities),
             "Outputs": [_output(output) for output in item.outputs],
             "RoleARN": desired.role_arn,
@@ -157,7 +157,7 @@ def change_set(item: ChangeSet, *, with_values: bool) -> Answer:
     return {
         **change_set_summary(item),
         "Parameters": desired.parameters.describe(),
-        "NotificationARNs": list(desired.notification_arns),
+        "NotificationARNs": [],
         "RollbackConfiguration": {},
         "Capabilities": list(desired.capabilities),
         "Tags": tag_list(desired.tags),

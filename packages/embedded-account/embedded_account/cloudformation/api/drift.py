@@ -1,7 +1,7 @@
 """Detect drift: compare what stacks declare with what the services have.
 
-A model that can read its resource back defines `live`. Resources of other models, and custom resources, are not checked
-and do not appear in the results, as resources that AWS does not support.
+A model that can read its resource back defines `live`. Resources of other models are NOT_CHECKED, and so is their
+stack, unless something in it has drifted. Custom resources do not appear in the results, as on AWS.
 """
 
 import json
@@ -53,11 +53,10 @@ class Detection:
         if self.reason:
             answer["DetectionStatusReason"] = self.reason
         if self.status == "DETECTION_COMPLETE":
-            drifted = sum(each["StackResourceDriftStatus"] != "IN_SYNC" for each in self.drifts)
-            answer |= {
-                "StackDriftStatus": "DRIFTED" if drifted else "IN_SYNC",
-                "DriftedStackResourceCount": drifted,
-            }
+            found = [each["StackResourceDriftStatus"] for each in self.drifts]
+            drifted = sum(status in {"MODIFIED", "DELETED"} for status in found)
+            rest = "NOT_CHECKED" if "NOT_CHECKED" in found else "IN_SYNC"
+            answer |= {"StackDriftStatus": "DRIFTED" if drifted else rest, "DriftedStackResourceCount": drifted}
         return answer
 
 
@@ -95,27 +94,34 @@ class Detections:
 
 def _drifts(stack: Stack) -> Iterator[Answer]:
     for resource in list(stack.resources.values()):
-        model = resource.handle.model if isinstance(resource.handle, ModelHandle) else None
-        if model is None or type(model).live is ResourceModel.live:
+        if not isinstance(resource.handle, ModelHandle):
             continue
-        yield _entry(stack, resource, model.live())
+        model = resource.handle.model
+        yield {
+            "StackId": stack.stack_id,
+            "LogicalResourceId": resource.logical_id,
+            "PhysicalResourceId": resource.physical_id,
+            "ResourceType": resource.type,
+            "Timestamp": now(),
+            **({"StackResourceDriftStatus": "NOT_CHECKED"} if _is_unread(model) else _compared(resource, model.live())),
+        }
 
 
-def _entry(stack: Stack, resource: StackResource, live: Mapping[str, Any] | None) -> Answer:
-    expected = {} if live is None else {name: resource.properties.get(name) for name in live}
-    differences = list(_differences(expected, live or {}))
-    entry = {
-        "StackId": stack.stack_id,
-        "LogicalResourceId": resource.logical_id,
-        "PhysicalResourceId": resource.physical_id,
-        "ResourceType": resource.type,
-        "StackResourceDriftStatus": "DELETED" if live is None else "MODIFIED" if differences else "IN_SYNC",
+def _is_unread(model: ResourceModel) -> bool:
+    return type(model).live is ResourceModel.live
+
+
+def _compared(resource: StackResource, live: Mapping[str, Any] | None) -> Answer:
+    if live is None:
+        return {"StackResourceDriftStatus": "DELETED", "PropertyDifferences": []}
+    expected = {name: resource.properties.get(name) for name in live}
+    differences = list(_differences(expected, live))
+    return {
+        "StackResourceDriftStatus": "MODIFIED" if differences else "IN_SYNC",
         "PropertyDifferences": differences,
-        "Timestamp": now(),
+        "ExpectedProperties": json.dumps(expected),
+        "ActualProperties": json.dumps(dict(live)),
     }
-    if live is not None:
-        entry |= {"ExpectedProperties": json.dumps(expected), "ActualProperties": json.dumps(dict(live))}
-    return entry
 
 
 def _differences(expected: Mapping[str, Any], live: Mapping[str, Any]) -> Iterator[Answer]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from embedded_account.cloudformation.api import descriptions
+from embedded_account.cloudformation.api import descriptions, limits
 from embedded_account.cloudformation.api.drift import Detections
 from embedded_account.cloudformation.api.requests import (
     Request,
@@ -251,6 +251,7 @@ class CloudFormationApi:
     def _new_stack(self, name: str) -> Stack:
         if self._store.find(name) is not None:
             raise RefusedCallError("AlreadyExistsException", f"Stack [{name}] already exists")
+        limits.check_name(name)
         return self._engine.new_stack(name)
 
     def _stack_for_change_set(self, name: str, kind: str) -> tuple[Stack, bool]:
@@ -261,6 +262,7 @@ class CloudFormationApi:
             self._engine.require_updatable(stack)
             return stack, False
         if stack is None:
+            limits.check_name(name)
             return self._engine.new_stack(name), True
         if stack.status != "REVIEW_IN_PROGRESS":
             raise invalid(f"Stack [{name}] already exists and cannot be created again with the changeSet.")

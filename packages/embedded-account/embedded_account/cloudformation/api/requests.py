@@ -8,9 +8,10 @@ from urllib.parse import unquote, urlsplit
 from moto.s3.models import s3_backends
 
 from embedded_account.cloudformation import validation
+from embedded_account.cloudformation.api import limits
 from embedded_account.cloudformation.deployment import intrinsics_of
 from embedded_account.cloudformation.faults import invalid
-from embedded_account.cloudformation.lookups import AccountLookups, StackLookups
+from embedded_account.cloudformation.lookups import AccountLookups, Foresight
 from embedded_account.cloudformation.service_role import require_assumable
 from embedded_account.cloudformation.stack import Desired, Stack
 from embedded_account.cloudformation.templates import parameters
@@ -45,10 +46,12 @@ def desired_state(account: "Account", request: Request, stack: Stack, lookups: A
 
     Raises RefusedCallError with CloudFormation's text.
     """
+    limits.check_request(request)
     body = template_body(account, request, stack)
     template = parse(body)
     types = lookups.resource_types
     kinds = validation.kinds_of(template, types)
+    limits.check_types(request, template)
     capabilities = tuple(request.get("Capabilities") or ())
     validation.check_capabilities(template, capabilities)
     texts = parameters.texts_of(request.get("Parameters") or [], stack.desired.parameters.given)
@@ -61,10 +64,9 @@ def desired_state(account: "Account", request: Request, stack: Stack, lookups: A
         tags=stack.desired.tags if tags is None else tag_map(tags),
         capabilities=capabilities,
         role_arn=request.get("RoleARN") or stack.desired.role_arn,
-        notification_arns=tuple(request.get("NotificationARNs") or ()),
     )
     require_assumable(account, desired.role_arn)
-    intrinsics = intrinsics_of(stack, desired, StackLookups(lookups, {}))
+    intrinsics = intrinsics_of(stack, desired, Foresight(lookups, {}, set()))
     _check_rules(template, intrinsics)
     live = {name: definition for name, definition in template["Resources"].items() if intrinsics.applies(definition)}
     validation.check_references(template, live, intrinsics, kinds)

@@ -17,6 +17,9 @@ _SECTIONS = {
     "Transform", "Hooks", "Resources", "Outputs",
 }  # fmt: skip
 
+_MOST = {"Resources": 500, "Outputs": 200, "Parameters": 200, "Mappings": 200}
+_DESCRIPTION_BYTES = 1024
+
 SUPPORTED_TRANSFORMS = {"AWS::LanguageExtensions"}
 
 
@@ -64,8 +67,19 @@ def parse(body: str) -> Template:
     for section in _SECTIONS & template.keys() - {"AWSTemplateFormatVersion", "Description", "Transform"}:
         if not isinstance(template[section], dict):
             raise invalid(f"Template format error: {section} section must be an object.")
+    _check_limits(template)
     _check_transforms(template)
     return template
+
+
+def _check_limits(template: Template) -> None:
+    for section, most in _MOST.items():
+        if (number := len(template.get(section, ()))) > most:
+            raise invalid(
+                f"Template format error: Number of {section.lower()}, {number}, is greater than maximum allowed, {most}"
+            )
+    if len(str(template.get("Description", "")).encode()) > _DESCRIPTION_BYTES:
+        raise invalid(f"Template format error: 'Description' length is greater than {_DESCRIPTION_BYTES}.")
 
 
 def _load(body: str) -> Any:

@@ -6,7 +6,7 @@ that it corrects. AWS's error codes: "Error codes for the Amazon EC2 API" in EC2
 
 import ipaddress
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 from moto.ec2.exceptions import (
     EC2ClientError,
@@ -17,18 +17,35 @@ from moto.ec2.exceptions import (
 from moto.ec2.models import EC2Backend
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
 from moto.ec2.models.flow_logs import FlowLogsBackend
+from moto.ec2.models.internet_gateways import InternetGatewayBackend
 from moto.ec2.models.route_tables import RouteBackend
 from moto.ec2.models.security_groups import SecurityGroupBackend
 from moto.ec2.models.subnets import SubnetBackend
 from moto.ec2.models.vpcs import VPCBackend
+from moto.ec2.responses.tags import TagResponse
 
 _PRIVATE_RANGES = [ipaddress.IPv4Network(cidr) for cidr in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")]
+
+
+_create_tags: Final = TagResponse.create_tags
 
 
 def install() -> None:
     """Replace the methods of moto's EC2 backend."""
     for function in _REPLACEMENTS:
         setattr(EC2Backend, function.__name__, function)
+    TagResponse.create_tags = _create_own_tags
+
+
+def _create_own_tags(response: Any) -> Any:
+    """Correct moto, which lets callers set tags that only AWS sets. CloudFormation sets its tags in the backend."""
+    keys = [tag["Key"] for tag in response._get_param("Tags", [])]
+    if reserved := [key for key in keys if key.lower().startswith("aws:")]:
+        raise InvalidParameterValueError(
+            f"Value ( {reserved[0]} ) for parameter key is invalid. Tag keys starting with 'aws:' are reserved for "
+            "internal use"
+        )
+    return _create_tags(response)
 
 
 def create_default_vpc(ec2: Any) -> Any:
@@ -102,6 +119,8 @@ def create_subnet(  # noqa: PLR0917 - moto's own signature
         raise InvalidParameterCombination(
             "The parameter AvailabilityZone cannot be used with the parameter AvailabilityZoneId"
         )
+    if ipaddress.IPv4Network(cidr_block, strict=False).prefixlen > 28:
+        raise EC2ClientError("InvalidSubnet.Range", f"The CIDR '{cidr_block}' is invalid.")
     zones = RegionsAndZonesBackend.zones[ec2.region_name]
     wanted = availability_zone or availability_zone_id or zones[0].name
     name = next((zone.name for zone in zones if wanted in (zone.name, zone.zone_id)), None)
@@ -127,7 +146,49 @@ def create_security_group(ec2: Any, name: str, description: str, **others: Any) 
     if not others.get("vpc_id"):
         raise VPCIdNotSpecifiedError
     ec2.get_vpc(others["vpc_id"])
+    if name.startswith("sg-"):
+        raise EC2ClientError(
+            "InvalidParameterValue",
+            f"Value ({name}) for parameter GroupName is invalid. Group names may not be in the format sg-*.",
+        )
     return SecurityGroupBackend.create_security_group(ec2, name, description, **others)
+
+
+def authorize_security_group_ingress(ec2: Any, group_name_or_id: str, *rule: Any, **more: Any) -> Any:
+    """Correct moto, which accepts ports out of order or out of range."""
+    _check_rule(*rule, **more)
+    return SecurityGroupBackend.authorize_security_group_ingress(ec2, group_name_or_id, *rule, **more)
+
+
+def authorize_security_group_egress(ec2: Any, group_name_or_id: str, *rule: Any, **more: Any) -> Any:
+    """Correct moto in the same way as `authorize_security_group_ingress` does."""
+    _check_rule(*rule, **more)
+    return SecurityGroupBackend.authorize_security_group_egress(ec2, group_name_or_id, *rule, **more)
+
+
+def _check_rule(ip_protocol: str, from_port: Any, to_port: Any, ip_ranges: Any, *_: Any, **_others: Any) -> None:
+    ports = [int(port) for port in (from_port, to_port) if port is not None]
+    if str(ip_protocol) in {"tcp", "udp", "6", "17"}:
+        for port in ports:
+            if not 0 <= port <= 65535:
+                raise InvalidParameterValueError(f"Invalid value '{port}' for portRange. Must be between 0 and 65535")
+        if len(ports) == 2 and ports[0] > ports[1]:
+            raise InvalidParameterValueError("Invalid TCP/UDP port range. The first port is above the last.")
+    for each in ip_ranges or ():
+        cidr = each.get("CidrIp") if isinstance(each, dict) else each
+        try:
+            ipaddress.ip_network(cidr or "0.0.0.0/0", strict=False)
+        except ValueError as error:
+            raise InvalidParameterValueError(f"CIDR block {cidr} is malformed") from error
+
+
+def attach_internet_gateway(ec2: Any, internet_gateway_id: str, vpc_id: str) -> Any:
+    """Correct moto, which attaches several internet gateways to a VPC."""
+    if any(each.vpc is not None and each.vpc.id == vpc_id for each in ec2.internet_gateways.values()):
+        wanted = ec2.get_internet_gateway(internet_gateway_id)
+        if wanted.vpc is None:
+            raise InvalidParameterValueError(f"Network {vpc_id} already has an internet gateway attached")
+    return InternetGatewayBackend.attach_internet_gateway(ec2, internet_gateway_id, vpc_id)
 
 
 def associate_route_table(
@@ -207,6 +268,9 @@ _REPLACEMENTS = (
     associate_vpc_cidr_block,
     create_subnet,
     create_security_group,
+    authorize_security_group_ingress,
+    authorize_security_group_egress,
+    attach_internet_gateway,
     associate_route_table,
     create_route,
     replace_route,

@@ -22,6 +22,14 @@ SERVICE_RANGE = "10.100.0.0/16"
 """The range of service addresses. EKS uses this range or 172.20.0.0/16; the rehearsal only this one."""
 LOG_TYPES = frozenset({"api", "audit", "authenticator", "controllerManager", "scheduler"})
 _CLUSTER_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
+_RESERVED_BLOCKS = [
+    ipaddress.IPv4Network(block)
+    for block in (
+        "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16",
+        "224.0.0.0/3",
+    )
+]  # fmt: skip
+"""The blocks that the public endpoint's list cannot have (EKS user guide, "Cluster API server endpoint")."""
 _NOT_REHEARSED = ("computeConfig", "storageConfig", "remoteNetworkConfig", "outpostConfig")
 
 
@@ -110,9 +118,11 @@ def check_network(account: Account, config: Mapping[str, Any]) -> None:
         raise invalid_parameter("Private and public endpoint access cannot be false")
     for cidr in config.get("publicAccessCidrs", []):
         try:
-            ipaddress.IPv4Network(cidr)
+            block = ipaddress.IPv4Network(cidr)
         except ValueError as error:
             raise invalid_parameter(f"The following CIDRs are invalid: {cidr}") from error
+        if any(block.subnet_of(reserved) for reserved in _RESERVED_BLOCKS):
+            raise invalid_parameter(f"The following CIDRs are not allowed in publicAccessCidrs: [{cidr}]")
 
 
 def find_subnets(account: Account, subnet_ids: Sequence[str]) -> list[Any]:

@@ -159,6 +159,8 @@ def _network(ec2: Any, request: Fields) -> tuple[Any, list[str]]:
             raise rules.fsx_error(
                 "InvalidNetworkSettings", f"Security group {group_id} is not in the VPC {subnet.vpc_id}."
             )
+    found = [ec2.get_security_group_from_id(group_id) for group_id in groups]
+    rules.check_traffic(found, request["LustreConfiguration"])
     return subnet, groups
 
 

@@ -6,7 +6,7 @@ them.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from moto.core.exceptions import JsonRESTError
@@ -22,6 +22,7 @@ EVENTS = ("NEW", "CHANGED", "DELETED")
 IMPORT = "IMPORT_METADATA_FROM_REPOSITORY"
 EXPORT = "EXPORT_TO_REPOSITORY"
 MAX_TASK_PATHS = 100
+LUSTRE_PORT = 988
 
 _LUSTRE_SETTINGS = {
     "AutomaticBackupRetentionDays",
@@ -74,6 +75,35 @@ def check_file_system(request: Fields) -> None:
         )
     if lustre.get("EfaEnabled") and request["StorageCapacity"] % server_gib(lustre):
         raise bad_request(f"Invalid storage capacity: with EFA use a multiple of {server_gib(lustre)} GiB.")
+
+
+def check_traffic(groups: Sequence[Any], lustre: Fields) -> None:
+    """Raise FSx's error unless moto's security groups permit Lustre's traffic, and with EFA all within themselves."""
+    inbound = [rule for group in groups for rule in group.ingress_rules]
+    if not any(_covers(rule, LUSTRE_PORT) for rule in inbound):
+        raise fsx_error(
+            "InvalidNetworkSettings",
+            "The file system cannot be created because the default security group in the subnet provided or the "
+            f"provided security groups do not permit Lustre LNET network traffic on port {LUSTRE_PORT}",
+        )
+    own = {group.id for group in groups}
+    outbound = [rule for group in groups for rule in group.egress_rules]
+    if lustre.get("EfaEnabled") and not all(any(_is_all(rule, own) for rule in rules) for rules in (inbound, outbound)):
+        raise fsx_error(
+            "InvalidNetworkSettings",
+            "Insufficient security group permissions to create an EFA-enabled file system. Update security group to "
+            "allow all internal inbound and outbound traffic.",
+        )
+
+
+def _covers(rule: Any, port: int) -> bool:
+    if rule.ip_protocol == "-1":
+        return True
+    return rule.ip_protocol in {"tcp", "6"} and int(rule.from_port) <= port <= int(rule.to_port)
+
+
+def _is_all(rule: Any, groups: Collection[str]) -> bool:
+    return rule.ip_protocol == "-1" and rule.source_group.get("GroupId") in groups
 
 
 def server_gib(lustre: Fields) -> int:

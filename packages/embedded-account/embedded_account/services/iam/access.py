@@ -12,12 +12,13 @@ from moto.iam.policy_validation import IAMPolicyDocumentValidator, IAMTrustPolic
 
 from embedded_account.context import Account
 from embedded_account.errors import ResourceError
+from embedded_account.services.iam.service_principals import is_service
 
 INLINE_POLICY_CHARACTERS = 10_240
 """The size limit of all inline policies of a role together."""
 MANAGED_POLICY_CHARACTERS = 6_144
 _TRUST_POLICY_CHARACTERS = 2_048
-_POLICIES_PER_ROLE = 10
+POLICIES_PER_ROLE = 10
 
 
 def load_managed_policies() -> None:
@@ -83,7 +84,7 @@ def permissions_document(document: Any, *, limit: int) -> str:
     text = _text(document)
     IAMPolicyDocumentValidator(text).validate()
     if len(text) > limit:
-        raise ResourceError(f"Cannot exceed quota for PolicySize: {limit} (LimitExceeded)")
+        raise ResourceError(f"Cannot exceed quota for PolicySize: {limit}", "LimitExceeded")
     return text
 
 
@@ -93,14 +94,18 @@ def trust_document(account: Account, document: Any) -> str:
     # IAM accepts a policy without a Version, such as those of CDK's bootstrap roles; moto's validator does not.
     IAMTrustPolicyDocumentValidator(json.dumps({"Version": "2012-10-17", **json.loads(text)})).validate()
     if len(text) > _TRUST_POLICY_CHARACTERS:
-        raise ResourceError(f"Cannot exceed quota for ACLSizePerRole: {_TRUST_POLICY_CHARACTERS} (LimitExceeded)")
+        raise ResourceError(f"Cannot exceed quota for ACLSizePerRole: {_TRUST_POLICY_CHARACTERS}", "LimitExceeded")
     known = {role.arn for role in backend_of(account).get_roles()}
     own_roles = f"arn:aws:iam::{account.account_id}:role/"
     for statement in statements(text):
         principal = statement.get("Principal")
-        for arn in listed(principal.get("AWS")) if isinstance(principal, dict) else []:
+        named = principal if isinstance(principal, dict) else {}
+        for arn in listed(named.get("AWS")):
             if arn.startswith(own_roles) and arn not in known:
-                raise ResourceError(f'Invalid principal in policy: "AWS":"{arn}" (MalformedPolicyDocument)')
+                raise ResourceError(f'Invalid principal in policy: "AWS":"{arn}"', "MalformedPolicyDocument")
+        for service in listed(named.get("Service")):
+            if not is_service(service):
+                raise ResourceError(f'Invalid principal in policy: "SERVICE":"{service}"', "MalformedPolicyDocument")
     return text
 
 
@@ -110,7 +115,7 @@ def put_inline_policy(iam: Any, role_name: str, policy_name: str, document: str)
     others = sum(len(text) for name, text in role.policies.items() if name != policy_name)
     if others + len(document) > INLINE_POLICY_CHARACTERS:
         raise ResourceError(
-            f"Maximum policy size of {INLINE_POLICY_CHARACTERS} bytes exceeded for role {role_name} (LimitExceeded)"
+            f"Maximum policy size of {INLINE_POLICY_CHARACTERS} bytes exceeded for role {role_name}", "LimitExceeded"
         )
     iam.put_role_policy(role_name, policy_name, document)
 
@@ -120,8 +125,8 @@ def attach_managed_policy(iam: Any, policy_arn: str, role_name: str) -> None:
     role = iam.get_role(role_name)
     if policy_arn in role.managed_policies:
         return
-    if len(role.managed_policies) >= _POLICIES_PER_ROLE:
-        raise ResourceError(f"Cannot exceed quota for PoliciesPerRole: {_POLICIES_PER_ROLE} (LimitExceeded)")
+    if len(role.managed_policies) >= POLICIES_PER_ROLE:
+        raise ResourceError(f"Cannot exceed quota for PoliciesPerRole: {POLICIES_PER_ROLE}", "LimitExceeded")
     iam.attach_role_policy(policy_arn, role_name)
 
 

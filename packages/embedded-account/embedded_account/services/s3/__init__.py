@@ -6,6 +6,7 @@ from typing import Any
 
 from embedded_account.context import Account
 from embedded_account.services.s3.keys import refuse_unusable_keys
+from embedded_account.services.s3.public_access import block_public_access
 from embedded_account.services.s3.transport import take_http_for_https
 from embedded_account.services.shared.api_model import ApiModel, Properties
 from embedded_account.services.shared.resource_model import cloudformation_model, serve
@@ -15,6 +16,7 @@ def install(account: Account) -> None:
     """Let the models act on this account."""
     serve(account)
     take_http_for_https()
+    block_public_access()
     refuse_unusable_keys()
 
 

@@ -138,6 +138,8 @@ class Asker:
         for step in case.steps:
             for number in range(step.get("times", 1)):
                 answer = self._take(_expanded(step, number) if "times" in step else step)
+                if answer.refuses and _ABSENT.search(answer.text):
+                    return answer  # what comes after a step that is not modelled shows nothing
                 if answer.refuses and step is not case.steps[-1] and not step.get("may_fail"):
                     raise AssertionError(f"{case.id}: {step} was refused: {answer}")
         return answer
