@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from embedded_account.kubernetes.building.binaries import BinariesError
 from embedded_account.machine.processes import ProcessError
 from embedded_account.running import ACCOUNT_ID, CLOCK_SCALE, REGION, default_cache, serve
 
@@ -24,9 +23,10 @@ def main(argv: Sequence[str]) -> int:
             account_id=arguments.account_id,
             clock_scale=arguments.clock_scale,
             cache=arguments.cache,
+            extensions=arguments.extension,
         ) as account:
             return subprocess.run(arguments.command, env=account.environment, check=False).returncode
-    except (BinariesError, ProcessError, OSError) as error:
+    except (ProcessError, OSError) as error:
         print(f"embedded account: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -44,6 +44,13 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         "--clock-scale", type=float, default=CLOCK_SCALE, help="simulated seconds in a real second (%(default)s)"
     )
     parser.add_argument("--cache", type=Path, help=f"folder of the built programs ({default_cache()})")
+    parser.add_argument(
+        "--extension",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="your module with install(account); repeatable",
+    )
     example = "for example: sh -c 'cdk bootstrap && cdk deploy --all'"
     parser.add_argument("command", nargs="+", metavar="COMMAND", help=example)
     return parser.parse_args(argv)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from embedded_account.kubernetes.building import binaries, golang
+from embedded_account.kubernetes.building import archive, binaries, golang
 from embedded_account.machine.isolation import child_environment
 from embedded_account.machine.processes import Child, ProcessError, ProcessSupervisor, free_port
 from embedded_account.paths import CDK_PRELOAD, nearest_node_modules
@@ -74,8 +74,9 @@ class EmbeddedAccount:
         self._node_modules = node_modules
         self._extensions = extensions
         self._cwd = cwd
-        # Before the caller isolates its process: the account may have to build another minor of Kubernetes.
-        self._go = golang.settings()
+        # Before the caller isolates its process: the account may have to build Kubernetes.
+        given = {name: value for name, value in os.environ.items() if name == archive.VARIABLE}
+        self._build = {**golang.settings(), **given}
 
     def start(
         self,
@@ -106,7 +107,7 @@ class EmbeddedAccount:
             self.directory,
             region=self.region,
             account_id=self.account_id,
-            extra={**self._go, **self.keys.in_environment},
+            extra={**self._build, **self.keys.in_environment},
         )
         return supervisor.start(
             "account",
@@ -221,21 +222,24 @@ def serve(
         region: The account's only region.
         account_id: Twelve digits.
         clock_scale: Simulated seconds in each real second that a simulated service waits.
-        cache: Folder of the control plane's programs, by default `default_cache()`. The first use builds them, in
-            about five minutes.
+        cache: Folder of the control plane's programs, by default `default_cache()`. The first EKS cluster builds them,
+            in about five minutes.
         node_modules: Folder in which npm installed the CDK CLI, by default the nearest one, as Node finds it.
         extensions: Your modules whose `install(account)` is called; the working directory is on their import path.
-        progress: Called with a line for each step of that build.
+        progress: Called with a line if they are not built yet.
 
     Raises:
-        BinariesError: A program could not be built; the message names its log.
         ProcessError: The account did not start, or ended before the block did; or another account uses `directory`.
     """
     root = Path(directory).resolve()
     root.mkdir(parents=True, exist_ok=True)
     with _held(root):
         shutil.rmtree(root / "account", ignore_errors=True)
-        built = binaries.ensure(cache or default_cache(), progress)
+        built = binaries.reserve(cache or default_cache())
+        if not binaries.are_built(built):
+            progress(
+                f"the first EKS cluster builds Kubernetes, in about five minutes; see {root}/account/logs/account.log"
+            )
         account = EmbeddedAccount(
             root / "account",
             built.directory,

@@ -168,6 +168,18 @@ def ensure(cache: Path, progress: Progress, purpose: Purpose = REHEARSAL, runnin
     return binaries
 
 
+def reserve(cache: Path) -> Binaries:
+    """Return the folder of a rehearsal's programs, built or not; keep later builds from removing it."""
+    binaries = Binaries(cache / build_key())
+    binaries.hold()
+    return binaries
+
+
+def are_built(binaries: Binaries) -> bool:
+    """Return whether a folder has all programs of a rehearsal."""
+    return _is_complete(binaries, REHEARSAL)
+
+
 def pack(cache: Path, target: Path, progress: Progress) -> str:
     """Write the rehearsal's programs to an archive that REHEARSAL_PROGRAMS names; return its SHA-256."""
     return archive.pack(ensure(cache, progress).directory, _BUILT, target)

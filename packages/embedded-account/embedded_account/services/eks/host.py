@@ -1,15 +1,18 @@
 """The Kubernetes control planes of the account's EKS clusters."""
 
+import logging
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
 
 from embedded_account.context import Account
-from embedded_account.kubernetes.building.binaries import Binaries
+from embedded_account.kubernetes.building.binaries import Binaries, are_built, ensure
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
 from embedded_account.kubernetes.running import Plane, RunningCluster
+
+_log = logging.getLogger(__name__)
 
 
 class PlaneMaker(Protocol):
@@ -21,9 +24,12 @@ class PlaneMaker(Protocol):
 
 def make_control_plane(account: Account, name: str, issuer: str, version: str) -> Plane:
     """Return a real control plane, not started, whose API server authenticates tokens with the account."""
+    programs = Binaries(account.binaries)
+    if not are_built(programs):
+        ensure(programs.directory.parent, _log.info)
     plane = ControlPlane(
         account.directory / "clusters" / name,
-        Binaries(account.binaries),
+        programs,
         name=name,
         authenticator_url=account.authenticator_url(name),
         issuer=issuer,
