@@ -108,7 +108,7 @@ class _Comparison:
             return _addition(wanted)
         changed = property_changes(wanted.type, existing.properties, properties, self._types)
         others = [name for name in _OTHER_ATTRIBUTES if existing.definition.get(name) != definition.get(name)]
-        if not changed and not others:
+        if not changed and not others and existing.status != "UPDATE_FAILED":
             return None
         replacement = _overall(changed)
         if replacement == "True":

@@ -113,12 +113,13 @@ class Deployment:
             self._create(wanted)
             return
         changes = property_changes(wanted.type, existing.properties, properties, self._types)
-        if not changes:
-            self._take_over(existing, wanted)
-        elif replaces(changes):
+        if replaces(changes):
             self._replace(existing, wanted)
-        else:
+        elif changes or existing.status == "UPDATE_FAILED":
+            # The record has the properties of an update that failed, the resource may have those before.
             self._update(existing, wanted)
+        else:
+            self._take_over(existing, wanted)
 
     def _create(self, wanted: StackResource) -> None:
         with self._lock:

@@ -143,7 +143,8 @@ def _as_json(target: Target, properties: Properties) -> dict[str, Any]:
 
 def _is_gone(error: Exception) -> bool:
     code = code_of(error) or ""
-    return "NotFound" in code or "NoSuch" in code
+    # EC2 says of an attachment that is gone: Gateway.NotAttached.
+    return any(word in code for word in ("NotFound", "NoSuch", "NotAttached"))
 
 
 def tagged(types: ResourceTypes, resource_type: str, properties: Properties, tags: Mapping[str, str]) -> Properties:

@@ -56,6 +56,21 @@ def test_update_fails_and_is_rolled_back(
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
+def test_failed_update_is_carried_out_by_the_same_update_again(
+    stacks: StackDeployer, clients: Clients, faults: list[ActionFault], moment: Moment
+) -> None:
+    """A retry without rollback: the record has the new properties, the service perhaps the old ones."""
+    stacks.deploy("s", template())
+    faults.append(ActionFault(TOPIC, "update", moment, "error"))
+    without_rollback = {"DisableRollback": True}
+    assert stacks.deploy("s", template("two"), execution=without_rollback) == "UPDATE_FAILED"
+    assert stacks.deploy("s", template("two"), execution=without_rollback) == "UPDATE_COMPLETE"
+    arn = stacks.physical_id("s", "T")
+    assert clients("sns").get_topic_attributes(TopicArn=arn)["Attributes"]["DisplayName"] == "two"
+    assert stacks.resource("s", "T")["ResourceStatus"] == "UPDATE_COMPLETE"
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
 def test_deletion_fails_and_is_retried(
     stacks: StackDeployer, clients: Clients, faults: list[ActionFault], moment: Moment
 ) -> None:
@@ -76,4 +91,21 @@ def test_fault_of_another_resource_or_type_does_nothing(
         ActionFault("AWS::S3::Bucket", action, "before", "error"),
     ]
     assert stacks.deploy("s", template()) == "CREATE_COMPLETE"
+    assert stacks.delete("s") == "DELETE_COMPLETE"
+
+
+def test_attachment_that_is_gone_does_not_block_its_deletion(stacks: StackDeployer, faults: list[ActionFault]) -> None:
+    network: Template = {
+        "Resources": {
+            "V": {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.0.0.0/16"}},
+            "G": {"Type": "AWS::EC2::InternetGateway"},
+            "A": {
+                "Type": "AWS::EC2::VPCGatewayAttachment",
+                "Properties": {"VpcId": {"Ref": "V"}, "InternetGatewayId": {"Ref": "G"}},
+            },
+        }
+    }
+    stacks.deploy("s", network)
+    faults.append(ActionFault("AWS::EC2::VPCGatewayAttachment", "delete", "after", "hang"))
+    assert stacks.delete("s") == "DELETE_FAILED"
     assert stacks.delete("s") == "DELETE_COMPLETE"
