@@ -268,6 +268,24 @@ def test_nodes_join_with_labels_taints_and_capacity(eks: EksSetup) -> None:
     assert nodes[0]["status"]["capacity"]["pods"] == "29"
 
 
+def test_control_plane_keeps_its_interfaces_unless_its_network_changes(eks: EksSetup) -> None:
+    """CloudFormation sends the whole network configuration with each update."""
+    eks.create()
+    before = interfaces(eks)
+    eks.api.update_cluster_config(name="c", resourcesVpcConfig={"subnetIds": eks.subnets, "endpointPublicAccess": True})
+    assert interfaces(eks) == before
+    group = eks.clients("ec2").create_security_group(GroupName="g", Description="g", VpcId=eks.vpc_id)["GroupId"]
+    eks.api.update_cluster_config(name="c", resourcesVpcConfig={"securityGroupIds": [group]})
+    assert not interfaces(eks) & before
+
+
+def interfaces(eks: EksSetup) -> set[str]:
+    of_eks = {"Name": "description", "Values": ["Amazon EKS c"]}
+    found = eks.clients("ec2").describe_network_interfaces(Filters=[of_eks])["NetworkInterfaces"]
+    assert found
+    return {each["NetworkInterfaceId"] for each in found}
+
+
 def test_node_group_scales_and_deletes_its_interfaces(eks: EksSetup) -> None:
     eks.create()
     group = eks.create_nodegroup()

@@ -121,10 +121,10 @@ class EksService:
         """Carry out an UpdateClusterConfig request and return its Update."""
         cluster = self._updatable(name, "ConfigUpdate")
         if vpc := request.get("resourcesVpcConfig"):
-            merged = cluster.resources_vpc_config | vpc
+            before, merged = cluster.resources_vpc_config, cluster.resources_vpc_config | vpc
             checks.check_network(self.account, merged)
             cluster.resources_vpc_config = merged
-            if {"subnetIds", "securityGroupIds"} & set(vpc):
+            if any(before.get(name) != merged[name] for name in ("subnetIds", "securityGroupIds")):
                 self._replace_interfaces(cluster)
         if logging := request.get("logging"):
             checks.check_logging(logging)
