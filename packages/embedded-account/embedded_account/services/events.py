@@ -5,10 +5,12 @@ decides whether EventBridge can publish.
 """
 
 import json
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any
 
+from moto.events import models as moto_events
 from moto.events.models import Rule as MotoRule
 from moto.events.models import events_backends
 from moto.sns.models import sns_backends
@@ -22,9 +24,17 @@ _PRINCIPAL = "events.amazonaws.com"
 _deliver_elsewhere = MotoRule.send_to_targets
 
 
+class _Rules(OrderedDict[str, Any]):
+    """The rules of a bus. A stack may add one while an event is delivered to those that there are."""
+
+    def values(self) -> Any:
+        return list(super().values())
+
+
 def install(account: Account) -> None:
     """Let the model act on this account, and let rules deliver events to its topics."""
     serve(account)
+    moto_events.OrderedDict = _Rules
 
     def send_to_targets(rule: Any, event: Mapping[str, Any], transform_input: bool = True) -> None:
         """Publish to the rule's SNS topics and let moto deliver to its other targets; moto raises for topics."""

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from moto.events.models import events_backends
 from moto.sns.models import sns_backends
 
 from embedded_account.context import Account
@@ -55,6 +56,16 @@ def test_event_that_matches_reaches_the_topic(account: Account, resources: Resou
     emit(account, source="aws.ec2")
     emit(account)
     assert [each["detail"] for each in received(account, topic)] == [{"ClusterName": "ml"}]
+
+
+def test_rule_may_be_created_while_an_event_is_delivered(
+    account: Account, resources: ResourceModels, topic: str
+) -> None:
+    make_rule(resources, topic)
+    rules = events_backends[account.account_id][account.region].event_buses["default"].rules
+    for number, rule in enumerate(rules.values()):
+        rules[f"of another stack {number}"] = rule
+    assert len(rules) == 2
 
 
 def test_topic_without_a_policy_for_eventbridge_gets_nothing(
