@@ -292,6 +292,18 @@ class Runs:
                     raise
             time.sleep(0.5)
 
+    def packages(self, name: str) -> list[bytes]:
+        """Return the zip files of a run's working directory that `create` brought; none if it has none."""
+        try:
+            found = self.core.read_namespaced_config_map(
+                _config_map(name), self._namespace, _request_timeout=REQUEST_TIMEOUT
+            )
+        except ApiException as error:
+            if error.status == 404:
+                return []
+            raise
+        return [base64.b64decode(each) for each in (found.binary_data or {}).values()]
+
     def _state(self, name: str) -> Mapping[str, Any]:
         try:
             return _state_of(

@@ -24,6 +24,7 @@ from ops.readiness.outdated_pods import is_suspended, outdated
 from ops.review.assembly import Assembly
 from ops.review.kubernetes.charts import release
 from ops.review.kubernetes.objects import applied, literal, sources
+from ops.upgrade.libraries import refuse_old_libraries
 from ops.upgrade.losses import refuse_losses, refuse_unusable
 
 OPERATOR: Final = "kuberay-operator"
@@ -113,6 +114,8 @@ def plan(environment: EksEnvironment, clients: Clients, assembly: Path) -> Upgra
     crds = _crds(clients, side) if changes_kuberay else ()
     refuse_unusable(crds, wanted.kuberay, environment.name)
     refuse_losses(clients.kubernetes, crds, wanted.kuberay, {(ray.live.namespace, ray.live.name) for ray in rays})
+    replaced = {(ray.live.namespace, ray.live.name): ray.version for ray in rays if ray.is_replaced}
+    refuse_old_libraries(clients.kubernetes, replaced, environment.ray_version, environment.name)
     kuberay = [_kuberay(environment, operator, crds)] if "platform" in differing or changes_kuberay else []
     ray = [_deploy_ray(environment, rays)] if "ray" in differing else []
     pods = [_replace_pods(environment, rays)] if any(each.is_replaced for each in rays) else []
@@ -126,7 +129,7 @@ def plan(environment: EksEnvironment, clients: Clients, assembly: Path) -> Upgra
         deployed,
         wanted,
         tuple(steps),
-        frozenset((each.live.namespace, each.live.name) for each in rays if each.is_replaced),
+        frozenset(replaced),
         tuple(naming.stack(environment, part) for part in differing if part not in covered),
     )
 

@@ -69,6 +69,8 @@ if TYPE_CHECKING:
     from ray_resume.training import fit, main, workers
     from ray_resume.worker import Checkpoints
 
+__version__ = "0.2.0"
+
 __all__ = [
     "Checkpoints",
     "Elastic",

@@ -1,8 +1,11 @@
 """`ops upgrade` against fake APIs; `make test-upgrades` carries upgrades out."""
 
+import base64
+import io
 import json
 import re
 import shutil
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,12 +17,14 @@ import config
 from config import naming
 from config.labels import TEMPLATE_LABEL
 from ops.commands.whole import app
+from ops.jobs.packing import LIBRARY
 from ops.stacks import DeployedStack
 from ops.upgrade import steps
 from ops.upgrade.file import with_set
+from tests.unit.ops.jobs.test_job import a_run
 from tests.unit.support.documented_data import assert_same_shape, documented
 from tests.unit.support.fake_apis import Apis
-from tests.unit.support.running_environment import PODS, RAY_CLUSTER, RAY_JOBS, condition, stacks
+from tests.unit.support.running_environment import PODS, RAY_CLUSTER, RAY_JOBS, RUN_JOBS, condition, stacks
 
 KINDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 OPERATOR = "/apis/apps/v1/namespaces/kuberay/deployments/kuberay-operator"
@@ -254,6 +259,48 @@ def test_a_running_job_is_refused_before_anything_changes(deployed: Deployed) ->
     assert "RayCluster ray/rayml has unfinished jobs: RayJob train" in result.stderr
     assert "`--checkpoint`" in result.stderr
     assert (deployed.file.read_text(), deployed.done) == (before, [])
+
+
+OURS_NOW = (LIBRARY / "__init__.py").read_text()
+EARLIER = {"before it had a version": "", "before it could": '__version__ = "0.1.0"\n'}
+
+
+def submitted(deployed: Deployed, library: str | None) -> None:
+    """Serve a run that was submitted with this library; None: without one."""
+    package = io.BytesIO()
+    with zipfile.ZipFile(package, "w") as archive:
+        archive.writestr("train.py", "")
+        if library is not None:
+            archive.writestr("ray_resume/__init__.py", library)
+    brought = {"_ray_pkg_0.zip": base64.b64encode(package.getvalue()).decode()}
+    deployed.differ("platform", "ray")
+    deployed.apis.kubernetes[RUN_JOBS] = {"items": [a_run("night"), a_run("done", condition="Complete")]}
+    deployed.apis.kubernetes["/api/v1/namespaces/ray/configmaps/run-night"] = {"binaryData": brought}
+
+
+@pytest.mark.parametrize("library", EARLIER.values(), ids=EARLIER)
+def test_another_python_below_a_run_that_cannot_resume_there_is_refused(deployed: Deployed, library: str) -> None:
+    submitted(deployed, library)
+    before = deployed.file.read_text()
+    result = run("--to", "current", "--yes", "--checkpoint")
+    assert result.exit_code == 1, result.output
+    assert "run night was submitted with an earlier training library" in result.stderr
+    assert "CPython 3.12" in result.stderr
+    assert "Fix: `ops job stop night --env dev`" in result.stderr
+    assert (deployed.file.read_text(), deployed.done) == (before, [])
+
+
+@pytest.mark.parametrize(
+    ("to", "library"),
+    [("current", OURS_NOW), ("current", None), ("fixed", "")],
+    ids=["ours", "none", "the same Python"],
+)
+def test_another_python_below_a_run_that_can_resume_is_planned(
+    deployed: Deployed, to: str, library: str | None
+) -> None:
+    submitted(deployed, library)
+    result = run("--to", to, "--dry-run")
+    assert result.exit_code == 0, result.output
 
 
 def lose_values(deployed: Deployed) -> str:
