@@ -115,7 +115,7 @@ class EksEnvironment(BaseEnvironment):
     versions: SetName = Field(
         default=SET_DEFAULT,
         description="Set of versions: Ray, CPython, PyTorch and CUDA of the Ray image, and KubeRay. "
-        "[Table](../operate/upgrade.md#sets-of-versions).",
+        "[Table](versions.md#sets-of-versions).",
     )
     image: Image = Field(description="The Ray image.")
     kuberay: KubeRay = Field(default=KubeRay(), description="The KubeRay operator.")

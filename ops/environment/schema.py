@@ -18,7 +18,7 @@ REFERENCE: Final = _ROOT / "docs" / "reference" / "environment.md"
 RULES: Final = _ROOT / "docs" / "reference" / "rules.md"
 FLOWS: Final = _ROOT / "docs" / "reference" / "flows.md"
 OBSERVED: Final = _ROOT / "docs" / "operate" / "observe.md"
-UPGRADE: Final = _ROOT / "docs" / "operate" / "upgrade.md"
+VERSIONS: Final = _ROOT / "docs" / "reference" / "versions.md"
 UPDATES: Final = _ROOT / "docs" / "explain" / "hyperpod-updates.md"
 _INTRODUCTION: Final = """# The environment file
 
@@ -69,7 +69,7 @@ def _stale() -> dict[Path, str]:
     """Return each file that differs, with the text that it should have."""
     files = {SCHEMA: json_schema(), REFERENCE: reference(), RULES: explain.page(), FLOWS: flows.page()}
     files[UPDATES] = updates.with_table(UPDATES.read_text())
-    files[UPGRADE] = supported.with_table(UPGRADE.read_text())
+    files[VERSIONS] = supported.with_table(VERSIONS.read_text())
     files[OBSERVED] = observed.with_tables(OBSERVED.read_text())
     return {path: text for path, text in files.items() if not path.is_file() or path.read_text() != text}
 

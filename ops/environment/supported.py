@@ -1,4 +1,4 @@
-"""Show the sets of versions, and the dated table of support, on the page docs/operate/upgrade.md."""
+"""Show the sets of versions, and the dated table of support, on the page docs/reference/versions.md."""
 
 from collections.abc import Iterator
 from typing import Final

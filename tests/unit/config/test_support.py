@@ -21,7 +21,7 @@ from config.model import EksEnvironment
 from config.rules import findings
 from embedded_account.services.eks import checks
 from ops.environment import supported
-from ops.environment.schema import UPGRADE
+from ops.environment.schema import VERSIONS
 from ops.watch import sections
 
 TABLE = pytest.mark.table("config/facts/support.yaml")
@@ -161,7 +161,7 @@ def test_the_status_says_until_when_versions_are_supported(monkeypatch: pytest.M
 
 
 def test_the_page_shows_the_table() -> None:
-    page = UPGRADE.read_text()
+    page = VERSIONS.read_text()
     assert supported.with_table(page) == page
     assert "| Kubernetes on EKS | 1.34 | 2026-12-02 | 2027-12-02 |" in page
 
