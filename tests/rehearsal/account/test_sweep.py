@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from moto.ec2.models import ec2_backends
 from typer.testing import CliRunner, Result
 
 import config
@@ -39,8 +40,9 @@ class Made:
 def made(clients: Clients) -> Made:
     ec2, logs, ecr, kms = (clients(name) for name in ("ec2", "logs", "ecr", "kms"))
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
-    ec2.create_tags(
-        Resources=[vpc], Tags=[{"Key": "aws:cloudformation:stack-name", "Value": naming.stack(DEV, "network")}]
+    # Only CloudFormation can set this tag.
+    ec2_backends["111122223333"]["us-west-2"].create_tags(
+        [vpc], {"aws:cloudformation:stack-name": naming.stack(DEV, "network")}
     )
     subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/24")["Subnet"]["SubnetId"]
 
