@@ -102,6 +102,10 @@ class LogGroupResource(ResourceModel):
             raise Refusal("AccessDeniedException", f"{text} '{self.physical_resource_id}' (the key {key} {why})")
 
     def remove(self) -> None:
+        # moto would give them to the next group of this name.
+        self._backend.untag_log_group(
+            self.physical_resource_id, list(self._backend.list_tags_log_group(self.physical_resource_id))
+        )
         self._backend.delete_log_group(self.physical_resource_id)
 
     def live(self) -> dict[str, Any] | None:

@@ -473,6 +473,15 @@ def test_resource_that_no_longer_exists_does_not_block_deletion(stacks: StackDep
     assert stacks.delete("s") == "DELETE_COMPLETE"
 
 
+def test_log_group_has_no_tags_of_a_deleted_one(stacks: StackDeployer, clients: Clients) -> None:
+    group = {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": "g"}}
+    tagged = {**group, "Properties": {"LogGroupName": "g", "Tags": [{"Key": "old", "Value": "x"}]}}
+    stacks.deploy("s", of(G=tagged))
+    stacks.delete("s")
+    stacks.deploy("s", of(G=group))
+    assert clients("logs").list_tags_log_group(logGroupName="g")["tags"] == {}
+
+
 def test_termination_protection_refuses_deletion(stacks: StackDeployer) -> None:
     stacks.deploy("s", of(T=topic()))
     stacks.client.update_termination_protection(StackName="s", EnableTerminationProtection=True)
