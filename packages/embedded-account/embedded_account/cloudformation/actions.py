@@ -35,6 +35,8 @@ class Actions:
     stack: Stack
     tags: Mapping[str, str]
     role_arn: str | None
+    failed: bool = False
+    """Whether an action has failed: what runs then is cancelled, and nothing that depends on it may start."""
     _running: dict[int, tuple[StackResource, str]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -146,6 +148,7 @@ class Actions:
     def _cancel_running(self) -> None:
         """Mark all running actions as cancelled. They are still waited for and then rolled back."""
         with self._lock:
+            self.failed = True
             cancelled = list(self._running.values())
             self._running.clear()
         for resource, verb in cancelled:

@@ -104,7 +104,7 @@ class _Comparison:
         properties = self._intrinsics.resolve(definition.get("Properties", {}))
         properties = tagged(self._types, definition["Type"], properties, self._desired.tags)
         wanted = StackResource(logical_id, definition["Type"], definition, properties, depends_on)
-        if existing is None or existing.handle is None or existing.status == "CREATE_FAILED":
+        if existing is None or existing.handle is None or existing.status in {"CREATE_FAILED", "DELETE_FAILED"}:
             return _addition(wanted)
         changed = property_changes(wanted.type, existing.properties, properties, self._types)
         others = [name for name in _OTHER_ATTRIBUTES if existing.definition.get(name) != definition.get(name)]

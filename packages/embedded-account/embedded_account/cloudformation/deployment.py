@@ -101,14 +101,17 @@ class Deployment:
             del stack.resources[resource.logical_id]
 
     def _deploy(self, logical_id: str, depends_on: frozenset[str]) -> None:
+        if self._actions.failed:
+            return
         definition = self._live[logical_id]
         existing = self._stack.resources.get(logical_id)
         properties = self._properties(logical_id, definition)
         wanted = StackResource(logical_id, definition["Type"], definition, properties, depends_on)
-        if existing is None or existing.handle is None or existing.status == "CREATE_FAILED":
+        if existing is None or existing.handle is None or existing.status in {"CREATE_FAILED", "DELETE_FAILED"}:
             if existing is not None and existing.handle is not None:
                 # A resource left by an earlier attempt may have the name that the new one needs.
-                self._actions.delete([existing], keep=lambda _: False)
+                if self._actions.delete([existing], keep=lambda _: False):
+                    raise ResourceError(f"{logical_id} could not be deleted: {existing.reason}")
                 self.base.made = [made for made in self.base.made if made is not existing]
             self._create(wanted)
             return

@@ -301,3 +301,22 @@ def test_answers_never_reach_the_journal(stacks: StackDeployer, functions: FakeF
     token = functions.function("f", lambda _: {"PhysicalResourceId": "x", "NoEcho": True, "Data": {"Key": "s3cret"}})
     stacks.deploy("s", of(token))
     assert "s3cret" not in json.dumps(account.journal.entries(before))
+
+
+def test_retry_that_cannot_delete_what_failed_leaves_nothing_without_a_stack(
+    stacks: StackDeployer, functions: FakeFunctions
+) -> None:
+    """Without a rollback, the next deployment replaces what an earlier one left."""
+
+    def never(_request: Event) -> dict[str, str]:
+        return {"Status": "FAILED", "Reason": "no", "PhysicalResourceId": "thing-1"}
+
+    token = functions.function("f", never)
+    without_rollback = {"DisableRollback": True}
+    assert stacks.deploy("s", of(token), execution=without_rollback) == "CREATE_FAILED"
+    assert stacks.deploy("s", of(token), execution=without_rollback) == "UPDATE_FAILED"
+    assert functions.types() == ["Create", "Delete"]
+    assert stacks.physical_id("s", "C") == "thing-1"
+    functions.behaviours[token] = always("thing-1")
+    assert stacks.deploy("s", of(token), execution=without_rollback) == "UPDATE_COMPLETE"
+    assert functions.types() == ["Create", "Delete", "Delete", "Create"]
