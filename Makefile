@@ -60,7 +60,8 @@ $(JOBS_VENV)/.stamp: $(JOBS_LOCKS) requirements/jobs_python.sh $(call misplaced,
 	@printf 'setup: Ray and PyTorch for the jobs (5 GB)\n'
 	@python=$$(requirements/jobs_python.sh $$($(VENV)/python -c 'from config.facts import versions; print(versions.SETS["$(ROW)"].python)')); \
 	  $(VENV)/uv venv --quiet --clear --no-python-downloads --python "$$python" $(JOBS_VENV)
-	@$(VENV)/uv pip sync --quiet --compile-bytecode --python $(JOBS_VENV)/bin/python --require-hashes $(JOBS_LOCKS)
+	@# Of another set CI runs a few tests: compiling all of it takes longer than they do.
+	@$(VENV)/uv pip sync --quiet $(if $(OTHER),,--compile-bytecode) --python $(JOBS_VENV)/bin/python --require-hashes $(JOBS_LOCKS)
 	@touch $@
 
 .PHONY: setup-jobs
@@ -155,8 +156,8 @@ test: $(if $(TIER),,check) setup-policies ## run the tests that the changes need
 	@$(RUN) $(VENV)/python -m tests.tiers $(if $(ALL),--all) $(if $(TIER),--tier $(TIER)) $(if $(DURATIONS),--durations)$(if $(CPU), --cpu)
 
 .PHONY: test-jobs
-test-jobs: setup-jobs ## kill, freeze and starve training jobs on real Ray, on this machine (ROW=current: on newer Ray)
-	@$(RAY_TESTS) -n 2 --dist loadfile --no-loadscope-reorder tests/jobs
+test-jobs: setup-jobs ## kill, freeze and starve training jobs on real Ray, on this machine (ROW=current: on newer Ray, NAME=test_image.py: one file)
+	@$(RAY_TESTS) -n 2 --dist loadfile --no-loadscope-reorder $(or $(NAMES:%=tests/jobs/%),tests/jobs)
 
 .PHONY: test-observability
 test-observability: setup ## ask every query of a real Prometheus, and let every alert fire in its fault
@@ -194,6 +195,10 @@ test-readme: setup ## type the pages of the first day, as written, in a kept reh
 test-versions: setup ## rehearse and drill with every KubeRay (hours; NAME=1.6.2: one), and write docs/reference/kuberay-drills.md
 	@$(RUN) $(VENV)/python -m rehearsal versions $(NAMES)
 
+.PHONY: test-sets
+test-sets: setup ## test and rehearse jobs with every set of versions (hours; NAME=current: one), and write docs/reference/ray-tests.md
+	@$(RUN) $(VENV)/python -m rehearsal sets $(NAMES)
+
 .PHONY: test-minors
 test-minors: setup ## upgrade a live control plane by one minor of Kubernetes (NAME=1.34: from this one, which must take manifests/)
 	@$(RUN) pytest -q -n0 -m minors $(if $(NAME),-k $(NAME)) tests/rehearsal/kubernetes
@@ -218,6 +223,10 @@ test-operator: setup ## run three drills with a newer KubeRay (TEST_SEED=N choos
 .PHONY: test-rights
 test-rights: setup ## take each right of our policies away, replay what rehearsals and tests decided; write docs/reference/rights.md
 	@$(RUN) $(VENV)/python -m rehearsal rights
+
+.PHONY: test-set
+test-set: setup ## run a few tests of jobs with another set of versions (TEST_SEED=N chooses which)
+	@$(RUN) $(VENV)/python -m rehearsal sets --sample $${TEST_SEED:-0}
 
 .PHONY: test-isolation
 test-isolation: setup ## rehearse ENV=dev beside real AWS credentials: verify that nothing uses them or leaves the machine

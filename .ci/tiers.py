@@ -148,6 +148,16 @@ TIERS: Final = (
         drawn_from="drills",
         holds=_KUBERNETES,
     ),
+    Tier(
+        "jobs-set",
+        "make test-set",
+        # A first run installs the other Ray: seconds, because only what the tests import is compiled.
+        budget=10,
+        cores=1,
+        files=(*_FRAME, *_JOBS, "ray_image/*", "requirements/jobs*"),
+        needs=("setup",),
+        drawn_from="drills",
+    ),
     _tests("rehearsal", budget=30, cores=1.2),
     _tests("unit", budget=12, cores=0.9),
     Tier("readme", "make test-readme", budget=20, cores=1, files=(*_REHEARSED, "README.md", "tests/*", *_GUIDES)),

@@ -152,6 +152,22 @@ def rights(
 
 
 @app.command()
+def sets(
+    names: Annotated[list[str] | None, typer.Argument(help="Sets of versions; all by default.")] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--sample", help="Only a few tests, with the set that this seed chooses; no page."),
+    ] = None,
+) -> None:
+    """Run the jobs' tests and the job's rehearsal with each set of versions; write the page of the results."""
+    from rehearsal.sets import make_here, prove, sample  # noqa: PLC0415 - `down` must not wait for it
+
+    with _orderly():
+        code = prove(names or (), make_here, console.print) if seed is None else sample(seed, make_here, console.print)
+    raise typer.Exit(code)
+
+
+@app.command()
 def upgrades() -> None:
     """Upgrade KubeRay while a training runs on real Ray; write the page of the results."""
     from rehearsal.upgrades import prove  # noqa: PLC0415 - `down` must not wait for the AWS SDK

@@ -133,26 +133,29 @@ def page(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
-def read(text: str) -> Table:
-    """Return the results of a page."""
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
+def read(text: str, names: Sequence[str] = (DATE, *ROWS)) -> Table:
+    """Return the results of a page: its rows with these names, by column."""
+    rows = [
+        [cell.strip().strip("`") for cell in line.split("|")[1:-1]]
+        for line in text.splitlines()
+        if line.startswith("|")
+    ]
     if not rows:
         return {}
     columns = rows[0][1:]
-    known = [row for row in rows if row[0] in (DATE, *ROWS)]
+    known = [row for row in rows if row[0] in names]
     return {version: {row[0]: row[number] for row in known} for number, version in enumerate(columns, start=1)}
 
 
 def run_here(arguments: Sequence[str], environments: Path) -> tuple[int, str]:
     """Run a command of the rehearsal with this folder of environments; show and return its output."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "rehearsal", *arguments],
-        cwd=REPOSITORY,
-        env=os.environ | {DIRECTORY_VARIABLE: str(environments), "COLUMNS": "160"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with process:
+    env = os.environ | {DIRECTORY_VARIABLE: str(environments), "COLUMNS": "160"}
+    return shown([sys.executable, "-m", "rehearsal", *arguments], env)
+
+
+def shown(argv: Sequence[str], env: Mapping[str, str]) -> tuple[int, str]:
+    """Run a command in the repository; show and return its output."""
+    with subprocess.Popen(argv, cwd=REPOSITORY, env=env, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout  # noqa: S101 - a pipe
         lines = []
         for line in process.stdout:

@@ -22,16 +22,17 @@ def with_table(page: str) -> str:
 def _set_lines() -> Iterator[str]:
     yield f"| component | {' | '.join(f'`{name}`' for name in SETS)} |"
     yield "|---|" + "---|" * len(SETS)
-    columns = [_components(each) for each in SETS.values()]
-    for component in columns[0]:
-        yield f"| {component} | {' | '.join(column[component] for column in columns)} |"
+    columns = {name: components(each) for name, each in SETS.items()}
+    for component in columns[SET_DEFAULT]:
+        cells = (f"{column[component]}, {SETS[name].proof[component]}" for name, column in columns.items())
+        yield f"| {component} | {' | '.join(cells)} |"
     yield ""
     yield from (f"- **`{name}`**{', the default' * (name == SET_DEFAULT)}. {each.gains}" for name, each in SETS.items())
 
 
-def _components(version_set: VersionSet) -> dict[str, str]:
-    """Map each component to its version, and how that was proven."""
-    found = {
+def components(version_set: VersionSet) -> dict[str, str]:
+    """Map each component to its version."""
+    return {
         "Ray": version_set.ray,
         "CPython": version_set.python,
         "PyTorch": locked(version_set, "torch"),
@@ -40,7 +41,6 @@ def _components(version_set: VersionSet) -> dict[str, str]:
         "EFA installer": EFA_INSTALLER,
         "KubeRay": version_set.kuberay,
     }
-    return {name: f"{version}, {version_set.proof[name]}" for name, version in found.items()}
 
 
 def _lines() -> Iterator[str]:

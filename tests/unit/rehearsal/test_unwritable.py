@@ -17,8 +17,8 @@ from rehearsal import paths, runs
 COMMANDS = [
     each.name or each.callback.__name__
     for each in program.app.registered_commands
-    # `lose` writes no file; `rights` and `versions` start rehearsals, which say it.
-    if each.callback and each.callback not in (program.lose, program.rights, program.versions)
+    # `lose` writes no file; `rights`, `sets` and `versions` start programs, which say it.
+    if each.callback and each.callback not in (program.lose, program.rights, program.sets, program.versions)
 ]
 ARGUMENTS = {"drill": ["capacity"], "pack": ["programs.zip"]}
 FIX = "Fix: use a checkout that you may write to, on a disk with free space"
