@@ -40,6 +40,7 @@ _OF_AWS: Final = (
     "rights of CloudFormation's execution role: it may do everything",
     "resource policies: only those of KMS keys and buckets are evaluated",
     "Lambda's limit of memory: a function may use more",
+    "quotas of HyperPod's nodes: those of rehearsal/run/quotas.yaml; a new account has no node of ml.p and ml.trn",
 )
 NOT_ENFORCED: Final = ("NetworkPolicies: they are accepted", *_OF_AWS)
 SIMULATED_WITH_SLURM: Final = (

@@ -24,6 +24,7 @@ def main(argv: Sequence[str]) -> int:
             clock_scale=arguments.clock_scale,
             cache=arguments.cache,
             extensions=arguments.extension,
+            quotas=arguments.quotas,
         ) as account:
             return subprocess.run(arguments.command, env=account.environment, check=False).returncode
     except (ProcessError, OSError) as error:
@@ -51,6 +52,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         metavar="MODULE",
         help="your module with install(account); repeatable",
     )
+    parser.add_argument("--quotas", type=Path, help="file of quotas; without one, those of a new account")
     example = "for example: sh -c 'cdk bootstrap && cdk deploy --all'"
     parser.add_argument("command", nargs="+", metavar="COMMAND", help=example)
     return parser.parse_args(argv)

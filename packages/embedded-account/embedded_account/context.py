@@ -122,6 +122,8 @@ class Account:
     existed before the environment. An extension registers with `account.at_end.callback(stop)` how to stop what it
     starts; the last registered stops first. `failed` is called when a program of a control plane has ended on its own.
 
+    `quotas` are those that differ from a new account's, by service and by the quota's name or a pattern of it.
+
     An extension adds the ARNs of what the account itself brings to `provided`, so that no inventory lists them, and to
     `played_images` patterns of the images whose pods it plays: it reports their status, and ends them. The pods of
     the images of `real_rays` really run.
@@ -143,6 +145,7 @@ class Account:
     existing: set[str] = field(default_factory=set)
     provided: set[str] = field(default_factory=set)
     played_images: list[str] = field(default_factory=list)
+    quotas: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     action_faults: list[ActionFault] = field(default_factory=list)
     real_rays: "Sequence[RealRay]" = ()
     failed: Callable[[ProgramEndedError], None] = lambda failure: _log.error("%s", failure)

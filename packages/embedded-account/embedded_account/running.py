@@ -52,6 +52,7 @@ class EmbeddedAccount:
         node_modules: Path,
         extensions: Sequence[str] = (),
         cwd: Path | None = None,
+        quotas: Path | None = None,
     ) -> None:
         """Choose a free port and issue keys; start nothing yet.
 
@@ -63,6 +64,7 @@ class EmbeddedAccount:
             node_modules: Folder in which npm installed the CDK CLI.
             extensions: Modules whose `install(account)` the account calls.
             cwd: Working directory of the account, which is on the import path of the extensions.
+            quotas: File of quotas (embedded_account/quotas_file.py); without one, those of a new account.
         """
         self.directory = directory
         self.account_id = account_id
@@ -74,6 +76,7 @@ class EmbeddedAccount:
         self._node_modules = node_modules
         self._extensions = extensions
         self._cwd = cwd
+        self._quotas = quotas
         # Before the caller isolates its process: the account may have to build Kubernetes.
         given = {name: value for name, value in os.environ.items() if name == archive.VARIABLE}
         self._build = {**golang.settings(), **given}
@@ -101,6 +104,8 @@ class EmbeddedAccount:
             "--clock-scale": clock_scale,
         }.items():
             argv += [option, str(value)]
+        if self._quotas:
+            argv.append(f"--quotas={self._quotas}")
         argv += [f"--ray={ray}" for ray in real_rays]
         argv += [f"--extension={name}" for name in self._extensions]
         env = child_environment(
@@ -213,6 +218,7 @@ def serve(
     cache: Path | None = None,
     node_modules: Path | None = None,
     extensions: Sequence[str] = (),
+    quotas: Path | None = None,
     progress: Callable[[str], None] = _say,
 ) -> Iterator[EmbeddedAccount]:
     """Serve a new, empty account until the block ends; logs and journal stay in `directory`.
@@ -226,6 +232,7 @@ def serve(
             in about five minutes.
         node_modules: Folder in which npm installed the CDK CLI, by default the nearest one, as Node finds it.
         extensions: Your modules whose `install(account)` is called; the working directory is on their import path.
+        quotas: File of quotas (embedded_account/quotas_file.py); without one, those of a new account.
         progress: Called with a line if they are not built yet.
 
     Raises:
@@ -247,6 +254,7 @@ def serve(
             region=region,
             node_modules=node_modules or nearest_node_modules(),
             extensions=extensions,
+            quotas=quotas.resolve() if quotas else None,
         )
         supervisor = ProcessSupervisor(root)
         try:

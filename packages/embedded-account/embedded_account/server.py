@@ -17,6 +17,7 @@ from pathlib import Path
 
 from werkzeug.serving import BaseWSGIServer, make_server
 
+from embedded_account import quotas_file
 from embedded_account.admission.middleware import only_issued_keys, only_own_hosts
 from embedded_account.cloudformation.templates.resource_types import database
 from embedded_account.context import Account
@@ -26,6 +27,7 @@ from embedded_account.kubernetes.pods.programs import RealRay
 from embedded_account.lambdas import vpc_calls
 from embedded_account.machine.processes import ProgramEndedError
 from embedded_account.permissions.middleware import only_permitted
+from embedded_account.quotas_file import QuotasFileError
 from embedded_account.request_rules.middleware import only_valid
 from embedded_account.run_keys import RunKeys
 
@@ -131,12 +133,14 @@ def make_account(
     clock_scale: float = 1.0,
     keys: RunKeys | None = None,
     real_rays: Sequence[RealRay] = (),
+    quotas: Path | None = None,
 ) -> Account:
     """Return an account whose journal is in `directory`. Nothing is installed or served yet.
 
     `binaries` has the control plane's programs, `node_modules` the CDK CLI, whose database of resource types
-    CloudFormation reads, and what functions on Node import. Without `keys` the account issues its own. Raises
-    NodeModulesError if the CDK CLI is not there.
+    CloudFormation reads, and what functions on Node import. Without `keys` the account issues its own, and without
+    `quotas`, a file, it has those of a new account. Raises NodeModulesError if the CDK CLI is not there, and
+    QuotasFileError.
     """
     if not database(node_modules).is_file():
         raise NodeModulesError(
@@ -155,6 +159,7 @@ def make_account(
         journal=Journal(directory / "journal.jsonl", clock),
         keys=keys or RunKeys.issue(),
         real_rays=real_rays,
+        quotas=quotas_file.read(quotas) if quotas else {},
     )
 
 
@@ -177,7 +182,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     extensions = given.pop("extensions")
     try:
         account = make_account(**given, keys=keys)
-    except NodeModulesError as error:
+    except (NodeModulesError, QuotasFileError) as error:
         print(f"the embedded account could not start: {error}", file=sys.stderr)
         return 1
     server = AccountServer(account, extensions)
@@ -239,6 +244,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="IMAGE=DIRECTORY",
         help="pattern of an image of Ray, whose pods then really run with this Python environment; may be repeated",
     )
+    parser.add_argument("--quotas", type=Path, help="file of quotas; without one, those of a new account")
     parser.add_argument(
         "--extension",
         action="append",

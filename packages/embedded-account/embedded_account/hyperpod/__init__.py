@@ -49,6 +49,7 @@ def install(account: "Account") -> None:
         orchestrators=EksOrchestrators(account),
         timeline=Schedule(account.clock),
         record=account.journal.record,
+        quota=lambda name: service_quotas.instances_of(account, name),
         publish=lambda kind, detail: events.emit(account, source="aws.sagemaker", detail_type=kind, detail=detail),
     )
     hyperpod = HyperPodService(world)

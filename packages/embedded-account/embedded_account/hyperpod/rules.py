@@ -366,7 +366,7 @@ def _check_quota(world: SimulatorState, groups: Iterable[Specification], *, repl
     for specification in wanted.values():
         delta[instance_types_of(specification)[0].name] += specification["InstanceCount"]
     for name, count in delta.items():
-        limit = world.faults.quota.get(name)
+        limit = world.faults.quota.get(name, world.quota(name))
         if limit is not None and count > 0 and used[name] + count > limit:
             raise LimitExceededError(
                 f"The account-level service limit '{name} for cluster usage' is {limit} Instances, with current "

@@ -49,7 +49,8 @@ class Minutes:
 
 @dataclass
 class SimulatorState:
-    """The simulator's shared state. `record` appends to the journal; `publish` sends to EventBridge.
+    """The simulator's shared state. `record` appends to the journal; `publish` sends to EventBridge. `quota`
+    returns how many instances of a type the account may have in clusters.
 
     An extension of the account's caller sets `run_scripts` to run the lifecycle scripts of new nodes; while they run,
     HyperPod answers no call.
@@ -65,6 +66,7 @@ class SimulatorState:
     timeline: Schedule
     record: Callable[..., object]
     publish: Publish = lambda _type, _detail: None
+    quota: Callable[[str], int | None] = lambda _instance_type: None
     run_scripts: RunScripts = lambda _scripts: None
     minutes: Minutes = field(default_factory=Minutes)
     faults: Faults = field(default_factory=Faults)

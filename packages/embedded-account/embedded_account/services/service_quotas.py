@@ -1,12 +1,15 @@
 """Service Quotas: moto's quotas of VPC, and those of HyperPod, EC2, EKS and FSx that moto lacks.
 
-Simulated: the values. Only HyperPod's quotas per instance type are enforced, if a fault set them. Quotas of HyperPod
-and of vCPUs are high, as in an account whose quotas were raised; all others are AWS's defaults.
+The values are AWS's defaults, those of a new account; `--quotas` sets others. Enforced are those of VPCs, addresses,
+internet gateways, and HyperPod's per instance type. AWS publishes no default of most instance types: only those of
+accelerators that a new account lacks are 0, all others are high, and so is the quota of vCPUs.
 """
 
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
+from functools import cache
 from typing import Any, Final
 
 import botocore.session
@@ -38,6 +41,11 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, tuple[str, float]]]] = {
         "L-E13DF72A": ("Maximum size of EBS volume in GB for a SageMaker HyperPod cluster instance", 16_384),
     },
 }
+_NONE_BY_DEFAULT: Final = ("ml.p", "ml.trn")
+"""How the instance types begin of which a new account has none.
+
+https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-hyperpod-prerequisites.html
+"""
 _PAGE: Final = 100
 
 Limits = Callable[[], Mapping[str, int]]
@@ -46,11 +54,27 @@ Limits = Callable[[], Mapping[str, int]]
 
 def install(account: Account) -> None:
     """Answer four reads instead of moto, which knows the quotas of VPC only; refuse every other call."""
-    del account
+    here = (account.account_id, account.region)
+    _given[here] = account.quotas
+    account.at_end.callback(_given.pop, here)
     for operation, applied in (("list_service_quotas", True), ("list_aws_default_service_quotas", False)):
         setattr(ServiceQuotasResponse, operation, _listing(applied=applied))
     for operation, applied in (("get_service_quota", True), ("get_aws_default_service_quota", False)):
         setattr(ServiceQuotasResponse, operation, _getting(applied=applied))
+
+
+def limit(account_id: str, region: str, service: str, name: str) -> float:
+    """Return the account's value of a quota, by its name in Service Quotas."""
+    quotas = _quotas(servicequotas_backends[account_id][region], service, applied=True)
+    return next(float(quota["Value"]) for quota in quotas if quota["QuotaName"] == name)
+
+
+def instances_of(account: Account, instance_type: str) -> int | None:
+    """Return how many instances of a type the account can have in HyperPod's clusters; None if AWS has no such type."""
+    name = USAGE.format(instance_type)
+    if name not in {each for each, _ in _instance_types().values()}:
+        return None
+    return int(limit(account.account_id, account.region, "sagemaker", name))
 
 
 def enforce(account: Account, service: str, limits: Limits) -> None:
@@ -67,6 +91,8 @@ def apply(account: Account, service: str, code: str, value: float) -> None:
     _applied(backend)[service, code] = value
 
 
+_given: dict[tuple[str, str], Mapping[str, Mapping[str, float]]] = {}
+"""The values of the file that the account was started with: by service, and by the quota's name or a pattern of it."""
 _limits: dict[tuple[str, str, str], Limits] = {}
 
 
@@ -90,6 +116,13 @@ def _quotas(backend: Any, service: str, *, applied: bool) -> list[dict[str, Any]
         raise Refusal("NoSuchResourceException", f"The account has no quotas of {service}. Allowed: {known}.")
     values: dict[str, float] = {}
     if applied:
+        given = _given.get((backend.account_id, region), {}).get(service, {})
+        values |= {
+            code: value
+            for pattern, value in given.items()
+            for code, (name, _) in defaults.items()
+            if fnmatchcase(name, pattern)
+        }
         enforced = _limits.get((backend.account_id, region, service), dict)()
         values |= {code: enforced[name] for code, (name, _) in defaults.items() if name in enforced}
         values |= {code: value for (each, code), value in _applied(backend).items() if each == service}
@@ -109,11 +142,16 @@ def _quotas(backend: Any, service: str, *, applied: bool) -> list[dict[str, Any]
     ]
 
 
+@cache
 def _instance_types() -> dict[str, tuple[str, float]]:
     """Return a quota for each instance type of HyperPod. The codes are made up: AWS publishes none."""
     shape = botocore.session.Session().get_service_model("sagemaker").shape_for("ClusterInstanceType")
-    names = [USAGE.format(kind) for kind in shape.metadata["enum"]]
-    return {f"L-{hashlib.sha256(name.encode()).hexdigest()[:8].upper()}": (name, _NO_LIMIT) for name in names}
+    found: dict[str, tuple[str, float]] = {}
+    for kind in shape.metadata["enum"]:
+        name = USAGE.format(kind)
+        value = 0 if kind.startswith(_NONE_BY_DEFAULT) else _NO_LIMIT
+        found[f"L-{hashlib.sha256(name.encode()).hexdigest()[:8].upper()}"] = (name, value)
+    return found
 
 
 def _find(quotas: list[dict[str, Any]], code: str) -> dict[str, Any]:

@@ -1,11 +1,15 @@
 """Test the quotas that the account reports, and where a service enforces them."""
 
+import re
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import requests
 from botocore.exceptions import ClientError
 
+from embedded_account import quotas_file
 from embedded_account.context import Account
 from embedded_account.services import service_quotas
 from embedded_account.services.shared.refusal import Refusal
@@ -57,10 +61,40 @@ def test_the_quota_of_an_instance_type_is_the_one_that_hyperpod_enforces(account
     set_fault(quota={"ml.p5.48xlarge": 4})
     try:
         assert listed(quotas, "list_service_quotas", "sagemaker")[P5] == 4
-        assert listed(quotas, "list_aws_default_service_quotas", "sagemaker")[P5] > 4
+        assert listed(quotas, "list_aws_default_service_quotas", "sagemaker")[P5] == 0
     finally:
         set_fault(clear=True)
-    assert listed(quotas, "list_service_quotas", "sagemaker")[P5] > 4
+    assert listed(quotas, "list_service_quotas", "sagemaker")[P5] == 0, "the quota of a new account"
+
+
+def test_quotas_of_a_file_are_reported_and_enforced(account: Account, clients: Clients, tmp_path: Path) -> None:
+    file = tmp_path / "quotas.yaml"
+    file.write_text('vpc: {VPCs per Region: 1}\nsagemaker: {"ml.p5* for cluster usage": 3}\n')
+    given = quotas_file.read(file)
+    with patch.dict(service_quotas._given, {(account.account_id, account.region): given}):
+        found = listed(clients("service-quotas"), "list_service_quotas", "sagemaker")
+        assert (found[P5], found["ml.p4d.24xlarge for cluster usage"]) == (3, 0)
+        assert service_quotas.instances_of(account, "ml.p5.48xlarge") == 3
+        clients("ec2").create_vpc(CidrBlock="10.0.0.0/16")
+        with RefusedWith("VpcLimitExceeded", "The maximum number of VPCs has been reached"):
+            clients("ec2").create_vpc(CidrBlock="10.1.0.0/16")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[1]", "it is no mapping. Allowed: services and their quotas"),
+        ("s3: {}", "s3 is invalid: it is no service with quotas. Allowed: vpc, ec2"),
+        ("vpc: 5", "vpc: 5 is invalid: it is no mapping"),
+        ("vpc: {VPCs per Region: many}", "vpc.VPCs per Region: 'many' is invalid: it is no quota. Allowed: a number"),
+        ("vpc: {", "it cannot be read"),
+    ],
+)
+def test_wrong_file_of_quotas_is_refused_with_what_is_allowed(tmp_path: Path, text: str, why: str) -> None:
+    file = tmp_path / "quotas.yaml"
+    file.write_text(text)
+    with pytest.raises(quotas_file.QuotasFileError, match=re.escape(why)):
+        quotas_file.read(file)
 
 
 def test_what_is_unknown_or_not_simulated_is_refused(account: Account, quotas: Any) -> None:

@@ -16,6 +16,7 @@ from moto.ec2.exceptions import (
 )
 from moto.ec2.models import EC2Backend
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
+from moto.ec2.models.elastic_ip_addresses import ElasticAddressBackend
 from moto.ec2.models.flow_logs import FlowLogsBackend
 from moto.ec2.models.internet_gateways import InternetGatewayBackend
 from moto.ec2.models.route_tables import RouteBackend
@@ -24,9 +25,15 @@ from moto.ec2.models.subnets import SubnetBackend
 from moto.ec2.models.vpcs import VPCBackend
 from moto.ec2.responses.tags import TagResponse
 
+from embedded_account.services.service_quotas import limit
+
 _PRIVATE_RANGES = [ipaddress.IPv4Network(cidr) for cidr in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")]
 
 
+# Service, quota, error code and word of the error.
+_VPCS: Final = ("vpc", "VPCs per Region", "VpcLimitExceeded", "VPCs")
+_ADDRESSES: Final = ("ec2", "EC2-VPC Elastic IPs", "AddressLimitExceeded", "addresses")
+_GATEWAYS: Final = ("vpc", "Internet gateways per Region", "InternetGatewayLimitExceeded", "internet gateways")
 _create_tags: Final = TagResponse.create_tags
 
 
@@ -60,6 +67,7 @@ def create_default_vpc(ec2: Any) -> Any:
 
 def create_vpc(ec2: Any, *args: Any, **kwargs: Any) -> Any:
     """Correct moto, whose default security group lacks the rule that admits traffic between its members."""
+    _check_quota(ec2, len(ec2.vpcs), _VPCS)
     vpc = VPCBackend.create_vpc(ec2, *args, **kwargs)
     group = ec2.get_default_security_group(vpc.id)
     ec2.authorize_security_group_ingress(group.id, "-1", None, None, [], source_groups=[{"GroupId": group.id}])
@@ -182,6 +190,24 @@ def _check_rule(ip_protocol: str, from_port: Any, to_port: Any, ip_ranges: Any, 
             raise InvalidParameterValueError(f"CIDR block {cidr} is malformed") from error
 
 
+def allocate_address(ec2: Any, *args: Any, **kwargs: Any) -> Any:
+    """Correct moto, which allocates any number of addresses."""
+    _check_quota(ec2, len(ec2.addresses), _ADDRESSES)
+    return ElasticAddressBackend.allocate_address(ec2, *args, **kwargs)
+
+
+def create_internet_gateway(ec2: Any, *args: Any, **kwargs: Any) -> Any:
+    """Correct moto, which creates any number of internet gateways."""
+    _check_quota(ec2, len(ec2.internet_gateways), _GATEWAYS)
+    return InternetGatewayBackend.create_internet_gateway(ec2, *args, **kwargs)
+
+
+def _check_quota(ec2: Any, used: int, quota: tuple[str, str, str, str]) -> None:
+    service, name, code, things = quota
+    if used >= limit(ec2.account_id, ec2.region_name, service, name):
+        raise EC2ClientError(code, f"The maximum number of {things} has been reached.")
+
+
 def attach_internet_gateway(ec2: Any, internet_gateway_id: str, vpc_id: str) -> Any:
     """Correct moto, which attaches several internet gateways to a VPC."""
     if any(each.vpc is not None and each.vpc.id == vpc_id for each in ec2.internet_gateways.values()):
@@ -270,6 +296,8 @@ _REPLACEMENTS = (
     create_security_group,
     authorize_security_group_ingress,
     authorize_security_group_egress,
+    allocate_address,
+    create_internet_gateway,
     attach_internet_gateway,
     associate_route_table,
     create_route,
