@@ -87,6 +87,7 @@ def policy(*statements: Object) -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **each} for each in statements]})
 
 
+TRUST = {"Principal": {"Service": "pods.eks.amazonaws.com"}, "Action": "sts:AssumeRole"}
 LOOK = {"Action": "fsx:DescribeFileSystems", "Resource": "*"}
 MAKE = {
     "Action": ["fsx:CreateFileSystem", "fsx:TagResource"],
@@ -113,9 +114,12 @@ def parameters(clients: Clients) -> dict[str, str]:
     """The storage class's, with a subnet and a group that exist."""
     ec2 = clients("ec2")
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    group = ec2.create_security_group(GroupName="g", Description="g", VpcId=vpc)["GroupId"]
+    lustre = {"IpProtocol": "tcp", "FromPort": 988, "ToPort": 988, "UserIdGroupPairs": [{"GroupId": group}]}
+    ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[lustre])
     return {
         "subnetId": ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/24")["Subnet"]["SubnetId"],
-        "securityGroupIds": ec2.create_security_group(GroupName="g", Description="g", VpcId=vpc)["GroupId"],
+        "securityGroupIds": group,
         "deploymentType": "PERSISTENT_2",
         "perUnitStorageThroughput": "250",
         "fileSystemTypeVersion": "2.15",
@@ -132,7 +136,7 @@ def deploy(account: Account, clients: Clients, parameters: dict[str, str]) -> De
 
     def deploy(*statements: Object, reclaim: str = "Delete", **more: str) -> Cluster:
         iam = clients("iam")
-        role = iam.create_role(RoleName="csi", AssumeRolePolicyDocument=policy())["Role"]["Arn"]
+        role = iam.create_role(RoleName="csi", AssumeRolePolicyDocument=policy(TRUST))["Role"]["Arn"]
         allowed = policy(*(statements or (LOOK, MAKE, CHANGE, LINK)))
         iam.put_role_policy(RoleName="csi", PolicyName="access", PolicyDocument=allowed)
         cluster = Cluster(role, args=[f"--extra-tags={TAG}=rayhp-dev"])

@@ -27,6 +27,7 @@ BUILD = image_build(DEV, context="s3://bucket/context.zip")
 REPOSITORY = "arn:aws:ecr:us-west-2:111122223333:repository/aws-ray-custom"
 POD = "/api/v1/namespaces/image-build/pods/build"
 BUCKET, LOG_KEY = BUILD.log.removeprefix("s3://").split("/", 1)
+TRUST = {"Principal": {"Service": "pods.eks.amazonaws.com"}, "Action": "sts:AssumeRole"}
 READ = {"Action": "s3:GetObject", "Resource": "arn:aws:s3:::bucket/context.zip"}
 REPORT = {"Action": "s3:PutObject", "Resource": f"arn:aws:s3:::{BUCKET}/{LOG_KEY}"}
 LOG_IN = {"Action": "ecr:GetAuthorizationToken", "Resource": "*"}
@@ -99,7 +100,7 @@ def put_context(clients: Clients, *names: str) -> None:
 
 def cluster_with(services: Clients, *statements: Object) -> Cluster:
     iam = services("iam")
-    role = iam.create_role(RoleName="builder", AssumeRolePolicyDocument=policy())["Role"]["Arn"]
+    role = iam.create_role(RoleName="builder", AssumeRolePolicyDocument=policy(TRUST))["Role"]["Arn"]
     iam.put_role_policy(RoleName="builder", PolicyName="access", PolicyDocument=policy(*statements))
     return Cluster(role)
 

@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from moto.core.exceptions import ServiceException
+
 from embedded_account.errors import ResourceError, code_of
 from embedded_account.request_rules.call import CheckedCall, RequestRefusedError, document_of
 from embedded_account.services.iam.access import (
@@ -39,7 +41,7 @@ def _check_trust(call: CheckedCall, parameter: str = "PolicyDocument") -> None:
         raise RequestRefusedError(_MALFORMED, "Has prohibited field Resource")
     try:
         trust_document(call.account, policy)
-    except ResourceError as error:
+    except (ResourceError, ServiceException) as error:
         raise _refused(error) from error
 
 
@@ -90,9 +92,9 @@ def _check_session(call: CheckedCall) -> None:
         )
 
 
-def _refused(error: ResourceError) -> RequestRefusedError:
+def _refused(error: Exception) -> RequestRefusedError:
     code = code_of(error) or _MALFORMED
-    return RequestRefusedError(code, str(error), 409 if code == _LIMIT else 400)
+    return RequestRefusedError(code, getattr(error, "message", None) or str(error), 409 if code == _LIMIT else 400)
 
 
 IAM: Final[Mapping[str, Callable[[CheckedCall], None]]] = {
