@@ -21,12 +21,13 @@ RUN = PATH="$(CURDIR)/$(VENV):$(NODE):$$PATH" JSII_NODE="$(NODE)/node" $(BYTECOD
 RAY_TESTS = $(BYTECODE) $(JOBS_VENV)/bin/python -m pytest -q
 # ROW=current: the jobs' tests run with the Ray of another set of versions (config/facts/versions.py).
 ROW ?= walkthrough
+OTHER_ROWS := $(patsubst requirements/jobs-%.txt,%,$(wildcard requirements/jobs-*.txt))
 OTHER := $(patsubst %,-%,$(filter-out walkthrough,$(ROW)))
 JOBS_VENV := .venv-jobs$(OTHER)
 JOBS_LOCK := requirements/jobs$(OTHER).txt
 # The image's own lock, and what the tests need beside it.
 JOBS_LOCKS := ray_image/$(patsubst -%,%/,$(OTHER))requirements.txt $(JOBS_LOCK)
-$(if $(wildcard $(JOBS_LOCK)),,$(error ROW: '$(ROW)' is invalid: no set of versions has this name. Allowed: $(subst $() ,$(comma) ,walkthrough $(patsubst requirements/jobs-%.txt,%,$(wildcard requirements/jobs-*.txt))). Fix: choose one of them))
+$(if $(wildcard $(JOBS_LOCK)),,$(error ROW: '$(ROW)' is invalid: no set of versions has this name. Allowed: $(subst $() ,$(comma) ,walkthrough $(OTHER_ROWS)). Fix: choose one of them))
 LONG = long-cases long-explorations long-jobs long-rehearsal
 
 # An environment names its own folder: in a copied or moved checkout it still runs the original's, and is made again.
@@ -205,8 +206,10 @@ test-minors: setup ## upgrade a live control plane by one minor of Kubernetes (N
 	@$(if $(NAME),$(RUN) KUBERNETES_VERSION=$(NAME) pytest -q -n0 tests/rehearsal/kubernetes/test_strict_dry_run.py)
 
 .PHONY: test-upgrades
-test-upgrades: setup setup-jobs ## upgrade KubeRay, and back, while a training runs on real Ray; write docs/reference/upgrade-edges.md
+test-upgrades: setup setup-jobs ## upgrade Kubernetes, KubeRay and Ray, and back, while a training runs on real Ray; write docs/reference/upgrade-edges.md
+	@for row in $(OTHER_ROWS); do $(MAKE) --no-print-directory setup-jobs ROW=$$row; done
 	@$(RUN) $(VENV)/python -m rehearsal upgrades
+	@$(RUN) pytest -q -n0 -m kept_upgrade tests/rehearsal/run
 
 .PHONY: test-values
 test-values: setup ## ask the embedded account what AWS publishes of its answers, and write the page of differences (4 minutes)

@@ -169,7 +169,7 @@ def sets(
 
 @app.command()
 def upgrades() -> None:
-    """Upgrade KubeRay while a training runs on real Ray; write the page of the results."""
+    """Upgrade Kubernetes, KubeRay and Ray while a training runs on real Ray; write the page of the results."""
     from rehearsal.upgrades import prove  # noqa: PLC0415 - `down` must not wait for the AWS SDK
 
     with _orderly(), _alone(run_directory("upgrades")):

@@ -15,7 +15,8 @@ from ops.policy.roles import ACCESS
 
 _CLUSTER_ADMIN: Final = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 _ADMINISTRATOR: Final = "arn:aws:iam::aws:policy/AdministratorAccess"
-_NAMES: Final = {PersonRole.DEPLOYER: "Deployer", PersonRole.ADMIN: "Administrator"}
+DEPLOYER: Final = "Deployer"
+_NAMES: Final = {PersonRole.DEPLOYER: DEPLOYER, PersonRole.ADMIN: "Administrator"}
 """The roles that do not need the Kubernetes API here; the others are those of the environment's `access`."""
 _OPERATOR: Final = "Operator"
 """The role that operates an environment whose `access` names no admin: an existing cluster has its own, Slurm none."""

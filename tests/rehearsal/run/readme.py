@@ -23,6 +23,10 @@ TYPED: Final = {line.command for lines in FIRST_DAY.values() for line in lines}
 LOSE_NODE: Final = "make lose WHAT=node"
 REHEARSE_JOBS: Final = "make rehearse KEEP=1 JOBS=1"
 SUBMIT_PRACTICE: Final = "ops job submit pytorch_ddp --env dev --name practice -- --epochs 100 --workers 4"
+SETUP_CURRENT: Final = "make setup-jobs ROW=current"
+SUBMIT_LONG_PRACTICE: Final = "ops job submit pytorch_ddp --env dev --name practice -- --epochs 100000"
+UPGRADE_PRACTICE: Final = "ops upgrade --env dev --to current --checkpoint"
+STOP_PRACTICE: Final = "ops job stop practice --env dev"
 OWN_SCRIPT: Final = "ops job submit ~/mine/train.py -- --lr 0.1"
 VARIABLE: Final = "--variable NCCL_DEBUG=INFO"
 BRING: Final = "ops job submit --name bring --env dev --working-dir ~/data -- cp -rT . /fsx/ray/data"
@@ -55,6 +59,9 @@ NOT_TYPED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/rehearsal/run/test_kept.py": ("make rehearse KEEP=1", "make rehearse-down"),
     "tests/rehearsal/run/test_kept_jobs.py": (
         *(REHEARSE_JOBS, SUBMIT_PRACTICE, GOODPUT, OWN_SCRIPT, BRING, TOP, SAVE, STOP, LOGS),
+    ),
+    "tests/rehearsal/run/test_kept_upgrade.py": (
+        *(SETUP_CURRENT, SUBMIT_LONG_PRACTICE, UPGRADE_PRACTICE, STOP_PRACTICE),
     ),
     "tests/rehearsal/kubernetes/test_rollout.py": (
         "ops rollout rayml --env dev --dry-run",
