@@ -119,6 +119,8 @@ class Dashboard(ApiModel):
             self._tag()
 
     def unmake(self) -> None:
+        if self.physical_resource_id not in self._backend().dashboards:
+            return  # For CloudFormation, what is gone is deleted.
         arn = self._arn()
         self.api.delete_dashboards(DashboardNames=[self.physical_resource_id])
         self._backend().tagger.delete_all_tags_for_resource(arn)

@@ -94,6 +94,14 @@ def test_fault_of_another_resource_or_type_does_nothing(
     assert stacks.delete("s") == "DELETE_COMPLETE"
 
 
+def test_dashboard_that_is_gone_does_not_block_its_deletion(stacks: StackDeployer, faults: list[ActionFault]) -> None:
+    kind = "AWS::CloudWatch::Dashboard"
+    stacks.deploy("s", {"Resources": {"D": {"Type": kind, "Properties": {"DashboardBody": '{"widgets": []}'}}}})
+    faults.append(ActionFault(kind, "delete", "after", "error"))
+    assert stacks.delete("s") == "DELETE_FAILED"
+    assert stacks.delete("s") == "DELETE_COMPLETE"
+
+
 def test_attachment_that_is_gone_does_not_block_its_deletion(stacks: StackDeployer, faults: list[ActionFault]) -> None:
     network: Template = {
         "Resources": {
