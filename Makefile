@@ -219,6 +219,10 @@ test-values: setup ## ask the embedded account what AWS publishes of its answers
 constraints: setup ## write what AWS's registry schemas demand of values, after a new version of cfn-lint
 	@cd packages/embedded-account && PATH="$(CURDIR)/$(VENV):$$PATH" python -m tests.account.registry_constraints
 
+.PHONY: test-faults
+test-faults: setup ## let each action on each type of resource fail, before and after its effect; write docs/reference/faults.md
+	@$(RUN) WRITE_RESULTS=1 pytest -q -n0 -m long tests/synth/test_faults.py
+
 .PHONY: test-operator
 test-operator: setup ## run three drills with a newer KubeRay (TEST_SEED=N chooses which)
 	@$(RUN) $(VENV)/python -m rehearsal versions --sample $${TEST_SEED:-0}
