@@ -13,6 +13,8 @@ from typing import Any, Final, Self
 from controllers.websocket import WebSocket
 
 PORT: Final = 8265
+AUTH_TOKEN: Final = "RAY_AUTH_TOKEN"  # noqa: S105
+"""The variable of a pod from which Ray takes its token."""
 NOT_FOUND: Final = 404
 ENDED: Final = frozenset({"SUCCEEDED", "FAILED", "STOPPED"})
 """Ray's terminal job statuses."""

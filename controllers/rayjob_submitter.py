@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from controllers.job_output import OUTPUT_MARK, JobOutput
-from controllers.ray_jobs_api import ENDED, HeadUnavailableError, RayError, RayJobs, by_name, submission
+from controllers.ray_jobs_api import AUTH_TOKEN, ENDED, HeadUnavailableError, RayError, RayJobs, by_name, submission
 from controllers.telemetry import Metrics, end_on_signals, log, serve
 
 NAME: Final = "rayjob-submitter"
@@ -146,7 +146,7 @@ def main() -> int:
         package=arguments.package.name if arguments.package else None,
         pip=arguments.pip,
     )
-    ray = RayJobs(host, int(port), token=os.environ.get("RAY_AUTH_TOKEN", ""))
+    ray = RayJobs(host, int(port), token=os.environ.get(AUTH_TOKEN, ""))
     submitter = Submitter(ray, request, arguments.package)
     end_on_signals(submitter.ending)
     serve(arguments.listen, Metrics(), {"/healthz": submitter.stall})

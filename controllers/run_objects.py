@@ -23,7 +23,7 @@ from controllers.kubernetes_api import (
     text,
 )
 from controllers.lease import TRAINS, Lease, asked_to_move
-from controllers.ray_jobs_api import HeadUnavailableError, RayJobs
+from controllers.ray_jobs_api import AUTH_TOKEN, HeadUnavailableError, RayJobs
 
 STOP: Final = "ray-on-hyperpod/stop"
 """Annotation of the Job that requests the end of the run."""
@@ -282,7 +282,7 @@ class _Pod(NamedTuple):
 def _token_in(head: Object) -> _SecretKey | None:
     """Return the key of a Secret from which the head's first container, Ray's, takes its token."""
     for variable in (head["spec"].get("containers") or [{}])[0].get("env") or ():
-        if variable["name"] == "RAY_AUTH_TOKEN" and "valueFrom" in variable:
+        if variable["name"] == AUTH_TOKEN and "valueFrom" in variable:
             reference = variable["valueFrom"]["secretKeyRef"]
             return _SecretKey(text(reference["name"]), text(reference["key"]))
     return None

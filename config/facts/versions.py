@@ -115,12 +115,13 @@ RAY_AS_BEFORE: Final[Mapping[str, Mapping[str, str]]] = {
 
 def as_before(ray: str) -> dict[str, str]:
     """Return the variables by which this version of Ray behaves as before."""
-
-    def number(version: str) -> tuple[int, ...]:
-        return tuple(map(int, version.split(".")))
-
     changes = (switches for since, switches in RAY_AS_BEFORE.items() if number(ray) >= number(since))
     return {name: value for switches in changes for name, value in switches.items()}
+
+
+def number(version: str) -> tuple[int, ...]:
+    """Return a version as numbers, which can be compared."""
+    return tuple(map(int, version.split(".")))
 
 
 # The installer of EFA's user space: libfabric, and aws-ofi-nccl, through which NCCL uses EFA. It must support the base

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt
 
-from config.facts import versions
+from config.facts import tokens, versions
 from config.model.base import (
     AbsolutePath,
     HyperPodName,
@@ -159,6 +159,16 @@ class RayCluster(Model):
         default=None,
         description="Scheduling priority of its pods; creates a PriorityClass. Default: the cluster's default.",
     )
+
+    @property
+    def wants_token(self) -> bool:
+        """Whether the head refuses requests without a token."""
+        return self.env.get(tokens.AUTH_MODE) == "token"
+
+    @property
+    def token(self) -> SecretVariable | None:
+        """Where the token is; None unless `secrets` has one."""
+        return next((each for each in self.secrets if each.env == tokens.AUTH_TOKEN), None)
 
 
 class AwsRay(Model):

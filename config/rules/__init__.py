@@ -127,6 +127,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ray.distinct_worker_groups,
     ray.pod_names,
     ray.variables_of_others,
+    ray.token_of_a_head,
     ray.variables_given_twice,
     secrets.no_secrets,
     secrets.names_of_secrets,

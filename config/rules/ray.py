@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Final
 
-from config.facts import support, versions
+from config.facts import support, tokens, versions
 from config.labels import INSTANCE_TYPE_LABEL
 from config.model import EksEnvironment
 from config.rules.parts import clusters, groups, ray_pods, repeated, same_names, workers
@@ -237,6 +237,27 @@ def variables_of_others(environment: EksEnvironment) -> Iterator[Violation]:
         for place, name in names:
             if name in OWN_VARIABLES:
                 yield Violation(place, "KubeRay or this project sets it", "other variables", "remove it", name)
+
+
+@error("V112")
+def token_of_a_head(environment: EksEnvironment) -> Iterator[Violation]:
+    """Require of a head that is to want a token a Ray that does, and the token.
+
+    Why: an older Ray lets everybody in, and without a token Ray does not start. KubeRay makes one from 1.5.1 on.
+    Source: Ray docs, "Ray token authentication"; ray-operator v1.6.2, raycluster_controller.go (reconcileAuthSecret).
+    Example: ray.clusters.0.env: {RAY_AUTH_MODE: token}
+    """
+    for key, cluster in clusters(environment):
+        place = f"{key}.env.{tokens.AUTH_MODE}"
+        if not cluster.wants_token:
+            continue
+        if not tokens.wanted_by(environment.ray_version):
+            reason = f"Ray {environment.ray_version} asks nobody for a token"
+            yield Violation(place, reason, "Ray 2.52.0 or newer", "choose versions: fixed, or remove it", "token")
+        elif not cluster.token and not tokens.made_by(environment.kuberay_version):
+            reason = f"nobody makes a token: KubeRay {environment.kuberay_version} does not"
+            fix = f"add {tokens.AUTH_TOKEN} to `secrets`, or choose versions: current"
+            yield Violation(place, reason, "a token in `secrets`, or KubeRay 1.6.2", fix, "token")
 
 
 @error("V58")

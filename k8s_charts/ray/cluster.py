@@ -5,6 +5,7 @@ prevent input that the operator would accept and misread.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -62,6 +63,8 @@ class RayClusterSpec:
     head: HeadPod
     workers: tuple[WorkerGroup, ...]
     autoscaling: Autoscaling | None = None
+    auth_options: Mapping[str, str] | None = None
+    """From KubeRay 1.5.1 on: the token that the head wants."""
 
 
 class RayClusterChart(ProjectChart):
@@ -89,6 +92,7 @@ def ray_cluster_spec(cluster: RayClusterSpec) -> dict[str, Any]:
     """Return the `spec` of the RayCluster."""
     scaling = cluster.autoscaling
     autoscaler = {"autoscalerOptions": autoscaler_options(scaling, cluster.pods.image)} if scaling else {}
+    auth = {"authOptions": dict(cluster.auth_options)} if cluster.auth_options else {}
     head = {
         "rayStartParams": {
             # Keep tasks off the head: the loss of the head ends every job.
@@ -102,9 +106,10 @@ def ray_cluster_spec(cluster: RayClusterSpec) -> dict[str, Any]:
         "rayVersion": cluster.ray_version,
         "enableInTreeAutoscaling": scaling is not None,
         **autoscaler,
-        # KubeRay adds the autoscaler's container to the head pod.
-        "headGroupSpec": labelled(head, **autoscaler),
-        "workerGroupSpecs": [labelled(_worker_group(cluster, group)) for group in cluster.workers],
+        **auth,
+        # KubeRay adds the autoscaler's container to the head pod, and the token to all.
+        "headGroupSpec": labelled(head, **autoscaler, **auth),
+        "workerGroupSpecs": [labelled(_worker_group(cluster, group), **auth) for group in cluster.workers],
     }
 
 

@@ -3,20 +3,29 @@
 from dataclasses import replace
 
 from config import EksEnvironment, Environment, naming
-from config.facts import versions
+from config.facts import tokens, versions
 from config.facts.capacity import NodeResources, whole_node_pod
 from config.model import MANAGED, RayWorkers
 from config.model import RayCluster as RayClusterConfig
 from k8s_charts.ray.cluster import HeadPod, RayClusterSpec, WorkerGroup
 from k8s_charts.ray.pods import Common, Placement
 from k8s_charts.ray.priority_class import PriorityClass
-from k8s_charts.shared.names import AUTH_TOKEN, MEMORY_TIER, MEMORY_TIER_VARIABLE
+from k8s_charts.shared.names import MEMORY_TIER, MEMORY_TIER_VARIABLE
 
 
 def ray_cluster(environment: EksEnvironment, cluster: RayClusterConfig, image: str) -> RayClusterSpec:
     """Return the environment's RayCluster, whose pods run `image`."""
     head = cluster.head
     priority = priority_class(environment, cluster)
+    auth = _auth_options(environment, cluster)
+    env = {
+        **versions.as_before(environment.ray_version),
+        **_memory_tier(environment),
+        **_tracking(environment),
+        **cluster.env,
+    }
+    # KubeRay sets these in each container that speaks to the head, also in the autoscaler's.
+    kuberays = {tokens.AUTH_MODE, tokens.AUTH_TOKEN} if auth else set()
     return RayClusterSpec(
         name=cluster.name,
         namespace=environment.ray.namespace,
@@ -25,13 +34,8 @@ def ray_cluster(environment: EksEnvironment, cluster: RayClusterConfig, image: s
             image=image,
             claim=environment.fsx.claim,
             mount_path=environment.fsx.mount_path,
-            env={
-                **versions.as_before(environment.ray_version),
-                **_memory_tier(environment),
-                **_tracking(environment),
-                **cluster.env,
-            },
-            secrets=cluster.secrets,
+            env={name: value for name, value in env.items() if name not in kuberays},
+            secrets=tuple(each for each in cluster.secrets if each.env not in kuberays),
             volumes=cluster.volumes,
             priority_class=priority.name if priority else None,
         ),
@@ -41,6 +45,7 @@ def ray_cluster(environment: EksEnvironment, cluster: RayClusterConfig, image: s
         ),
         workers=tuple(_worker_group(environment, workers) for workers in cluster.workers),
         autoscaling=cluster.autoscaling,
+        auth_options=auth,
     )
 
 
@@ -53,8 +58,23 @@ def priority_class(environment: EksEnvironment, cluster: RayClusterConfig) -> Pr
 
 def token_secrets(environment: EksEnvironment) -> tuple[str, ...]:
     """Return the names of the Secrets with the tokens of the RayClusters' heads."""
-    secrets = (variable for cluster in environment.ray.clusters for variable in cluster.secrets)
-    return tuple(sorted({variable.secret for variable in secrets if variable.env == AUTH_TOKEN}))
+    # KubeRay's Secret has the RayCluster's name (ray-operator v1.6.2, reconcileAuthSecret).
+    wanting = (cluster for cluster in environment.ray.clusters if cluster.wants_token or cluster.token)
+    return tuple(sorted({cluster.token.secret if cluster.token else cluster.name for cluster in wanting}))
+
+
+def _auth_options(environment: EksEnvironment, cluster: RayClusterConfig) -> dict[str, str] | None:
+    """Return KubeRay's `authOptions` of a RayCluster; None without a token, or if KubeRay cannot give it to the pods.
+
+    Without `secretName` KubeRay makes a token.
+    """
+    if not cluster.wants_token or not tokens.made_by(environment.kuberay_version):
+        return None
+    if cluster.token is None:
+        return {"mode": "token"}
+    # KubeRay takes a Secret's token from this key only.
+    takes = cluster.token.key == tokens.SECRET_KEY
+    return {"mode": "token", "secretName": cluster.token.secret} if takes else None
 
 
 def _memory_tier(environment: Environment) -> dict[str, str]:

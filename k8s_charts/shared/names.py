@@ -61,9 +61,6 @@ IMAGE_BUILD_LOGS: Final = "image-build"
 
 # Ports of Ray's dashboard and job API, metadata store and client server: each runs the code that it receives.
 DASHBOARD_PORT: Final = 8265
-
-# The variable from which Ray takes the token that its API wants (Ray docs, "Ray token authentication").
-AUTH_TOKEN: Final = "RAY_AUTH_TOKEN"  # noqa: S105
 GCS_PORT: Final = 6379
 CLIENT_PORT: Final = 10001
 # Port on which Ray's pods, KubeRay and the reaper serve metrics.

@@ -41,6 +41,7 @@ _TEXTS: Final = {
     probe.REFUSED: "closed: refused",
     probe.NO_SUCH_NAME: "closed: unknown host name",
     probe.NO_WAY: "closed: unreachable",
+    probe.WITHOUT_TOKEN: "open without a token",
 }
 
 Say = Callable[[str], None]
@@ -60,7 +61,7 @@ class ProbeOutcome:
     @property
     def open(self) -> bool:
         """Whether the connection was opened."""
-        return self.code == probe.CONNECTED
+        return self.code in (probe.CONNECTED, probe.WITHOUT_TOKEN)
 
     @property
     def text(self) -> str:
@@ -70,7 +71,7 @@ class ProbeOutcome:
     @property
     def expected(self) -> bool:
         """Whether the result is the expected one."""
-        return self.open is self.connection.open
+        return self.open is self.connection.open and self.code != probe.WITHOUT_TOKEN
 
 
 @dataclass(frozen=True)
@@ -219,6 +220,8 @@ def verdict(outcomes: list[ProbeOutcome]) -> list[str]:
 def _wrong(outcome: ProbeOutcome) -> str:
     connection = outcome.connection
     what = f"{connection.origin} → {connection.target}:{connection.port} is {outcome.text}"
+    if outcome.code == probe.WITHOUT_TOKEN:
+        return f"{what}, but must want one"
     return f"{what}, but must be {'open' if connection.open else 'closed'}"
 
 

@@ -5,7 +5,7 @@ enough. Each pod belongs to a Job, for two reasons: the VPC CNI applies policies
 guide, network policies), and Kubernetes removes a finished Job automatically.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -55,13 +55,17 @@ _USER: Final = 65532
 
 @dataclass(frozen=True)
 class Connection:
-    """A connection from `origin` to `host` (shown as `target`); `open` says whether it must succeed or fail."""
+    """A connection from `origin` to `host` (shown as `target`); `open` says whether it must succeed or fail.
+
+    With `token`, what listens must refuse a request that has none.
+    """
 
     origin: str
     target: str
     host: str
     port: int
     open: bool
+    token: bool = False
 
     @property
     def container(self) -> str:
@@ -92,8 +96,9 @@ def plan(environment: EksEnvironment, heads: Mapping[str, str]) -> list[Origin]:
         Origin(name, namespace, (*_to_heads(name, heads, open_ports=()), *_to_monitoring(name, environment)))
         for name, namespace in places.items()
     ]
+    guarded = {cluster.name for cluster in environment.ray.clusters if cluster.wants_token}
     own = (
-        *_to_heads(SUBMITTER, heads, open_ports=(DASHBOARD_PORT,)),
+        *_to_heads(SUBMITTER, heads, open_ports=(DASHBOARD_PORT,), guarded=guarded),
         # By host name, which tests DNS too.
         Connection(SUBMITTER, "kubernetes", "kubernetes.default.svc.cluster.local", 443, open=True),
         Connection(SUBMITTER, "instance-metadata", "169.254.169.254", 80, open=False),
@@ -180,10 +185,15 @@ def job(origin: Origin, *, name: str, image: str, settle: float, timeout: float)
 
 
 def _to_heads(
-    origin: str, heads: Mapping[str, str], *, open_ports: tuple[int, ...], ports: tuple[int, ...] = _HEAD_PORTS
+    origin: str,
+    heads: Mapping[str, str],
+    *,
+    open_ports: tuple[int, ...],
+    ports: tuple[int, ...] = _HEAD_PORTS,
+    guarded: Collection[str] = (),
 ) -> list[Connection]:
     return [
-        Connection(origin, f"{cluster}-head", head, port, open=port in open_ports)
+        Connection(origin, f"{cluster}-head", head, port, port in open_ports, port in open_ports and cluster in guarded)
         for cluster, head in heads.items()
         for port in ports
     ]
@@ -191,6 +201,8 @@ def _to_heads(
 
 def _container(connection: Connection, image: str, settle: float) -> dict[str, Any]:
     env = {"HOST": connection.host, "PORT": str(connection.port), "SETTLE": str(settle)}
+    if connection.token:
+        env["TOKEN"] = "wanted"  # noqa: S105 - a switch
     return {
         "name": connection.container,
         "image": image,

@@ -13,7 +13,7 @@ import websocket
 from kubernetes.client import ApiException
 from urllib3.exceptions import HTTPError
 
-from k8s_charts.shared.names import AUTH_TOKEN
+from config.facts.tokens import AUTH_TOKEN
 from ops.clients import REQUEST_TIMEOUT
 from ops.port_forward import open_port_forward
 from ops.readiness.simulated import explanation
@@ -24,7 +24,7 @@ _UPLOAD_SECONDS: Final = 300
 _HEADERS: Final = {"User-Agent": "ray-on-hyperpod"}
 _CHECK: Final = "Fix: see `ops status` for the reason"
 _TOKENS: Final[Mapping[int, str]] = {
-    HTTPStatus.UNAUTHORIZED: "Fix: set RAY_AUTH_TOKEN in the RayCluster's `secrets`, and deploy",
+    HTTPStatus.UNAUTHORIZED: f"Fix: set {AUTH_TOKEN} in the RayCluster's `secrets`, and deploy",
     HTTPStatus.FORBIDDEN: "The head started with another token than its Secret has now. Fix: `ops rollout` restarts it",
 }
 

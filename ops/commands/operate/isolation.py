@@ -30,8 +30,9 @@ def isolation_check(
 ) -> None:
     """Verify network isolation with probe pods: only authorised clients can reach the Ray heads.
 
-    The probe pods try to connect and are removed afterwards. Ray has no
-    authentication: every client that reaches a head can run code there.
+    The probe pods try to connect and are removed afterwards. Every client
+    that reaches a head can run code there, unless the head wants a token:
+    then one of the pods also asks without one, and must be refused.
 
     Exit codes:
     - 0: every connection is open or closed as expected

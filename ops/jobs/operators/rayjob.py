@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import kubernetes
 
-from k8s_charts.shared.names import AUTH_TOKEN, RAYJOB_LABEL, RUN_CLUSTER_LABEL, RUN_LABEL
+from config.facts.tokens import AUTH_TOKEN
+from k8s_charts.shared.names import RAYJOB_LABEL, RUN_CLUSTER_LABEL, RUN_LABEL
 from ops.jobs.operators.objects import Objects
 from ops.jobs.run import OwnCluster, RunError
 

@@ -7,6 +7,9 @@ import jsonschema  # type: ignore[import-untyped]  # publishes no types
 import pytest
 
 from config import EksEnvironment
+from config.labels import TEMPLATE_LABEL
+from config.model import SecretVariable
+from k8s_charts.ray.from_environment import token_secrets
 from k8s_charts.ray_objects import RayObjects, ray_objects
 from tests.charts.support.facts import RAY_FACTS, Object
 from tests.charts.support.ray_clusters import SMALL, a_ray_cluster, a_worker_group, rendered
@@ -78,6 +81,46 @@ def test_pods_have_the_ray_of_the_environment_which_behaves_as_before(
         assert [env(pod).get(name) for pod in pods(cluster)] == [switch, switch]
     tokens = "disabled" if ray == "2.60.0" else None
     assert [env(pod).get("RAY_AUTH_MODE") for pod in pods(cluster)] == [tokens, tokens]
+
+
+@pytest.mark.parametrize(
+    ("versions", "key", "options"),
+    [
+        ("fixed", "auth_token", None),
+        ("current", None, {"mode": "token"}),
+        ("current", "auth_token", {"mode": "token", "secretName": "own"}),
+        # KubeRay reads no other key.
+        ("current", "other", None),
+    ],
+)
+def test_kuberay_gives_the_token_to_pods_from_1_6_on(
+    dev: EksEnvironment, versions: str, key: str | None, options: dict[str, str] | None
+) -> None:
+    """Else neither the autoscaler nor a RayJob's submitter had it."""
+    secrets = (SecretVariable(env="RAY_AUTH_TOKEN", secret="own", key=key),) if key else ()
+    [cluster] = dev.ray.clusters
+    clusters = (cluster.model_copy(update={"env": {"RAY_AUTH_MODE": "token"}, "secrets": secrets}),)
+    ray = dev.ray.model_copy(update={"version": None, "clusters": clusters})
+    kuberay = dev.kuberay.model_copy(update={"version": None})
+    closed = dev.model_copy(update={"versions": versions, "ray": ray, "kuberay": kuberay})
+    [made] = ray_objects(closed, RAY_FACTS).clusters["rayml"].to_json()
+    assert made["spec"].get("authOptions") == options
+    for pod in pods(made):
+        names = {each["name"] for each in pod["containers"][0]["env"]}
+        assert ({"RAY_AUTH_MODE", "RAY_AUTH_TOKEN"} & names) == (
+            set() if options else {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN"}
+        )
+    assert token_secrets(closed) == ("own" if key else "rayml",)
+    # Pods without the token are old ones (`ops rollout`).
+    open_to_all = closed.model_copy(update={"ray": ray.model_copy(update={"clusters": (cluster,)})})
+    [before] = ray_objects(open_to_all, RAY_FACTS).clusters["rayml"].to_json()
+    assert not {*labels(made)} & {*labels(before)}
+
+
+def labels(cluster: Object) -> list[str]:
+    """Return the labels that show the template of each group."""
+    groups = (cluster["spec"]["headGroupSpec"], *cluster["spec"]["workerGroupSpecs"])
+    return [group["template"]["metadata"]["labels"][TEMPLATE_LABEL] for group in groups]
 
 
 def test_head_has_the_walkthroughs_ports_and_dashboard_variables(head: Object) -> None:

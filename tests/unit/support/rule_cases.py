@@ -882,4 +882,8 @@ CASES: Final[dict[str, list[Case]]] = {
         Case({"versions": "walkthrough"}, {"versions": "fixed", "ray.version": GONE}),
         Case({"ray.version": "2.42.1"}, {"image": {"uri": f"{REGISTRY}/ray:v7"}, "ray.version": "2.56.1"}),
     ],
+    "V112": [
+        Case({"ray.clusters.0.env": {"RAY_AUTH_MODE": "token"}}, {"ray.clusters.0.env": {"RAY_AUTH_MODE": "disabled"}}),
+        Case({"versions": "fixed", "ray.version": GONE, "ray.clusters.0.env": {"RAY_AUTH_MODE": "token"}}),
+    ],
 }

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +16,7 @@ from embedded_account.services.eks.add_ons.stand_ins import STAND_INS
 from ops.commands.whole import app
 from ops.isolation import probe
 from ops.isolation.check import ProbeOutcome, verdict
-from ops.isolation.plan import Connection, Origin, plan
+from ops.isolation.plan import Connection, Origin, job, plan
 from tests.unit.support.documented_data import assert_same_shape, documented
 from tests.unit.support.fake_apis import Apis
 from tests.unit.support.running_environment import PODS, condition
@@ -210,6 +211,24 @@ def test_an_mlflow_server_with_its_own_port_is_tried() -> None:
     assert added(plan(config.load("dev").model_copy(update={"mlflow": "managed"}), HEADS)) == set()
 
 
+def test_the_submitter_asks_a_head_that_wants_a_token_without_one() -> None:
+    dev = config.load("dev")
+    [cluster] = dev.ray.clusters
+    wanting = cluster.model_copy(update={"env": {"RAY_AUTH_MODE": "token"}})
+    ray = dev.ray.model_copy(update={"clusters": (wanting,)})
+    origins = plan(dev.model_copy(update={"ray": ray}), HEADS)
+    [asked] = [connection for origin in origins for connection in origin.connections if connection.token]
+    assert (asked.origin, asked.port, asked.open) == ("submitter", 8265, True)
+    containers = job(origins[0], name="probe", image="python", settle=0, timeout=60)["spec"]["template"]["spec"][
+        "containers"
+    ]
+    assert [each["name"] for each in containers if "TOKEN" in {v["name"] for v in each["env"]}] == [asked.container]
+    assert verdict([ProbeOutcome(asked, probe.CONNECTED)]) == []
+    assert verdict([ProbeOutcome(asked, probe.WITHOUT_TOKEN)]) == [
+        "submitter → rayml-head:8265 is open without a token, but must want one"
+    ]
+
+
 def test_a_pod_of_ray_that_only_tries_belongs_to_no_ray_cluster() -> None:
     [origin] = [origin for origin in with_checkpoints() if origin.name == "pod-of-ray"]
     assert dict(origin.labels) == {"ray.io/is-ray-node": "yes"}
@@ -246,9 +265,38 @@ class TestProbe:
         monkeypatch.setattr(socket, "create_connection", fail)
         assert probe.attempt("head", 8265) == code
 
+    @pytest.mark.parametrize(
+        ("answer", "code"),
+        [
+            (b"HTTP/1.1 401 Unauthorized\r\n\r\nUnauthorized: Missing authentication token", probe.CONNECTED),
+            (b"HTTP/1.1 200 OK\r\n\r\n{}", probe.WITHOUT_TOKEN),
+            (b"", probe.WITHOUT_TOKEN),
+        ],
+    )
+    def test_a_head_that_wants_a_token_must_refuse_a_request_without_one(
+        self, monkeypatch: pytest.MonkeyPatch, answer: bytes, code: int
+    ) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            server.settimeout(30)
+
+            def serve() -> None:
+                for _ in range(1 if code == probe.CONNECTED else 3):
+                    with server.accept()[0] as client:
+                        assert client.recv(1000).startswith(b"GET /api/")
+                        client.sendall(answer)
+
+            thread = threading.Thread(target=serve)
+            thread.start()
+            monkeypatch.setattr(time, "sleep", lambda _: None)
+            port = str(server.getsockname()[1])
+            for name, value in {"HOST": "127.0.0.1", "PORT": port, "SETTLE": "0", "TOKEN": "wanted"}.items():
+                monkeypatch.setenv(name, value)
+            assert probe.main() == code
+            thread.join()
+
     def test_a_head_that_lets_it_in_late_is_open(self, monkeypatch: pytest.MonkeyPatch) -> None:
         answers = iter([probe.TIMED_OUT, probe.CONNECTED])
-        monkeypatch.setattr(probe, "attempt", lambda *_: next(answers))
+        monkeypatch.setattr(probe, "attempt", lambda *_, **__: next(answers))
         monkeypatch.setattr(time, "sleep", lambda _: None)
         for name, value in {"HOST": "head", "PORT": "8265", "SETTLE": "0"}.items():
             monkeypatch.setenv(name, value)
