@@ -172,9 +172,11 @@ class Workspaces:
 
     def record(self, id: str) -> Answer:
         """Return the record of a workspace. Raises Grafana's error if there is none."""
-        if id not in self.records:
+        # One look: a deletion can end between two.
+        found: Answer | None = self.records.get(id)
+        if found is None:
             raise Refusal("ResourceNotFoundException", f"Workspace {id} was not found.")
-        return self.records[id]
+        return found
 
     def _require(self, request: Request, simulated: set[str]) -> None:
         if unknown := sorted(request.keys() - simulated):
