@@ -35,7 +35,7 @@ WAITS: Final = re.compile(r"\bwaits for resources: (.+)")
 BEGAN: Final = re.compile(r"\b(?:has its resources\b|(?P<trains>(?:starts at|resumes from|checkpoint of) step [0-9]))")
 """What a job prints once its workers have their resources, or have begun (`trains`)."""
 
-STARTS: Final = re.compile(r"\bstarts [0-9]+ workers\b")
+STARTS: Final = re.compile(r"\bstarts [0-9]+ workers?\b")
 """What a job prints before its workers start, which may take minutes (as ray_resume does)."""
 
 WORKERS: Final = re.compile(r"\bruns with [0-9]+ of [0-9]+ workers\b")

@@ -50,7 +50,7 @@ def test_bug_of_the_train_function_is_retried_a_limited_number_of_times_and_name
     job = runs.start(*ARGUMENTS, "--bug-at=12", "--worker-failures=1", "--workers=1", *saving)
     assert job.wait() == 1
     assert job.resumed() == [0, 10]
-    last_line = next(line for line in job.output.splitlines() if line.startswith("job: "))
+    *_, last_line = (line for line in job.output.splitlines() if line.startswith("job: "))
     assert last_line == (
         "job: attempt 1 failed; the last checkpoint is 000000010@0001.01. ValueError: a bug of the train function"
     )

@@ -150,7 +150,8 @@ def fit(
     # Not as train_loop_config: Ray Train would restore that of the earlier attempt.
     loop = partial(_train, train, {**settings, "run": run})
     # The job supervisor reads this line (controllers/job_decision.py): imports and process groups may take minutes.
-    print(f"{run.name}: attempt {run.attempt} starts {numbers.full} workers", flush=True)
+    what = "worker" if numbers.full == 1 else "workers"
+    print(f"{run.name}: attempt {run.attempt} starts {numbers.full} {what}", flush=True)
     try:
         with saving_on_sigterm(run.name, SaveRequests(store)):
             words = {"torch_config": torch_config, "datasets": dict(datasets or {})}
