@@ -46,6 +46,8 @@ def train(config):
     Paced.pace = Path(run.storage).parent / "{PACE}"
     Paced.record = Path(run.storage).parent / f"{{run.name}}{STEPS}"
     ray_resume.Checkpoints = Paced
+    # Another PyTorch draws another mask from the same seed.
+    pytorch_ddp.nn.Dropout = torch.nn.Identity
     example(config)
 
 
