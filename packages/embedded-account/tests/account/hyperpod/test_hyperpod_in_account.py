@@ -51,6 +51,7 @@ class ServedAccount:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, binaries: Binaries) -> Iterator[ServedAccount]:
     directory = tmp_path_factory.mktemp("served")
+    (quotas := directory / "quotas.yaml").write_text("sagemaker:\n  ml.p5.48xlarge for cluster usage: 2\n")
     port = free_port()
     endpoint = f"http://localhost:{port}"
     arguments = {
@@ -61,6 +62,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, binaries: Binaries) -> Iter
         "--binaries": binaries.directory,
         "--node-modules": NODE_MODULES,
         "--clock-scale": MINUTES_PER_SECOND * 60,
+        "--quotas": quotas,
     }
     given = (str(word) for pair in arguments.items() for word in pair)
     argv = [sys.executable, "-m", "embedded_account", "serve", *given]
