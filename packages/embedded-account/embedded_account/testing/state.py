@@ -10,7 +10,7 @@ from embedded_account.context import Account
 
 _MODULES: Final = ("moto.", "embedded_account.services.", "embedded_account.hyperpod.")
 _OF_AWS: Final = "arn:aws:iam::aws:"
-"""The policies that AWS itself provides."""
+"""The policies that AWS itself provides: what is in them stays, but roles have them or not."""
 _ELSEWHERE: Final = {"account", "_account", "_clients", "aws_managed_policies", "backend", "_url_module", "world"}
 
 
@@ -36,6 +36,7 @@ def plain(value: Any, place: str, above: set[int]) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
         for key, each in list(value.items()):
             if str(key).startswith(_OF_AWS):
+                yield f"{place}/{key}", key
                 continue
             yield from plain(each, f"{place}/{key}", deeper)
     elif isinstance(value, list | tuple | set | frozenset):

@@ -1,8 +1,6 @@
 """Create the resources to which the cases of updates.py refer; capture the state of a service."""
 
 import json
-from collections.abc import Iterator, Mapping
-from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -11,14 +9,9 @@ from embedded_account.testing import eks_setup
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.functions import make_function, make_role, upload, zipped
 from embedded_account.testing.resources import ResourceModels
+from embedded_account.testing.state import plain
 from embedded_account.testing.updates import CASES
 from embedded_account.testing.waiting import wait_until
-
-_MODULES = (
-    "moto.",
-    *(f"embedded_account.{name}" for name in ("services.eks", "services.grafana", "hyperpod")),
-)
-
 
 LUSTRE_RULE = {"IpProtocol": "tcp", "FromPort": 988, "ToPort": 988, "CidrIp": "10.0.0.0/8"}
 
@@ -177,26 +170,4 @@ def state(account: Account, clients: Clients, kind: str) -> dict[str, Any]:
         if backends.service_name.replace("-", "") == service:
             kept[f"moto{index}"] = dict(backends)
     assert kept, service
-    return dict(_plain(kept, "", set()))
-
-
-def _plain(value: Any, place: str, above: set[int]) -> Iterator[tuple[str, Any]]:
-    if value is None or isinstance(value, str | int | float | bool | bytes):
-        yield place, value
-        return
-    if isinstance(value, datetime) or id(value) in above:
-        return
-    deeper = above | {id(value)}
-    if isinstance(value, Mapping):
-        for key, each in list(value.items()):
-            yield from _plain(each, f"{place}/{key}", deeper)
-    elif isinstance(value, list | tuple | set | frozenset):
-        for index, each in enumerate(sorted(value, key=str) if isinstance(value, set | frozenset) else value):
-            yield from _plain(each, f"{place}/{index}", deeper)
-    elif type(value).__module__.startswith(_MODULES):
-        for name, each in vars(value).items():
-            if name not in _ELSEWHERE:
-                yield from _plain(each, f"{place}/{name}", deeper)
-
-
-_ELSEWHERE = {"account", "_account", "_clients", "aws_managed_policies", "backend", "_url_module"}
+    return dict(plain(kept, "", set()))
