@@ -288,10 +288,10 @@ def _alone(*directories: Path) -> Iterator[None]:
             runs.end(each)
         interrupted: dict[int, str] = {}
 
-        def interrupt(number: int, _frame: FrameType | None) -> NoReturn:
+        def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
             for each in directories:
                 interrupted.update(living(each))
-            interruption.interrupt(number)
+            interruption.interrupt()
 
         locks.enter_context(interruption.never_lost())
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -310,6 +310,7 @@ def _end_undisturbed(directories: tuple[Path, ...]) -> dict[int, str]:
     """End the processes of the folders; return those that are still alive. Another Ctrl-C changes nothing."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
+    interruption.arrived()
     return runs.end_all(directories)
 
 

@@ -1,43 +1,59 @@
-"""Interrupt a rehearsal by signals, also where Python ignores exceptions."""
+"""Interrupt a rehearsal by signals, also where something ignores the exception."""
 
 import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Final, NoReturn
 
-_SECONDS_UNTIL_AGAIN: Final = 0.1
+_SECONDS_UNTIL_AGAIN: Final = 0.5
 
-_last = signal.SIGINT
+_is_kept = False
 
 
-def interrupt(number: int) -> NoReturn:
-    """Raise KeyboardInterrupt for a signal. Call this in the signal's handler."""
-    global _last  # noqa: PLW0603
-    _last = signal.Signals(number)
+def interrupt() -> NoReturn:
+    """Raise KeyboardInterrupt. Call this in a signal's handler."""
+    if _is_kept:
+        signal.setitimer(signal.ITIMER_REAL, _SECONDS_UNTIL_AGAIN, _SECONDS_UNTIL_AGAIN)
     raise KeyboardInterrupt
+
+
+def arrived() -> None:
+    """Forget an interruption that was dealt with. Call this where work continues after one."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 @contextmanager
 def never_lost() -> Iterator[None]:
-    """Send a signal again if its KeyboardInterrupt was ignored. Call this in the main thread.
+    """Repeat an interruption until something deals with it. Call this in the main thread.
 
-    Python ignores exceptions in a finalizer or in a hook of `os.fork`, and a rehearsal forks for each program that it
-    starts: without this it would continue as if nobody had interrupted it.
+    Python ignores exceptions in a finalizer and in a hook of `os.fork`, C code wherever it clears them, and a library
+    wherever it catches all: without this a rehearsal would continue as if nobody had interrupted it.
     """
-    previous = sys.unraisablehook
-    main = threading.main_thread().ident
+    global _is_kept  # noqa: PLW0603
+    previous_hook, previous_handler = sys.unraisablehook, signal.signal(signal.SIGALRM, _again)
 
-    def again(ignored: "sys.UnraisableHookArgs") -> None:
-        if isinstance(ignored.exc_value, KeyboardInterrupt) and main:
-            # Not from here: the handler would raise inside the hook, and Python would ignore that, too.
-            threading.Timer(_SECONDS_UNTIL_AGAIN, signal.pthread_kill, (main, _last)).start()
-        else:
-            previous(ignored)
+    def repeated(ignored: "sys.UnraisableHookArgs") -> None:
+        if not isinstance(ignored.exc_value, KeyboardInterrupt):
+            previous_hook(ignored)
 
-    sys.unraisablehook = again
+    sys.unraisablehook = repeated
+    _is_kept = True
     try:
         yield
     finally:
-        sys.unraisablehook = previous
+        _is_kept = False
+        arrived()
+        signal.signal(signal.SIGALRM, previous_handler)
+        sys.unraisablehook = previous_hook
+
+
+def _again(_number: int, _frame: FrameType | None) -> None:
+    # Of the frame that the timer interrupts: in an `except`, a `finally` or an `__exit__`, the exception's way out.
+    error = sys.exception()
+    while error:
+        if isinstance(error, KeyboardInterrupt):
+            return
+        error = error.__context__
+    raise KeyboardInterrupt

@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Final
 
 from embedded_account.machine.processes import ProgramEndedError
-from rehearsal.interruption import interrupt
+from rehearsal.interruption import arrived, interrupt
 
 _SETTLING_SECONDS: Final = 2.0
 """A command that fails because a program has ended may fail before that end is noticed."""
@@ -60,8 +60,9 @@ class Watch:
 
     def _raise_failure(self) -> None:
         if self._failure:
+            arrived()
             raise self._failure from None
 
-    def _interrupt(self, number: int, _frame: FrameType | None) -> None:
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
         if self._is_interrupting:
-            interrupt(number)
+            interrupt()

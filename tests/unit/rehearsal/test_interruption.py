@@ -1,4 +1,4 @@
-"""An interruption also arrives where Python ignores exceptions."""
+"""An interruption arrives, also where Python or a library ignores it, and leaves its clean-up alone."""
 
 import signal
 import subprocess
@@ -14,29 +14,60 @@ import contextlib, os, signal, sys, time
 from rehearsal import interruption
 
 number = int(sys.argv[1])
-signal.signal(number, lambda number, _: interruption.interrupt(number))
-os.register_at_fork(before=lambda: signal.raise_signal(number))
-keeping = interruption.never_lost() if sys.argv[2] == "kept" else contextlib.nullcontext()
+signal.signal(number, lambda number, _: interruption.interrupt())
+
+
+def forks():
+    os.register_at_fork(before=lambda: signal.raise_signal(number))
+    if os.fork() == 0:
+        os._exit(0)
+
+
+def catches_all():
+    try:
+        signal.raise_signal(number)
+    except BaseException:
+        pass
+
+
+def cleans_up():
+    try:
+        signal.raise_signal(number)
+    finally:
+        time.sleep(2)
+        print("cleaned up", flush=True)
+
+
+keeping = interruption.never_lost() if sys.argv[3] == "kept" else contextlib.nullcontext()
 try:
     with keeping:
-        if os.fork() == 0:
-            os._exit(0)
-        time.sleep(float(sys.argv[3]))
+        globals()[sys.argv[2]]()
+        time.sleep(float(sys.argv[4]))
 except KeyboardInterrupt:
     sys.exit(130)
 """
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
-def exit_code(number: signal.Signals, *, kept: bool, seconds: float) -> int:
-    words = [str(number.value), "kept" if kept else "as it is", str(seconds)]
-    command = [sys.executable, "-c", PROGRAM, *words]
-    return subprocess.run(command, cwd=REPOSITORY, stderr=subprocess.DEVNULL, check=False).returncode
+def ended(number: signal.Signals, work: str, *, kept: bool, seconds: float) -> tuple[int, str]:
+    words = [str(number.value), work, "kept" if kept else "as it is", str(seconds)]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
-def test_an_interruption_during_a_fork_arrives_after_it(number: signal.Signals) -> None:
-    assert exit_code(number, kept=True, seconds=PATIENCE_SECONDS) == 130
+@pytest.mark.parametrize("work", ["forks", "catches_all"])
+@pytest.mark.parametrize("number", SIGNALS)
+def test_an_interruption_that_is_ignored_arrives_later(number: signal.Signals, work: str) -> None:
+    assert ended(number, work, kept=True, seconds=PATIENCE_SECONDS) == (130, "")
 
 
-def test_python_alone_would_lose_the_interruption() -> None:
-    assert exit_code(signal.SIGTERM, kept=False, seconds=0) == 0
+@pytest.mark.parametrize("number", SIGNALS)
+def test_an_interruption_is_not_repeated_in_its_own_clean_up(number: signal.Signals) -> None:
+    assert ended(number, "cleans_up", kept=True, seconds=0) == (130, "cleaned up\n")
+
+
+@pytest.mark.parametrize("work", ["forks", "catches_all"])
+def test_without_repetition_the_interruption_is_lost(work: str) -> None:
+    assert ended(signal.SIGTERM, work, kept=False, seconds=0) == (0, "")
