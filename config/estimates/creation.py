@@ -8,6 +8,12 @@ from config.facts.tables import read_table
 
 MINUTES_FILE: Final = Path(__file__).with_name("creation_minutes.yaml")
 
+NODES: Final = "nodes"
+DEEP_CHECKS: Final = "deep health checks"
+IMAGE_BUILD: Final = "image build"
+PULL: Final = "pull of an image of 10 GB"
+"""The names of what CloudFormation does not wait for."""
+
 
 class CreationTime(NamedTuple):
     """The range of a duration in minutes; `estimate` says what of it no source supports, and why we took it."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class ReadinessState(StrEnum):
@@ -28,14 +29,26 @@ class Require(StrEnum):
     NONE = "none"
 
 
+class ExpectedEnd(NamedTuple):
+    """When something should be ready, by the table of AWS's minutes."""
+
+    earliest: datetime
+    typical: datetime
+    latest: datetime
+
+
 @dataclass(frozen=True)
 class ReadinessItem:
-    """One thing that must become ready; `detail` is a figure or a reason for people to read."""
+    """One thing that must become ready; `detail` is a figure or a reason for people to read.
+
+    `expected` is None if nobody knows when it is ready; of a ready image, it is when its build ended.
+    """
 
     kind: str
     name: str
     state: ReadinessState
     detail: str
+    expected: ExpectedEnd | None = None
 
 
 def clock(moment: datetime) -> str:

@@ -2,18 +2,21 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import kubernetes
 
 from config import Environment
+from config.estimates import creation
 from config.labels import DEEP_HEALTH_LABEL, INSTANCE_GROUP_LABEL, NODE_HEALTH_LABEL, NODE_SCHEDULABLE
 from config.model import InstanceGroup
 from ops.clients import REQUEST_TIMEOUT
 from ops.hyperpod import find
 from ops.readiness.conditions import is_ready
 from ops.readiness.events import last_word
-from ops.readiness.item import ReadinessItem, ReadinessState, Require, clock, counts, spoken
+from ops.readiness.expected_end import after, of_nodes
+from ops.readiness.item import ExpectedEnd, ReadinessItem, ReadinessState, Require, clock, counts, spoken
 
 Answer = Mapping[str, Any]
 
@@ -39,7 +42,9 @@ def hyperpod(
     status = cluster["ClusterStatus"]
     state = {"InService": ReadinessState.READY, "Failed": ReadinessState.FAILED}.get(status, ReadinessState.WAITING)
     failure = cluster.get("FailureMessage")
-    yield ReadinessItem("HyperPod cluster", name, state, f"{status}: {failure}" if failure else status)
+    created = cluster.get("CreationTime") if status == "Creating" else None
+    expected = after(created, creation.of_type("Custom::HyperPodCluster")) if created else None
+    yield ReadinessItem("HyperPod cluster", name, state, f"{status}: {failure}" if failure else status, expected)
     nodes = list_nodes(sagemaker, name)
     groups = {group["InstanceGroupName"]: group for group in cluster["InstanceGroups"]}
     for wanted in environment.hyperpod.instance_groups:
@@ -94,7 +99,19 @@ def _group(
     everything = current == target == wanted.count == statuses["Running"]
     done = statuses["Running"] >= least if require is Require.MIN else everything
     state = ReadinessState.READY if done else ReadinessState.PAUSED if resume else ReadinessState.WAITING
-    return ReadinessItem("instance group", wanted.name, state, "; ".join(details))
+    expected = _expected(wanted, cluster, nodes, least) if target == wanted.count else None
+    return ReadinessItem("instance group", wanted.name, state, "; ".join(details), expected)
+
+
+def _expected(wanted: InstanceGroup, cluster: Answer, nodes: Sequence[Answer], least: int) -> ExpectedEnd | None:
+    """Return when `least` nodes take work; None while fewer are launched, as nobody knows when capacity comes."""
+    steps = of_nodes(deep_checks=bool(wanted.deep_health_checks))
+    missing = least - sum(node["InstanceStatus"]["Status"] == "Running" for node in nodes)
+    launched = sorted(_underway(nodes))
+    if 0 < missing <= len(launched):
+        return after(launched[missing - 1], *steps)
+    created = cluster.get("CreationTime") if cluster["ClusterStatus"] == "Creating" else None
+    return after(created, *steps) if created else None
 
 
 def least_nodes(group: InstanceGroup) -> int:
@@ -104,8 +121,13 @@ def least_nodes(group: InstanceGroup) -> int:
 
 def _since(nodes: Sequence[Answer]) -> list[str]:
     """Return when the oldest node in progress was launched: deep health checks may take hours."""
-    underway = [n["LaunchTime"] for n in nodes if n["InstanceStatus"]["Status"] in {"Pending", CHECKING}]
+    underway = _underway(nodes)
     return [f"launched from {clock(min(underway))}"] if underway else []
+
+
+def _underway(nodes: Sequence[Answer]) -> list[datetime]:
+    """Return when the nodes in progress were launched."""
+    return [n["LaunchTime"] for n in nodes if n["InstanceStatus"]["Status"] in {"Pending", CHECKING}]
 
 
 def kubernetes_nodes(

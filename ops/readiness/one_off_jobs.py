@@ -7,9 +7,11 @@ import kubernetes
 from botocore.exceptions import ClientError
 
 from config import EksEnvironment, Environment
+from config.estimates import creation
 from config.naming import STAND_IN_IMAGE, volume_namespace
 from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE, RAY_DIRECTORY, RAY_DIRECTORY_JOB
 from ops.clients import REQUEST_TIMEOUT, Clients
+from ops.readiness.expected_end import after
 from ops.readiness.item import ReadinessItem, ReadinessState, clock, spoken
 from ops.readiness.workloads import blocking_reason
 
@@ -28,14 +30,17 @@ def image(environment: EksEnvironment, clients: Clients) -> ReadinessItem:
         return ReadinessItem("Ray image", name, ReadinessState.WAITING, "no build Job: deploy the ray stack")
     state, details = progress(clients.kubernetes, job, running="building")
     if state is ReadinessState.READY:
+        ended = job.status.completion_time
         tag = variables(job)["TAG"]
         if found := pushed(name, tag, clients.ecr):
-            return ReadinessItem("Ray image", name, ReadinessState.READY, found)
+            return ReadinessItem("Ray image", name, ReadinessState.READY, found, after(ended) if ended else None)
         gone = f"built, but the registry has no tag {tag}"
         return ReadinessItem("Ray image", name, ReadinessState.FAILED, f"{gone}; {_again(environment)}")
     if state is ReadinessState.FAILED:
         details += [_again(environment), end_of_log(variables(job), clients.s3)]
-    return ReadinessItem("Ray image", name, state, "; ".join(details))
+    began = job.status.start_time if job.status.active else None
+    expected = after(began, creation.later(ray=True)[creation.IMAGE_BUILD]) if began else None
+    return ReadinessItem("Ray image", name, state, "; ".join(details), expected)
 
 
 def _again(environment: Environment) -> str:

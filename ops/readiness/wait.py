@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from datetime import UTC, datetime
 from typing import Final
 
 from rich.console import Console
@@ -11,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ops.errors import NoAnswerError
+from ops.readiness.expected_end import outlook
 from ops.readiness.item import ReadinessItem, ReadinessState
 
 _STYLE: Final = {
@@ -49,12 +51,13 @@ def wait(observe: Observe, console: Console, *, timeout: float, interval: float)
     """Poll every `interval` seconds until all items are ready, waiting cannot help or `timeout` seconds have passed.
 
     Return the last items. A terminal shows a table, redrawn in place. Elsewhere, print a line for each changed item,
-    and one every SILENCE_SECONDS without a change. After the first answer, requests without an answer are retried.
+    one for each changed expected end, and one every SILENCE_SECONDS without a change. After the first answer, requests
+    without an answer are retried.
     """
     started = time.monotonic()
     live = Live(console=console, auto_refresh=False) if console.is_terminal else None
     items: list[ReadinessItem] = []
-    trouble = ""
+    trouble = said = ""
     silent_since = started
     with live or nullcontext():
         while True:
@@ -63,11 +66,13 @@ def wait(observe: Observe, console: Console, *, timeout: float, interval: float)
             now = time.monotonic()
             waited = now - started
             if live:
-                caption = trouble or f"{progress(items)} after {waited / 60:.0f} min; Ctrl-C stops only this wait"
+                caption = trouble or summary(items, f" after {waited / 60:.0f} min; Ctrl-C stops only this wait")
                 live.update(table(items, caption), refresh=True)
             else:
                 lines = [_line(item) for item in items if item not in before]
                 lines += [trouble] if trouble and trouble != last_trouble else []
+                last_said, said = said, expected(items)
+                lines += [f"… {said}"] if said not in {"", last_said} else []
                 if not lines and now - silent_since >= SILENCE_SECONDS:
                     lines = [f"… {progress(items)} after {waited / 60:.0f} min"]
                 silent_since = now if lines else silent_since
@@ -80,6 +85,18 @@ def wait(observe: Observe, console: Console, *, timeout: float, interval: float)
             ):
                 return items
             time.sleep(min(interval, timeout - waited))
+
+
+def expected(items: list[ReadinessItem]) -> str:
+    """Return when everything should be ready, as `Outlook.sentence` has it; "" if nothing waits."""
+    now = datetime.now(UTC)
+    found = outlook(items, now)
+    return found.sentence(now) if found else ""
+
+
+def summary(items: list[ReadinessItem], more: str = "") -> str:
+    """Return the progress, and the expected end on a line of its own."""
+    return "\n".join(filter(None, [progress(items) + more, expected(items)]))
 
 
 def progress(items: list[ReadinessItem]) -> str:

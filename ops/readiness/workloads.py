@@ -1,6 +1,7 @@
 """Read the state of the workloads: the volume claim, the reaper, the RayClusters."""
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import cache, partial
 from typing import Any
 
@@ -8,11 +9,13 @@ import kubernetes
 from kubernetes.client import ApiException
 
 from config import EksEnvironment
+from config.estimates import creation
 from config.model import RayCluster
 from k8s_charts.shared.names import REAPER
 from ops.clients import REQUEST_TIMEOUT
 from ops.readiness.conditions import is_ready
-from ops.readiness.item import ReadinessItem, ReadinessState, Require, spoken
+from ops.readiness.expected_end import after
+from ops.readiness.item import ExpectedEnd, ReadinessItem, ReadinessState, Require, spoken
 from ops.readiness.outdated_pods import counted, is_paused, is_suspended, is_worker, outdated
 
 
@@ -28,7 +31,11 @@ def claim(environment: EksEnvironment, api: kubernetes.client.ApiClient) -> Read
     if found.status.phase == "Bound":
         return ReadinessItem("volume claim", title, ReadinessState.READY, "Bound")
     details = _newest_event(core, namespace, name)
-    return ReadinessItem("volume claim", title, ReadinessState.WAITING, "; ".join([found.status.phase, *details]))
+    state, detail = ReadinessState.WAITING, "; ".join([found.status.phase, *details])
+    # The driver makes a file system for a dynamic claim; another one is bound at once.
+    began = found.metadata.creation_timestamp if environment.fsx.dynamic else None
+    expected = after(began, creation.of_type("AWS::FSx::FileSystem")) if began else None
+    return ReadinessItem("volume claim", title, state, detail, expected)
 
 
 def _newest_event(core: kubernetes.client.CoreV1Api, namespace: str, claim: str) -> list[str]:
@@ -119,9 +126,15 @@ def _ray_cluster(
         least = sum(min(group.replicas, group.min_replicas) for group in wanted.workers)
         details[0] += f" ({least} required)"
         enough = available >= least and any(map(_is_ready_head, pods))
-    return ReadinessItem(
-        "RayCluster", name, ReadinessState.READY if enough else ReadinessState.WAITING, "; ".join(details)
-    )
+    waits = ReadinessState.READY if enough else ReadinessState.WAITING
+    return ReadinessItem("RayCluster", name, waits, "; ".join(details), _pulled(pods))
+
+
+def _pulled(pods: Sequence[Any]) -> ExpectedEnd | None:
+    """Return when the pending pods have pulled their image; None without one, or if one has no node yet."""
+    started: list[datetime | None] = [pod.status.start_time for pod in pods if pod.status.phase == "Pending"]
+    known = [moment for moment in started if moment]
+    return after(max(known), creation.later(ray=True)[creation.PULL]) if known and len(known) == len(started) else None
 
 
 def _node_names(core: kubernetes.client.CoreV1Api) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -33,6 +33,11 @@ def wait(
     With `slurm`, it waits for the HyperPod cluster and its nodes. It changes nothing: stop it at any time and rerun it.
     In a pipe it prints each change, and a line a minute without one.
 
+    It also shows when everything should be ready, by published times of AWS,
+    and which item decides it. It says when that is late or overdue, and
+    shows no end while nodes are not launched: nobody knows when capacity
+    comes.
+
     Exit codes:
     - 0: ready as required; with `--require none`, in any state
     - 1: not ready in time
@@ -48,14 +53,21 @@ def wait(
     With `-o json` or `-o yaml`, progress goes to standard error:
 
     ```json
-    {"environment": "dev", "ready": false, "items": [
-      {"kind": "volume claim", "name": "ray/fsx-claim",
+    {"environment": "dev", "ready": false,
+     "expected": {"earliest": "2026-11-02T10:30:00+00:00",
+       "typical": "2026-11-02T10:37:00+00:00",
+       "latest": "2026-11-02T10:45:00+00:00", "overdue": false,
+       "decided_by": "instance group worker-group-1"},
+     "items": [{"kind": "volume claim", "name": "ray/fsx-claim",
        "state": "waiting", "detail": "Pending"}]}
     ```
+
+    `expected` is null if nothing waits or waiting will not help; its times
+    are null if nobody knows the end.
     """
     from ops.errors import UnreachableError  # noqa: PLC0415 - the AWS SDK would double the time of `ops check`
     from ops.readiness.observe import observing  # noqa: PLC0415
-    from ops.readiness.wait import progress, table  # noqa: PLC0415
+    from ops.readiness.wait import summary, table  # noqa: PLC0415
     from ops.readiness.wait import wait as wait_for_items  # noqa: PLC0415
 
     environment = load_any(env)
@@ -64,7 +76,7 @@ def wait(
         with observing(environment, require) as observe:
             if require is Require.NONE:
                 items = observe()
-                emit(_data(env, items), lambda: table(items, progress(items)), output)
+                emit(_data(env, items), lambda: table(items, summary(items)), output)
                 return
             items = wait_for_items(
                 observe,
@@ -91,10 +103,15 @@ def wait(
 
 def _data(env: str, items: list[ReadinessItem]) -> dict[str, Any]:
     """Return the items as data for programs."""
+    from ops.readiness.expected_end import outlook  # noqa: PLC0415 - other commands read no minutes
+
+    now = datetime.now(UTC)
+    end = outlook(items, now)
     return {
         "environment": env,
         "ready": all(item.state is ReadinessState.READY for item in items),
-        "items": [{**asdict(item), "state": item.state.value} for item in items],
+        "expected": end.as_data(now) if end else None,
+        "items": [{"kind": i.kind, "name": i.name, "state": i.state.value, "detail": i.detail} for i in items],
     }
 
 

@@ -87,6 +87,7 @@ def test_without_a_terminal_only_changes_are_printed_each_on_one_line() -> None:
     assert printed.splitlines() == [
         "… volume claim ray/fsx-claim: Pending",
         f"… RayCluster ray/rayml: {reason}",
+        "… no expected end: nobody knows when volume claim ray/fsx-claim is ready",
         "✔ volume claim ray/fsx-claim: Bound",
         "✔ volume claim ray/fsx-claim: Bound",
     ]
@@ -95,7 +96,7 @@ def test_without_a_terminal_only_changes_are_printed_each_on_one_line() -> None:
 def test_without_a_terminal_a_long_silence_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ops.readiness.wait.SILENCE_SECONDS", 0)
     _, printed = waited([PENDING, READY], [PENDING, READY], [READY, READY])
-    assert printed.splitlines()[2:-1] == ["… 1 of 2 ready after 0 min"]
+    assert printed.splitlines()[3:-1] == ["… 1 of 2 ready after 0 min"]
 
 
 @pytest.mark.parametrize("unheard", [0, 1, 3])
@@ -164,6 +165,7 @@ def test_wait_follows_a_group_that_fills_up(apis: Apis) -> None:
     assert lines == [
         "… instance group worker-group-1: 2 of 4 nodes: 2 Running",
         "… Kubernetes nodes worker-group-1: 2 of 4 Ready and Schedulable",
+        "… no expected end: nobody knows when instance group worker-group-1 is ready",
         "✔ instance group worker-group-1: 4 of 4 nodes: 4 Running",
         "✔ Kubernetes nodes worker-group-1: 4 of 4 Ready and Schedulable",
     ]
