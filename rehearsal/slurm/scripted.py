@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from embedded_account.resource_config import ListedInstance, cluster_file, slurm_config
 from rehearsal.slurm import stand_ins
 from rehearsal.slurm.configuration import ConfiguredNode
 from rehearsal.slurm.programs import Programs
@@ -76,7 +77,12 @@ def variables(made: NodeFolder, programs: Programs, logs: Path) -> dict[str, str
 
 
 def _resource_config(nodes: Sequence[ConfiguredNode]) -> dict[str, Any]:
-    groups: dict[str, list[dict[str, str]]] = {}
+    groups: dict[str, list[ListedInstance]] = {}
     for node in nodes:
-        groups.setdefault(node.group.name, []).append({"CustomerIpAddress": node.address})
-    return {"InstanceGroups": [{"Name": name, "Instances": found} for name, found in groups.items()]}
+        members = groups.setdefault(node.group.name, [])
+        name = f"{node.group.name}-{len(members) + 1}"
+        members.append(ListedInstance(name, f"i-{node.name.removeprefix('ip-')}", node.address))
+    typed = {name: ("ml.c5.xlarge", members) for name, members in groups.items()}
+    controllers = [node.address for node in nodes if node.group.node == "controller"]
+    arn = "arn:aws:sagemaker:us-west-2:111122223333:cluster/rehearsal000"
+    return cluster_file("rehearsal", arn, typed) | slurm_config(controllers)

@@ -16,6 +16,7 @@ from k8s_charts.storage.volumes import FileSystemAddress
 from stacks.hyperpod.lifecycle_scripts import LifecycleScripts
 from stacks.hyperpod.slurm import provisioning_parameters, topology
 from tests.synth.support.synthesis import Assemblies, Assembly, synthesise
+from tests.unit.contracts import contract as contracts
 
 ADDRESS = FileSystemAddress("fs-0123456789abcdef0", "fs-0.fsx.us-west-2.amazonaws.com", "abcdefgh")
 
@@ -91,7 +92,9 @@ def test_under_the_apis_way_no_file_of_parameters_is_generated() -> None:
 def test_the_scripts_way_has_the_guides_file_and_login_nodes_are_no_workers(by_scripts: SlurmEnvironment) -> None:
     made = provisioning_parameters(by_scripts, ADDRESS)
     assert made
-    assert made.name == "provisioning_parameters.json"
+    contract = contracts.read("slurm_files")
+    assert made.name == contract["provisioning_parameters"]
+    assert {*made.content} == {*contract["parameters_required"], contract["login_group"]}
     assert made.content == {
         "version": "1.0.0",
         "workload_manager": "slurm",

@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from embedded_account.hyperpod.model import Node, NodeStatus, SimulatedCluster
+from embedded_account.hyperpod.model import NodeStatus, SimulatedCluster
+from embedded_account.hyperpod.slurm.clusters import node_type
+from embedded_account.resource_config import ListedInstance, cluster_file, slurm_config
 
 
 @dataclass(frozen=True)
@@ -36,30 +38,24 @@ RunScripts = Callable[[NodeScripts], ScriptsOutcome | None]
 def resource_config(cluster: SimulatedCluster) -> dict[str, Any]:
     """Return what HyperPod writes to /opt/ml/config/resource_config.json.
 
-    Sources: AWS docs, sagemaker-hyperpod-lifecycle-best-practices-slurm-slurm-base-config; of a group without
-    instances, awslabs/awsome-distributed-ai 2b673935.
+    Of KubernetesConfig only the cluster's name is simulated.
     """
-    return {
-        "ClusterConfig": {"ClusterArn": cluster.arn, "ClusterName": cluster.name},
-        "InstanceGroups": [
-            {
-                "Name": group.name,
-                "InstanceType": group.instance_types[0].name,
-                "Instances": [
-                    {
-                        "InstanceName": f"{group.name}-{number}",
-                        "AgentIpAddress": node.address,
-                        "CustomerIpAddress": node.address,
-                        "InstanceId": node.instance_id,
-                    }
-                    for number, node in enumerate(_known(cluster, group.name), 1)
-                ]
-                or None,
-            }
-            for group in cluster.groups.values()
-        ],
+    groups = {
+        group.name: (group.instance_types[0].name, _instances(cluster, group.name)) for group in cluster.groups.values()
     }
+    if cluster.eks_name:
+        orchestrator = {"ClusterType": "Kubernetes", "KubernetesConfig": {"EksClusterName": cluster.eks_name}}
+    else:
+        controllers = [name for name, group in cluster.groups.items() if node_type(group.specification) == "Controller"]
+        orchestrator = slurm_config(each.address for name in controllers for each in groups[name][1])
+    return cluster_file(cluster.name, cluster.arn, groups) | orchestrator
 
 
-def _known(cluster: SimulatedCluster, group: str) -> list[Node]:
-    return [node for node in cluster.nodes_of(group) if node.address and node.status is not NodeStatus.FAILURE]
+def _instances(cluster: SimulatedCluster, group: str) -> list[ListedInstance]:
+    known = [node for node in cluster.nodes_of(group) if node.address and node.status is not NodeStatus.FAILURE]
+    return [
+        ListedInstance(
+            node.kubernetes_name if cluster.eks_name else f"{group}-{number}", node.instance_id, node.address
+        )
+        for number, node in enumerate(known, 1)
+    ]
