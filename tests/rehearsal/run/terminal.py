@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-_QUESTION = re.compile(r"[^\n]*(?:\(y/n\)|\[y/N\]|\(Enter: [^\n]*\))\W*$")
+# Not only at the end: with `| cat`, what was written before a question may be shown after it.
+_QUESTION = re.compile(r"[^\n]*(?:\(y/n\)|\[y/N\]|\(Enter: [^\n]*\))")
 _LAST: Final = 2000
 """Bytes at the end of the output that are searched: the whole grows with each frame of a spinner."""
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
