@@ -13,7 +13,6 @@ class NodeScope(StrEnum):
     """Which nodes a DaemonSet runs on. Charts list instance types; these words cover those of the catalogue."""
 
     ALL = "all"
-    ACCELERATED = "accelerated"
     GPU = "GPU"
     NEURON = "Neuron"
     EFA = "EFA"
@@ -46,9 +45,8 @@ DAEMONSETS: Final = (
     DaemonSet("eks-pod-identity-agent", 0, 0, NodeScope.ALL, "EKS add-on eks-pod-identity-agent"),
     # Three containers of 10m: the driver with 40Mi, its registrar and its liveness probe with 32Mi each.
     DaemonSet("fsx-csi-node", 30, 104, NodeScope.ALL, "aws-fsx-csi-driver 1.17.0, values.yaml"),
-    DaemonSet(
-        "health-monitoring-agent", 500, 512, NodeScope.ACCELERATED, f"{_HYPERPOD_CHART}, health-monitoring-agent"
-    ),
+    DaemonSet("health-monitoring-agent", 500, 512, NodeScope.GPU, f"{_HYPERPOD_CHART}, health-monitoring-agent"),
+    DaemonSet("health-monitoring-agent-non-nvidia", 500, 512, NodeScope.NEURON, f"{_HYPERPOD_CHART}, the same part"),
     DaemonSet("nvidia-device-plugin", 0, 0, NodeScope.GPU, "nvidia-device-plugin 0.16.1, values.yaml"),
     DaemonSet("neuron-device-plugin", 0, 0, NodeScope.NEURON, f"{_HYPERPOD_CHART}, neuron-device-plugin"),
     DaemonSet("aws-efa-k8s-device-plugin", 10, 20, NodeScope.EFA, "aws-efa-k8s-device-plugin 0.5.20, values.yaml"),
@@ -78,7 +76,6 @@ def daemonsets_on(instance_type: InstanceTypeFacts, load: NodeLoad = NO_LOAD) ->
     gpu = instance_type.accelerator_resource == GPU_RESOURCE
     kinds = {
         NodeScope.ALL: True,
-        NodeScope.ACCELERATED: accelerated,
         NodeScope.GPU: gpu,
         NodeScope.NEURON: accelerated and not gpu,
         NodeScope.EFA: instance_type.efa > 0,

@@ -85,14 +85,20 @@ def without_v1alpha1_fields(definition: str) -> str:
 def _add_agents(values: Path) -> None:
     """Give the chart its DaemonSets' requests, and the instance types that the publisher's chart runs each on."""
     document = _read(values)[0]
-    agents: dict[str, Any] = {}
+    for name, found in agents().items():
+        document["standIn"]["agents"][name] |= found
+    _write(values, [document])
+
+
+def agents() -> dict[str, dict[str, Any]]:
+    """Return requests and instance types of the DaemonSets that do not run on all nodes, by name."""
+    found: dict[str, dict[str, Any]] = {}
     for name, kind in catalogue().items():
         for daemonset in daemonsets_on(kind):
             if daemonset.nodes is not NodeScope.ALL:
                 requests = {"cpu": f"{daemonset.cpu_millis}m", "memory": f"{daemonset.memory_mib}Mi"}
-                agents.setdefault(daemonset.name, {"requests": requests, "types": []})["types"].append(name)
-    document["standIn"] = {"agents": agents}
-    _write(values, [document])
+                found.setdefault(daemonset.name, {"requests": requests, "types": []})["types"].append(name)
+    return found
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

@@ -114,7 +114,10 @@ def test_resources_without_devices_name_none() -> None:
         ("ml.m5.2xlarge", set()),
         ("ml.g5.4xlarge", {"health-monitoring-agent", "nvidia-device-plugin"}),
         ("ml.p5.48xlarge", {"health-monitoring-agent", "nvidia-device-plugin", "aws-efa-k8s-device-plugin"}),
-        ("ml.trn1.32xlarge", {"health-monitoring-agent", "neuron-device-plugin", "aws-efa-k8s-device-plugin"}),
+        (
+            "ml.trn1.32xlarge",
+            {"health-monitoring-agent-non-nvidia", "neuron-device-plugin", "aws-efa-k8s-device-plugin"},
+        ),
     ],
 )
 def test_only_the_daemonsets_of_its_hardware_run_on_a_node(name: str, extra: set[str]) -> None:

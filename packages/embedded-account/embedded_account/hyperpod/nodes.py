@@ -1,9 +1,10 @@
 """Describe HyperPod nodes as Kubernetes Node objects: name, labels, taints and allocatable resources.
 
-Source of labels and taints: AWS docs, sagemaker-hyperpod-eks-resiliency-node-labels and
-sagemaker-hyperpod-eks-prerequisites.
+Sources of labels and taints: AWS docs, sagemaker-hyperpod-eks-resiliency-node-labels and
+sagemaker-hyperpod-eks-prerequisites; awslabs/awsome-distributed-ai 95b939cd, hyperpod-mental-model.md.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -14,7 +15,7 @@ from embedded_account.kubernetes.allocatable import allocatable
 PREFIX: Final = "sagemaker.amazonaws.com"
 HEALTH_LABEL: Final = f"{PREFIX}/node-health-status"
 DEEP_CHECK_LABEL: Final = f"{PREFIX}/deep-health-check-status"
-DEEP_CHECK_TAINT: Final = {"key": HEALTH_LABEL, "value": NodeHealth.UNSCHEDULABLE.value, "effect": "NoSchedule"}
+UNSCHEDULABLE_TAINT: Final = {"key": HEALTH_LABEL, "value": NodeHealth.UNSCHEDULABLE.value, "effect": "NoSchedule"}
 
 
 @dataclass(frozen=True)
@@ -31,16 +32,20 @@ class KubernetesNode:
 def as_kubernetes(cluster: SimulatedCluster, node: Node) -> KubernetesNode:
     """Return the Node object for the node's present state.
 
-    HyperPod taints a node only for deep health checks. A node that awaits replacement has only the health label.
+    HyperPod taints a node for deep health checks, and for a fault that its monitoring agent finds. A node that somebody
+    else labelled for a replacement has only the label.
     """
     config = _kubernetes_config(cluster.groups.get(node.group))
-    in_deep_check = node.deep_check is DeepCheck.IN_PROGRESS
+    fault = _found_fault(node)
     return KubernetesNode(
         name=node.kubernetes_name,
         labels=config.get("Labels", {}) | _labels(cluster, node),
-        annotations={f"{PREFIX}/fault-details": node.fault} if node.fault else {},
+        annotations={f"{PREFIX}/fault-details": json.dumps([{"reason": fault}])} if fault else {},
         allocatable=quantities(node),
-        taints=(*map(_taint, config.get("Taints", [])), *([DEEP_CHECK_TAINT] if in_deep_check else [])),
+        taints=(
+            *map(_taint, config.get("Taints", [])),
+            *([UNSCHEDULABLE_TAINT] if fault or node.deep_check is DeepCheck.IN_PROGRESS else []),
+        ),
     )
 
 
@@ -78,9 +83,14 @@ def _labels(cluster: SimulatedCluster, node: Node) -> dict[str, str]:
     }
     if node.deep_check:
         labels[DEEP_CHECK_LABEL] = node.deep_check
-    if node.fault:
-        labels[f"{PREFIX}/fault-types"] = node.fault
+    if fault := _found_fault(node):
+        labels |= dict.fromkeys((f"{PREFIX}/fault-types", f"{PREFIX}/fault-reasons"), fault)
     return {key: str(value) for key, value in labels.items()}
+
+
+def _found_fault(node: Node) -> str:
+    """Return the node's fault once the monitoring agent has found it, else ""."""
+    return node.fault if node.health is not NodeHealth.SCHEDULABLE else ""
 
 
 def _kubernetes_config(group: SimulatedGroup | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from embedded_account.hyperpod.bench import HyperPodBench
-from embedded_account.hyperpod.nodes import DEEP_CHECK_LABEL, DEEP_CHECK_TAINT, HEALTH_LABEL
+from embedded_account.hyperpod.nodes import DEEP_CHECK_LABEL, HEALTH_LABEL, UNSCHEDULABLE_TAINT
 
 Refusal = Callable[..., str]
 NAME = {"ClusterName": "ml-cluster"}
@@ -35,7 +35,7 @@ def test_checked_node_takes_no_pods_until_it_has_passed(bench: HyperPodBench, ru
     assert nodes(running, "worker-group-1") == {checked: "DeepHealthCheckInProgress", other: "Running"}
     node = bench.eks.nodes[f"hyperpod-{checked}"]
     assert (node.labels[DEEP_CHECK_LABEL], node.labels[HEALTH_LABEL]) == ("InProgress", "Unschedulable")
-    assert node.taints == (DEEP_CHECK_TAINT,)
+    assert node.taints == (UNSCHEDULABLE_TAINT,)
     bench.advance(minutes=60)
     node = bench.eks.nodes[f"hyperpod-{checked}"]
     assert (node.labels[DEEP_CHECK_LABEL], node.labels[HEALTH_LABEL], node.taints) == ("Passed", "Schedulable", ())

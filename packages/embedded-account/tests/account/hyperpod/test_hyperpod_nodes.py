@@ -7,7 +7,7 @@ import pytest
 from werkzeug.exceptions import BadRequest
 
 from embedded_account.hyperpod.bench import ACCOUNT_ID, REGION, HyperPodBench
-from embedded_account.hyperpod.nodes import DEEP_CHECK_LABEL, DEEP_CHECK_TAINT, HEALTH_LABEL, KubernetesNode
+from embedded_account.hyperpod.nodes import DEEP_CHECK_LABEL, HEALTH_LABEL, UNSCHEDULABLE_TAINT, KubernetesNode
 
 Refusal = Callable[..., str]
 NAME = {"ClusterName": "ml-cluster"}
@@ -100,7 +100,7 @@ def test_deep_checks_taint_the_node_until_they_pass(bench: HyperPodBench, sagema
     bench.advance(minutes=30)
     (node,) = bench.eks.nodes.values()
     assert (node.labels[DEEP_CHECK_LABEL], node.labels[HEALTH_LABEL]) == ("InProgress", "Unschedulable")
-    assert node.taints == (DEEP_CHECK_TAINT,)
+    assert node.taints == (UNSCHEDULABLE_TAINT,)
     bench.advance(minutes=60)
     (node,) = bench.eks.nodes.values()
     assert (node.labels[DEEP_CHECK_LABEL], node.labels[HEALTH_LABEL]) == ("Passed", "Schedulable")
