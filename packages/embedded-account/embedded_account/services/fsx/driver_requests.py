@@ -42,7 +42,7 @@ def create_request(
     """
     if unknown := parameters.keys() - _KNOWN:
         raise PodRoleError(
-            f"storage class parameter {', '.join(sorted(unknown))} is invalid: the FSx CSI driver would ignore it. "
+            f"storage class parameter {', '.join(sorted(unknown))} is invalid: it is not simulated. "
             f"Allowed: {', '.join(sorted(_KNOWN))}"
         )
     if not parameters.get("subnetId"):
