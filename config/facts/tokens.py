@@ -8,6 +8,7 @@ AUTH_MODE: Final = "RAY_AUTH_MODE"
 """The variable by which Ray's processes want a token, with the value `token`."""
 AUTH_TOKEN: Final = "RAY_AUTH_TOKEN"  # noqa: S105 - a variable's name
 """The variable from which they take it."""
+VARIABLES: Final = frozenset({AUTH_MODE, AUTH_TOKEN})
 SECRET_KEY: Final = "auth_token"  # noqa: S105
 """The key of KubeRay's Secrets with tokens (ray-operator v1.6.2, utils/constant.go)."""
 

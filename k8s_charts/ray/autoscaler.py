@@ -7,21 +7,25 @@ in the namespace. Therefore only this container mounts the token, and no Ray job
 
 from typing import Any, Final
 
+from config.facts import tokens
 from config.facts.capacity import AUTOSCALER_CPU_MILLIS, AUTOSCALER_MEMORY_MIB
 from config.model import Autoscaling
-from k8s_charts.ray.pods import CONTAINER_SECURITY
+from k8s_charts.ray.pods import CONTAINER_SECURITY, Common
 
 _TOKEN: Final = "kubernetes-token"  # noqa: S105  the name of a volume
 # Kubernetes clients read the token here, Ray's too (ray/autoscaler/_private/kuberay/node_provider.py).
 _TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105  a path
 
 
-def autoscaler_options(settings: Autoscaling, image: str) -> dict[str, Any]:
+def autoscaler_options(settings: Autoscaling, pods: Common) -> dict[str, Any]:
     """Return `autoscalerOptions`; like the head's container, this one meets Pod Security's `restricted` level."""
+    # KubeRay copies the head's variables to the workers' init container, but none to this one.
+    env = [each for each in pods.variables({}) if each["name"] in tokens.VARIABLES]
     amounts = {"cpu": f"{AUTOSCALER_CPU_MILLIS}m", "memory": f"{AUTOSCALER_MEMORY_MIB}Mi"}
     return {
-        "image": image,
+        "image": pods.image,
         "imagePullPolicy": "IfNotPresent",
+        **({"env": env} if env else {}),
         "idleTimeoutSeconds": settings.idle_timeout_seconds,
         "upscalingMode": settings.upscaling,
         "resources": {"requests": amounts, "limits": amounts},

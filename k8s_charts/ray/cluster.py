@@ -91,7 +91,7 @@ class RayClusterChart(ProjectChart):
 def ray_cluster_spec(cluster: RayClusterSpec) -> dict[str, Any]:
     """Return the `spec` of the RayCluster."""
     scaling = cluster.autoscaling
-    autoscaler = {"autoscalerOptions": autoscaler_options(scaling, cluster.pods.image)} if scaling else {}
+    autoscaler = {"autoscalerOptions": autoscaler_options(scaling, cluster.pods)} if scaling else {}
     auth = {"authOptions": dict(cluster.auth_options)} if cluster.auth_options else {}
     head = {
         "rayStartParams": {

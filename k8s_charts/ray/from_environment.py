@@ -25,7 +25,7 @@ def ray_cluster(environment: EksEnvironment, cluster: RayClusterConfig, image: s
         **cluster.env,
     }
     # KubeRay sets these in each container that speaks to the head, also in the autoscaler's.
-    kuberays = {tokens.AUTH_MODE, tokens.AUTH_TOKEN} if auth else set()
+    kuberays = tokens.VARIABLES if auth else frozenset()
     return RayClusterSpec(
         name=cluster.name,
         namespace=environment.ray.namespace,

@@ -61,6 +61,10 @@ class Common:
     volumes: Sequence[ClaimVolume] = ()
     priority_class: str | None = None
 
+    def variables(self, env: Mapping[str, str]) -> list[dict[str, Any]]:
+        """Return a container's `env`: `env` has the variables of its role, which the RayCluster's own override."""
+        return [*_plain({**env, **self.env}), *map(_from_secret, self.secrets)]
+
 
 def pod(
     common: Common,
@@ -71,17 +75,14 @@ def pod(
     probe: Mapping[str, Any],
     env: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return the pod spec of a head or a worker; it meets Pod Security's `restricted` level.
-
-    `env` has the variables of the pod's role; the RayCluster's own variables override them.
-    """
+    """Return the pod spec of a head or a worker, with the variables of its role; it meets the `restricted` level."""
     further = [(f"claim-{n}", volume) for n, volume in enumerate(common.volumes)]
     amounts = _amounts(resources)
     container = {
         "name": name,
         "image": common.image,
         "imagePullPolicy": "IfNotPresent",
-        "env": [*_plain({**_no_gpus(resources), **env, **common.env}), *map(_from_secret, common.secrets)],
+        "env": common.variables({**_no_gpus(resources), **env}),
         "resources": {"requests": amounts, "limits": amounts},
         "securityContext": CONTAINER_SECURITY,
         "lifecycle": {"preStop": {"exec": {"command": ["/bin/sh", "-c", "ray stop"]}}},

@@ -1,18 +1,19 @@
-"""KubeRay makes the token of a RayCluster whose head wants one, and gives it to all that speak to the head.
+"""All containers that speak to a head which wants a token have it: from KubeRay if it can, else from a Secret.
 
-Another KubeRay than the usual one takes minutes to build, so only `make test-long` runs this.
+Another KubeRay than the usual one takes minutes to build, so only `make test-long` runs with it.
 """
 
 import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from config import EksEnvironment, load
-from config.facts.versions import SETS
-from config.model import Autoscaling
+from config.facts.versions import SETS, SetName
+from config.model import Autoscaling, SecretVariable
 from embedded_account.kubernetes.building import binaries as built
 from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
@@ -25,13 +26,21 @@ from tests.charts.support.facts import RAY_FACTS
 from tests.rehearsal.kubernetes.cluster import install_operator
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.product, pytest.mark.long]
+pytestmark = pytest.mark.product
+OURS: Final = SecretVariable(env="RAY_AUTH_TOKEN", secret="heads-token", key="token")
+
+
+@pytest.fixture(scope="module", params=["fixed", pytest.param("current", marks=pytest.mark.long)])
+def chosen(request: pytest.FixtureRequest) -> SetName:
+    """Return the set of versions whose KubeRay runs."""
+    name: SetName = request.param
+    return name
 
 
 @pytest.fixture(scope="module")
-def binaries(programs_cache: Path) -> Binaries:
-    """Return the programs with KubeRay of the newest set."""
-    return built.ensure(programs_cache, print, built.with_kuberay(SETS["current"].kuberay))
+def binaries(programs_cache: Path, chosen: SetName) -> Binaries:
+    """Return the programs with KubeRay of the set."""
+    return built.ensure(programs_cache, print, built.with_kuberay(SETS[chosen].kuberay))
 
 
 @pytest.fixture(scope="module")
@@ -50,18 +59,19 @@ def kubectl(control_plane: ControlPlane, binaries: Binaries) -> Kubectl:
     return kubectl
 
 
-def environment() -> EksEnvironment:
-    """Return dev with the newest set of versions, and heads that want a token."""
+def environment(chosen: SetName, *secrets: SecretVariable) -> EksEnvironment:
+    """Return dev with a set of versions, an autoscaler, and heads that want a token."""
     dev = load("dev")
     [cluster] = dev.ray.clusters
-    wanting = cluster.model_copy(update={"env": {"RAY_AUTH_MODE": "token"}, "autoscaling": Autoscaling()})
-    ray = dev.ray.model_copy(update={"version": None, "clusters": (wanting,)})
+    changed = {"env": {"RAY_AUTH_MODE": "token"}, "secrets": secrets, "autoscaling": Autoscaling()}
+    ray = dev.ray.model_copy(update={"version": None, "clusters": (cluster.model_copy(update=changed),)})
     kuberay = dev.kuberay.model_copy(update={"version": None})
-    return dev.model_copy(update={"versions": "current", "ray": ray, "kuberay": kuberay})
+    return dev.model_copy(update={"versions": chosen, "ray": ray, "kuberay": kuberay})
 
 
-def test_kuberay_makes_the_token_and_all_that_speak_to_the_head_have_it(kubectl: Kubectl) -> None:
-    wanted = environment()
+def test_all_that_speak_to_the_head_have_the_token(kubectl: Kubectl, chosen: SetName) -> None:
+    makes_one = chosen == "current"
+    wanted = environment(chosen) if makes_one else environment(chosen, OURS)
     namespace = wanted.ray.namespace
     kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     # KubeRay wants the account of a head with an autoscaler.
@@ -78,9 +88,11 @@ def test_kuberay_makes_the_token_and_all_that_speak_to_the_head_have_it(kubectl:
     wait_until(
         lambda: {each["metadata"]["labels"]["ray.io/node-type"] for each in pods()} == {"head", "worker"}, "pods"
     )
-    secret = kubectl.get("-n", namespace, "secret", "rayml")
-    assert len(base64.b64decode(base64.b64decode(secret["data"]["auth_token"]))) == 32
-    assert token_secrets(wanted) == ("rayml",), "supervisors and submitters may read it"
+    secret, key = ("rayml", "auth_token") if makes_one else (OURS.secret, OURS.key)
+    if makes_one:
+        made = kubectl.get("-n", namespace, "secret", secret)
+        assert len(base64.b64decode(base64.b64decode(made["data"][key]))) == 32
+    assert token_secrets(wanted) == (secret,), "supervisors and submitters may read it"
     names = set()
     for pod in pods():
         for container in (*pod["spec"]["containers"], *pod["spec"].get("initContainers", [])):
@@ -88,5 +100,5 @@ def test_kuberay_makes_the_token_and_all_that_speak_to_the_head_have_it(kubectl:
             env = {each["name"]: each for each in container["env"]}
             assert env["RAY_AUTH_MODE"]["value"] == "token", container["name"]
             source = env["RAY_AUTH_TOKEN"]["valueFrom"]["secretKeyRef"]
-            assert (source["name"], source["key"]) == ("rayml", "auth_token"), container["name"]
+            assert (source["name"], source["key"]) == (secret, key), container["name"]
     assert names == {"ray-head", "ray-worker", "autoscaler", "wait-gcs-ready"}
