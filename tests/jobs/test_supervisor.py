@@ -55,6 +55,9 @@ sys.exit(int((runs / "go").read_text()))
 """
 
 
+# Each attempt of a run waits for a real head, in most of them several times.
+a_real_run: Final = pytest.mark.sampled(3, of="supervised runs on a real head")
+
 TOKEN: Final = "dGhlIHRva2VuIG9mIGEgdGVzdA=="
 
 LARGE: Final = """
@@ -244,6 +247,7 @@ def let_end(directory: Path, *, code: int) -> None:
     new.replace(directory / "go")
 
 
+@a_real_run
 def test_job_runs_to_its_end_with_its_output_and_exit_code(run: Supervised, runs: Path, tmp_path: Path) -> None:
     start(run, tmp_path, "silent")
     wait_until((runs / "began-1").exists, "the first attempt")
@@ -255,6 +259,7 @@ def test_job_runs_to_its_end_with_its_output_and_exit_code(run: Supervised, runs
     wait_until(lambda: kept(tmp_path).endswith(b"begins\nends\n"), "all of the output, in the run's storage")
 
 
+@a_real_run
 def test_killed_supervisor_is_succeeded_without_a_second_submission(
     run: Supervised, runs: Path, head: Head, tmp_path: Path
 ) -> None:
@@ -273,6 +278,7 @@ def test_killed_supervisor_is_succeeded_without_a_second_submission(
     assert not (runs / "began-2").exists()
 
 
+@a_real_run
 def test_lost_head_is_followed_by_the_next_attempt_after_its_return(
     run: Supervised, runs: Path, head: Head, tmp_path: Path
 ) -> None:
@@ -290,6 +296,7 @@ def test_lost_head_is_followed_by_the_next_attempt_after_its_return(
     assert run.state["progress"] == 20
 
 
+@a_real_run
 def test_stopped_run_ends_in_ray(run: Supervised, runs: Path, head: Head, tmp_path: Path) -> None:
     start(run, tmp_path)
     wait_until((runs / "began-1").exists, "the first attempt")
@@ -300,6 +307,7 @@ def test_stopped_run_ends_in_ray(run: Supervised, runs: Path, head: Head, tmp_pa
     wait_until(lambda: b"begins\n" in kept(tmp_path), "the output until the stop, in the run's storage")
 
 
+@a_real_run
 def test_large_working_directory_and_variables_reach_driver_and_train_functions(
     run: Supervised, tmp_path: Path
 ) -> None:
@@ -360,6 +368,7 @@ print("a worker says", ray.get(seen.remote()))
 """
 
 
+@a_real_run
 def test_locked_packages_are_installed_for_driver_and_workers_over_the_images(
     run: Supervised, index: tuple[str, str]
 ) -> None:
@@ -370,6 +379,7 @@ def test_locked_packages_are_installed_for_driver_and_workers_over_the_images(
     assert {"the driver says hello", "a worker says hello"} <= set(run.log.read_text().splitlines())
 
 
+@a_real_run
 def test_package_with_another_hash_is_not_installed_and_the_run_says_so(
     run: Supervised, index: tuple[str, str]
 ) -> None:
