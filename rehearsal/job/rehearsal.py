@@ -45,7 +45,6 @@ _JOB: Final = "paced_ddp"
 # effect. 240 steps: four minutes for all that happens to the run before a node is lost.
 _POD_CPUS: Final = 3
 _JOB_WORDS: Final = ("--workers", "2", "--cpus", "2", "--samples", "512", "--epochs", "15", "--every", "5")
-_PATIENCE_SECONDS: Final = 600.0
 _VERDICT: Final = """[bold green]The job survived an upgrade of the controllers, a move and the loss of a node.[/]
 real: control plane, KubeRay {kuberay}, reaper, job supervisor, `ops job submit` and `ops smoke` as a submitter
 real: Ray {ray} and PyTorch, with CPython {python}, in sandboxed pods
@@ -128,7 +127,7 @@ class JobRehearsal:
             self._ray = self._cluster.own_subject()
             began = time.time()
             self._cluster.kubectl.apply([self._cluster.manifest])
-            wait("the complete RayCluster", self._ray.is_whole, timeout=_PATIENCE_SECONDS)
+            wait("the complete RayCluster", self._ray.is_whole)
             step.see(f"{self._ray.state()}; head and workers ready after {time.time() - began:.0f} s")
 
     @property
@@ -158,9 +157,7 @@ class JobRehearsal:
     def see_it_saved(self) -> None:
         """Wait for the answer. Raises RehearsalError unless the run has saved."""
         with self._progress.step(f"ops job checkpoint {RUN} --env {_ENVIRONMENT}") as step:
-            wait(
-                "the end of ops job checkpoint", lambda: self._asking.returncode is not None, timeout=_PATIENCE_SECONDS
-            )
+            wait("the end of ops job checkpoint", lambda: self._asking.returncode is not None)
             printed = self._asking.tail(5).strip()
             self._mark(f"`ops job checkpoint` ends with {self._asking.returncode}")
             if self._asking.returncode or not re.search(rf"^run {RUN} saved step [0-9]+ ", printed, re.MULTILINE):
@@ -225,7 +222,7 @@ class JobRehearsal:
     def see_it_end(self) -> None:
         """Wait for the end of `ops job submit`. Raises RehearsalError unless every promise was kept."""
         with self._progress.step("the run resumes and succeeds") as step:
-            wait("the end of the run", lambda: self._submitting.returncode is not None, timeout=_PATIENCE_SECONDS)
+            wait("the end of the run", lambda: self._submitting.returncode is not None)
             self._mark(f"`ops job submit` ends with {self._submitting.returncode}")
             if self._submitting.returncode:
                 raise RehearsalError(f"the run must succeed:\n{self._submitting.tail(30)}")
@@ -276,7 +273,7 @@ class JobRehearsal:
 
     def _ended(self, name: str, words: list[str]) -> Child:
         started = self._ops(name, words)
-        wait(f"the end of {name}", lambda: started.returncode is not None, timeout=_PATIENCE_SECONDS)
+        wait(f"the end of {name}", lambda: started.returncode is not None)
         return started
 
     def end(self) -> None:
@@ -300,7 +297,7 @@ class JobRehearsal:
                 raise RehearsalError(f"{what}: the run ended before that\n{self._submitting.tail(30)}")
             return reached()
 
-        wait(what, polled, timeout=_PATIENCE_SECONDS)
+        wait(what, polled)
 
     def _mark(self, what: str) -> None:
         self._marks.append((time.time(), what))

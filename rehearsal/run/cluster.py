@@ -17,8 +17,8 @@ class TimedOutError(Exception):
 
 T = TypeVar("T")
 
-PATIENCE_SECONDS: Final = 180
-"""The timeout of waits that take a twentieth of it on a quiet machine."""
+PATIENCE_SECONDS: Final = 600
+"""The timeout of waits that take a sixtieth of it on a quiet machine. CI's may take ten times as long."""
 
 
 def wait_for(
