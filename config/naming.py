@@ -22,7 +22,7 @@ USES: Final[Mapping[str, tuple[str, ...]]] = {
     "storage": ("network",),
     "eks": ("network",),
     "hyperpod": ("storage", "eks"),
-    "platform": ("storage", "eks"),
+    "platform": ("eks",),
     "ray": ("hyperpod", "platform"),
 }
 """The stacks that each stack uses: it is deployed after these, and destroyed before them."""

@@ -136,8 +136,8 @@ REGISTRATIONS: Final = (
     "config/model/*.py",
     # The rules; the estimate and its prices; names of resources and their tags; the policy of the company's key.
     *("config/rules/__init__.py", "config/estimates/*", "config/naming.py", "config/key_policy.py"),
-    # A stack wires its constructs.
-    "stacks/*/stack.py",
+    # A stack wires its constructs; the list of what waits for what.
+    *("stacks/*/stack.py", "stacks/dependencies.yaml"),
     # The request of CreateCluster, and which of its properties a key is.
     *("stacks/hyperpod/cluster.py", "ops/environment/updates.py"),
     # The charts of an environment; the connections that policies allow; names in Kubernetes.

@@ -1,4 +1,4 @@
-"""Return how long AWS takes to create a resource, from the dated table `creation_minutes.yaml`."""
+"""Return how long AWS takes to create and delete a resource, from the dated table `creation_minutes.yaml`."""
 
 from functools import cache
 from pathlib import Path
@@ -13,6 +13,10 @@ DEEP_CHECKS: Final = "deep health checks"
 IMAGE_BUILD: Final = "image build"
 PULL: Final = "pull of an image of 10 GB"
 """The names of what CloudFormation does not wait for."""
+
+
+FUNCTION_IN_VPC: Final = "AWS::Lambda::Function in a VPC"
+"""A function whose deletion waits until Lambda has deleted its network interfaces."""
 
 
 class CreationTime(NamedTuple):
@@ -41,6 +45,17 @@ def by_type() -> dict[str, CreationTime]:
     seconds = _table()["seconds"]
     slow = {name: _minutes(row) for name, row in _table()["types"].items()}
     return slow | {name: _minutes(seconds) for name in seconds["types"]}
+
+
+@cache
+def deletions() -> dict[str, CreationTime]:
+    """Return the minutes of deletions by CloudFormation's type."""
+    return {name: _minutes(row) for name, row in _table()["deletions"].items()}
+
+
+def of_deletion(resource_type: str) -> CreationTime:
+    """Return the minutes of the type's deletion; a type without a row counts as one that takes seconds."""
+    return deletions().get(resource_type) or _minutes(_table()["seconds"])
 
 
 def of_type(resource_type: str) -> CreationTime:

@@ -1,14 +1,15 @@
-"""Estimate how long a rehearsed deployment takes on AWS: its order, with the minutes of a published table.
+"""Estimate how long a deployment and its destroy take on AWS: their order, with the minutes of a published table.
 
 Within a stack, CloudFormation creates each resource as soon as those that it waits for are complete. The CDK CLI starts
-a stack when its upstream stacks are complete and one of its few places is free.
+a stack when its upstream stacks are complete and one of its few places is free. A destroy goes the other way.
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from config.estimates import creation
 from config.estimates.creation import CreationTime
@@ -16,6 +17,11 @@ from rehearsal.report.timeline import Band, Bar, kind
 
 _SHOWN_MINUTES: Final = 0.5
 """Shorter steps of the critical path are counted together."""
+_VARIABLE: Final = re.compile(r"\$\{([^!}.]+)")
+"""A resource in a text of Fn::Sub."""
+
+Minutes = Callable[[str], CreationTime]
+"""Returns the minutes of a resource type."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +47,13 @@ class Expectation:
     chain: float
     """In typical minutes."""
 
-    def line(self) -> str:
-        """Return the expected time, its range and the critical path."""
+    def line(self, what: str = "on AWS about") -> str:
+        """Return `what`, the expected time, its range and the critical path."""
         low, typical, high = (round(each.minutes) for each in (self.low, self.typical, self.high))
         slow = [bar for bar in self.typical.critical if bar.length >= _SHOWN_MINUTES]
         path = [f"{kind(bar.type)} {bar.length:.0f}" for bar in slow if round(bar.length)]
         rest = self.typical.minutes - sum(bar.length for bar in slow if round(bar.length))
-        return f"on AWS about {typical} minutes ({low} to {high}): {' → '.join([*path, f'all else {rest:.0f}'])}"
+        return f"{what} {typical} minutes ({low} to {high}): {' → '.join([*path, f'all else {rest:.0f}'])}"
 
 
 def later_line(*, ray: bool) -> str:
@@ -58,34 +64,95 @@ def later_line(*, ray: bool) -> str:
 
 def upstream(assembly: Path) -> dict[str, tuple[str, ...]]:
     """Return the stacks that each stack of the cloud assembly depends on; empty if there is none."""
-    manifest = assembly / "manifest.json"
-    if not manifest.exists():
-        return {}
-    artifacts = json.loads(manifest.read_text())["artifacts"]
-    names = {
-        key: artifact["properties"].get("stackName", key)
-        for key, artifact in artifacts.items()
-        if artifact["type"] == "aws:cloudformation:stack"
-    }
+    artifacts = _stacks(assembly)
+    names = {key: artifact["properties"].get("stackName", key) for key, artifact in artifacts.items()}
     return {
         name: tuple(names[each] for each in artifacts[key].get("dependencies", ()) if each in names)
         for key, name in names.items()
     }
 
 
+def _stacks(assembly: Path) -> dict[str, Any]:
+    manifest = assembly / "manifest.json"
+    artifacts = json.loads(manifest.read_text())["artifacts"] if manifest.exists() else {}
+    return {key: artifact for key, artifact in artifacts.items() if artifact["type"] == "aws:cloudformation:stack"}
+
+
+def declared(assembly: Path) -> list[Band]:
+    """Return the resources of the cloud assembly's stacks, with what each waits for; nothing has a length yet."""
+    found = []
+    for key, artifact in _stacks(assembly).items():
+        template = json.loads((assembly / artifact["properties"]["templateFile"]).read_text())
+        found.append(Band(artifact["properties"].get("stackName", key), list(_declared(template["Resources"]))))
+    return found
+
+
+def _declared(resources: Mapping[str, Any]) -> Iterator[Bar]:
+    vpcs = {
+        name: resource["Properties"]["VpcConfig"]
+        for name, resource in resources.items()
+        if resource["Type"] == "AWS::Lambda::Function" and "VpcConfig" in resource["Properties"]
+    }
+    for name, resource in resources.items():
+        named = resource.get("DependsOn", [])
+        awaited = {*([named] if isinstance(named, str) else named), *_references(resource.get("Properties"))}
+        # Functions with the same subnets and groups share interfaces, which go with the function that is deleted last.
+        last = name in vpcs and not any(vpcs.get(other) == vpcs[name] for other in awaited)
+        type = creation.FUNCTION_IN_VPC if last else resource["Type"]
+        yield Bar(name, type, 0, 0, tuple(sorted(awaited & resources.keys())), False)
+
+
+def _references(value: Any) -> Iterator[str]:
+    match value:
+        case {"Ref": str(name)} | {"Fn::GetAtt": [str(name), *_]}:
+            yield name
+        case {"Fn::Sub": text}:
+            yield from _VARIABLE.findall(text if isinstance(text, str) else text[0])
+            yield from _references(text[1] if isinstance(text, list) else None)
+        case dict():
+            for each in value.values():
+                yield from _references(each)
+        case list():
+            for each in value:
+                yield from _references(each)
+
+
 def expect(bands: Sequence[Band], upstream: Mapping[str, Collection[str]], *, places: int) -> Expectation:
-    """Return what the journal's bands take on AWS if the CLI deploys at most `places` stacks at a time."""
+    """Return what the bands take on AWS if the CLI deploys at most `places` stacks at a time."""
+    return _expect(bands, upstream, creation.of_type, places=places)
+
+
+def expect_destroy(bands: Sequence[Band], upstream: Mapping[str, Collection[str]], *, places: int) -> Expectation:
+    """Return what the destroy of the same bands takes: everything waits for what depended on it."""
+    downstream = {name: [user for user, used in upstream.items() if name in used] for name in reversed([*upstream])}
+    return _expect([_reversed(band) for band in bands], downstream, creation.of_deletion, places=places)
+
+
+def _reversed(band: Band) -> Band:
+    users: dict[str, list[str]] = {bar.name: [] for bar in band.bars}
+    for bar in band.bars:
+        for used in bar.waited_for:
+            if used in users:
+                users[used].append(bar.name)
+    return Band(band.stack, [replace(bar, waited_for=tuple(users[bar.name])) for bar in band.bars])
+
+
+def _expect(
+    bands: Sequence[Band], upstream: Mapping[str, Collection[str]], minutes: Minutes, *, places: int
+) -> Expectation:
     low, typical, high = (
-        _schedule(bands, upstream, places=places, column=column) for column in ("low", "typical", "high")
+        _schedule(bands, upstream, minutes, places=places, column=column) for column in ("low", "typical", "high")
     )
-    unlimited = _schedule(bands, upstream, places=len(bands), column="typical")
+    unlimited = _schedule(bands, upstream, minutes, places=len(bands), column="typical")
     return Expectation(low, typical, high, unlimited.minutes)
 
 
-def _schedule(bands: Sequence[Band], upstream: Mapping[str, Collection[str]], *, places: int, column: str) -> Forecast:
+def _schedule(
+    bands: Sequence[Band], upstream: Mapping[str, Collection[str]], minutes: Minutes, *, places: int, column: str
+) -> Forecast:
     """Schedule forward: of the stacks that may start, the one that the assembly or the journal lists first."""
     overhead = _of(creation.of_stack(), column)
-    lengths = {band.stack: list(_resources(band, overhead, column)) for band in bands}
+    lengths = {band.stack: list(_resources(band, minutes, overhead, column)) for band in bands}
     order = [*(name for name in upstream if name in lengths), *(name for name in lengths if name not in upstream)]
     placed: dict[str, Band] = {}
     # The stack whose end let each stack start.
@@ -110,14 +177,14 @@ def _schedule(bands: Sequence[Band], upstream: Mapping[str, Collection[str]], *,
     return Forecast(sorted(placed.values(), key=lambda band: band.start), _critical(placed, freed))
 
 
-def _resources(band: Band, overhead: float, column: str) -> Iterator[Bar]:
+def _resources(band: Band, minutes: Minutes, overhead: float, column: str) -> Iterator[Bar]:
     """Return the stack's resources in minutes since the stack began."""
     bars = {bar.name: bar for bar in band.bars}
     ends: dict[str, float] = {}
 
     def end(name: str) -> float:
         if name not in ends:
-            ends[name] = start(name) + _of(creation.of_type(bars[name].type), column)
+            ends[name] = start(name) + _of(minutes(bars[name].type), column)
         return ends[name]
 
     def start(name: str) -> float:

@@ -345,7 +345,7 @@ class RehearsalSteps(Generic[E]):
         found = self._expected(report.journal(self.account.directory))
         later = expected.later_line(ray=isinstance(self.environment, EksEnvironment))
         self.console.print("[bold]What the deployment waited for[/]")
-        for line in [found.line(), later, *timeline.lines(found.typical.bands)] if found else []:
+        for line in [found.line(), later, *self._destroy(), *timeline.lines(found.typical.bands)] if found else []:
             hanging = textwrap.fill(line, self.console.width - 4, subsequent_indent="    ", break_on_hyphens=False)
             self.console.print(textwrap.indent(hanging, "    "))
         self.console.print(f"    drawn in {self.directory / timeline.NAME}")
@@ -366,6 +366,14 @@ class RehearsalSteps(Generic[E]):
         if not (drawn := timeline.bands(journal)):
             return None
         return expected.expect(drawn, expected.upstream(self.project.directory / "cdk.out"), places=int(AT_ONCE[-1]))
+
+    def _destroy(self) -> list[str]:
+        """Return a line about the destroy's time on AWS; none without an assembly."""
+        assembly = self.project.directory / "cdk.out"
+        if not (declared := expected.declared(assembly)):
+            return []
+        found = expected.expect_destroy(declared, expected.upstream(assembly), places=int(AT_ONCE[-1]))
+        return [found.line("a destroy takes about")]
 
     def _file_system(self) -> str:
         systems = self.account.client("fsx").describe_file_systems()["FileSystems"]

@@ -88,6 +88,6 @@ class EksStack(EnvironmentStack):
             # Do not wait: the chart's DaemonSets need HyperPod's nodes, which are created only after the release.
             wait=False,
         )
-        # HyperPod checks the chart's pods, and these need nodes before HyperPod's own nodes exist.
-        chart.node.add_dependency(node_group, *reachable)
+        # Not after the nodes: HyperPod's cluster waits for this whole stack, the release does not wait for its pods.
+        chart.node.add_dependency(*reachable)
         self.dependencies_chart = chart

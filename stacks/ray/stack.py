@@ -75,9 +75,13 @@ class RayStack(EnvironmentStack):
         volume = manifest(self, "Volume", cluster=cluster, chart=objects.volume, after=reaper)
         if environment.fsx.dynamic:
             volume.node.add_dependency(FileSystemGuard(self, "FileSystemGuard", environment=environment))
-        before = volume
+        namespaces = [namespace]
+        # The Job uses a dynamic claim; otherwise it has a claim and a namespace of its own.
+        before = volume if environment.fsx.dynamic else None
         for part, own in objects.volume_owner.items():
             before = manifest(self, f"VolumeOwner-{part}", cluster=cluster, chart=own, after=before)
+            if part == "namespace":
+                namespaces.append(before)
         ready = [
             manifest(self, "NetworkPolicies", cluster=cluster, chart=objects.policies, after=namespace),
             manifest(self, "ServiceAccount", cluster=cluster, chart=objects.account, after=namespace),
@@ -85,11 +89,12 @@ class RayStack(EnvironmentStack):
         ]
         # Do not prune: Jobs of runs mount the ConfigMap that earlier deployments created here (docs/adr/0042).
         manifest(self, "JobSupervisor", cluster=cluster, chart=objects.job_supervisor, after=reaper, prune=False)
-        if objects.viewers:
-            # After the last namespace that it has Roles in.
-            manifest(self, "Viewers", cluster=cluster, chart=objects.viewers, after=before)
         if objects.observability:
-            self._observe(objects.observability, cluster, after=namespace)
+            namespaces += self._observe(objects.observability, cluster, after=namespace)
+        if objects.viewers:
+            # It has Roles in these namespaces.
+            viewers = manifest(self, "Viewers", cluster=cluster, chart=objects.viewers)
+            viewers.node.add_dependency(*namespaces)
         self._observe_with_aws(environment, cluster, storage, alerts)
         for wanted in environment.ray.clusters:
             ray_cluster = manifest(
@@ -107,14 +112,18 @@ class RayStack(EnvironmentStack):
             builder = manifest(self, "ImageBuilderAccount", cluster=cluster, chart=objects.image_builder_account)
             manifest(self, "ImageBuild", cluster=cluster, chart=objects.image_build, after=builder)
 
-    def _observe(self, charts: Mapping[str, ProjectChart], cluster: eks.ICluster, *, after: IDependable) -> None:
+    def _observe(
+        self, charts: Mapping[str, ProjectChart], cluster: eks.ICluster, *, after: IDependable
+    ) -> list[eks.KubernetesManifest]:
+        """Add the observability of the cluster; return its namespaces."""
         namespace = manifest(self, "ObservabilityNamespace", cluster=cluster, chart=charts["namespace"], after=after)
         policies = manifest(self, "ObservabilityPolicies", cluster=cluster, chart=charts["policies"], after=namespace)
-        before = policies
+        namespaces, before = [namespace], policies
         for part in (part for part in ("gpu", "efa") if f"{part}-namespace" in charts):
             id = f"{part.title()}Metrics"
             own = manifest(self, f"{id}Namespace", cluster=cluster, chart=charts[f"{part}-namespace"], after=before)
             before = manifest(self, f"{id}Policies", cluster=cluster, chart=charts[f"{part}-policies"], after=own)
+            namespaces.append(own)
         if chart := charts.get("alertmanager"):
             manifest(self, "Alertmanager", cluster=cluster, chart=chart, after=policies)
         object_release(
@@ -126,6 +135,7 @@ class RayStack(EnvironmentStack):
             chart=charts["programs"],
             after=before,
         )
+        return namespaces
 
     def _alert_topic(self, environment: EksEnvironment) -> AlertTopic | None:
         if not (environment.container_insights or environment.alertmanager):

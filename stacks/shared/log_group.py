@@ -1,6 +1,6 @@
 """Log groups that are declared, so that they have a retention and are deleted with their stack."""
 
-from typing import Final
+from typing import Final, cast
 
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_lambda as lambda_
@@ -28,3 +28,5 @@ def declare_function_logs(scope: IConstruct) -> None:
     for function in resources_of_type(scope, lambda_.CfnFunction.CFN_RESOURCE_TYPE_NAME):
         log_group = declared_log_group(function, "Log")
         function.add_property_override("LoggingConfig.LogGroup", log_group.log_group_name)
+        # As a child of the function it would wait for the function's role and policies, which it does not need.
+        cast(logs.CfnLogGroup, log_group.node.default_child).add_deletion_override("DependsOn")

@@ -90,7 +90,7 @@ def test_stacks_are_deployed_in_the_order_of_their_needs(dev: Assembly) -> None:
         "storage": {"network"},
         "eks": {"network"},
         "hyperpod": {"network", "storage", "eks"},
-        "platform": {"storage", "eks"},
+        "platform": {"eks"},
         "ray": {"storage", "eks", "hyperpod", "platform"},
     }
 

@@ -5,7 +5,8 @@ import pytest
 from config.estimates import creation
 from config.estimates.creation import CreationTime
 
-ROWS = {**creation.by_type(), **creation.later(ray=True), "stack": creation.of_stack()}
+DELETIONS = {f"deletion of {name}": row for name, row in creation.deletions().items()}
+ROWS = {**creation.by_type(), **DELETIONS, **creation.later(ray=True), "stack": creation.of_stack()}
 
 
 @pytest.mark.table("config/estimates/creation_minutes.yaml")

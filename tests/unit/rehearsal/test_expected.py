@@ -108,3 +108,57 @@ def test_the_assembly_s_manifest_has_the_stacks_dependencies(tmp_path: Path) -> 
     (tmp_path / "manifest.json").write_text(json.dumps({"artifacts": artifacts}))
     assert expected.upstream(tmp_path) == {"network": (), "named": ("network",)}
     assert expected.upstream(tmp_path / "none") == {}
+
+
+def declared(tmp_path: Path, resources: dict[str, Any]) -> dict[str, timeline.Bar]:
+    """Return the bars of an assembly with one stack, by name."""
+    stack = {"type": "aws:cloudformation:stack", "properties": {"templateFile": "eks.json"}}
+    (tmp_path / "manifest.json").write_text(json.dumps({"artifacts": {"eks": stack}}))
+    (tmp_path / "eks.json").write_text(json.dumps({"Resources": resources}))
+    [band] = expected.declared(tmp_path)
+    assert band.stack == "eks"
+    return {bar.name: bar for bar in band.bars}
+
+
+def test_a_template_s_resources_wait_for_what_they_name(tmp_path: Path) -> None:
+    used = {
+        "One": {"Ref": "A"},
+        "Two": [{"Fn::GetAtt": ["B", "Arn"]}],
+        "Three": {"Fn::Sub": "${C}-${D.Arn}-${AWS::Region}-${!Literal}-${Given}"},
+        "Four": {"Fn::Sub": ["${Own}", {"Own": {"Ref": "E"}}]},
+        "Five": {"Fn::Join": ["", [{"Ref": "F"}, {"Ref": "AWS::Region"}]]},
+    }
+    resources = {name: {"Type": NAT} for name in "ABCDEFGHI"}
+    named = {"Type": CLUSTER, "DependsOn": ["G"], "Properties": used}
+    bars = declared(tmp_path, {**resources, "User": named, "Single": {"Type": CLUSTER, "DependsOn": "H"}})
+    assert bars["User"].waited_for == tuple("ABCDEFG")
+    assert bars["Single"].waited_for == ("H",)
+
+
+def test_functions_of_a_vpc_share_interfaces_which_go_with_the_last_one(tmp_path: Path) -> None:
+    """A destroy deletes the framework's function first, as it names the handler."""
+    vpc = {"VpcConfig": {"SubnetIds": ["subnet-1"], "SecurityGroupIds": ["sg-1"]}}
+    handler = {"Type": "AWS::Lambda::Function", "Properties": vpc}
+    framework = {"Type": "AWS::Lambda::Function", "Properties": {**vpc, "Environment": {"Ref": "Handler"}}}
+    bars = declared(tmp_path, {"Handler": handler, "Framework": framework})
+    assert {name: bar.type for name, bar in bars.items()} == {
+        "Handler": creation.FUNCTION_IN_VPC,
+        "Framework": "AWS::Lambda::Function",
+    }
+
+
+def test_a_destroy_goes_the_other_way_with_the_minutes_of_deletions() -> None:
+    journal = [
+        resource("network", "Nat", NAT),
+        resource("eks", "Cluster", CLUSTER),
+        resource("eks", "Nodes", "AWS::EKS::Nodegroup", "Cluster"),
+        resource("storage", "Files", "AWS::FSx::FileSystem"),
+    ]
+    upstream = {"network": (), "eks": ("network",), "storage": ("network",)}
+    found = expected.expect_destroy(timeline.bands(journal), upstream, places=3)
+    assert [bar.name for bar in found.typical.critical] == ["Nodes", "Cluster", "Nat"]
+    minutes = sum(creation.of_deletion(each).typical for each in ("AWS::EKS::Nodegroup", CLUSTER, NAT))
+    assert found.typical.minutes == pytest.approx(2 * STACK + minutes)
+    assert found.line("a destroy takes about").startswith(
+        f"a destroy takes about {found.typical.minutes:.0f} minutes ("
+    )
