@@ -1,6 +1,7 @@
 """The dependencies between slow resources, and between stacks, of a synthesised assembly."""
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -8,7 +9,7 @@ from typing import Final
 from config.estimates import creation
 from ops.review.assembly import stable
 from rehearsal.report import expected
-from rehearsal.report.timeline import Band
+from rehearsal.report.timeline import Band, Bar
 
 SLOW_MINUTES: Final = 0.2
 """Resources that typically take longer to create or delete are slow."""
@@ -35,6 +36,12 @@ def between_resources(band: Band) -> set[str]:
     Dependencies through quick resources count; those that others imply do not. Names are logical ids without a hash.
     """
     return {f"{stable(name)} > {stable(used)}" for name, used in _reduced(slow_edges(band))}
+
+
+def slow_bars(band: Band) -> list[Bar]:
+    """Return the slow resources of a stack, each with the slow ones that it waits for."""
+    edges = slow_edges(band)
+    return [replace(bar, waited_for=tuple(sorted(edges[bar.name]))) for bar in band.bars if bar.name in edges]
 
 
 def slow_edges(band: Band) -> dict[str, frozenset[str]]:
