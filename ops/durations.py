@@ -25,6 +25,10 @@ class Duration:
         return f"{self.seconds:g}s"
 
 
+UNTIL_READY: Final = Duration(4 * 3600)
+"""How long a command waits for new nodes: longer than their longest published time (config/estimates)."""
+
+
 def duration(given: "str | Duration") -> Duration:
     """Return the duration that a person wrote. Raises typer.BadParameter if there is no unit, or no number."""
     if isinstance(given, Duration):

@@ -6,7 +6,7 @@ import typer
 
 from ops.cli import EnvName, app, load, say
 from ops.commands.change.running import changing, require_one, wait
-from ops.durations import Duration, Interval, Timeout
+from ops.durations import UNTIL_READY, Duration, Interval, Timeout
 from ops.options import Checkpoint, DryRun, Force, Yes
 
 
@@ -56,7 +56,7 @@ def resume(
     yes: Yes = False,
     dry_run: DryRun = False,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait until everything is ready.")] = False,
-    timeout: Timeout = Duration(2 * 3600),
+    timeout: Timeout = UNTIL_READY,
     interval: Interval = Duration(15),
 ) -> None:
     """Revert `ops pause`: raise the instance groups to the file's counts, resume the RayClusters.

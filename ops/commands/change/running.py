@@ -9,7 +9,7 @@ import typer
 
 from ops import completion
 from ops.cli import EnvName, app, console, errors, fail, kuberay_app, load, load_any, say
-from ops.durations import Duration, Interval, Timeout
+from ops.durations import UNTIL_READY, Duration, Interval, Timeout
 from ops.max_unavailable import MaxUnavailable
 from ops.max_unavailable import max_unavailable as parsed
 from ops.options import Checkpoint, DryRun, Force, Yes
@@ -20,7 +20,7 @@ from ops.readiness.item import ReadinessItem, ReadinessState, Require
 @app.command()
 def wait(
     env: EnvName,
-    timeout: Timeout = Duration(2 * 3600),
+    timeout: Timeout = UNTIL_READY,
     interval: Interval = Duration(15),
     require: Annotated[
         Require,
@@ -47,7 +47,7 @@ def wait(
 
     Examples:
     - `ops wait --env dev`
-    - `ops wait --env prod --require min --timeout 4h`
+    - `ops wait --env prod --require min --timeout 1h`
     - `ops wait --env dev --require none -o json`
 
     With `-o json` or `-o yaml`, progress goes to standard error:
@@ -66,6 +66,7 @@ def wait(
     are null if nobody knows the end.
     """
     from ops.errors import UnreachableError  # noqa: PLC0415 - the AWS SDK would double the time of `ops check`
+    from ops.readiness.expected_end import outlook  # noqa: PLC0415 - other commands read no minutes
     from ops.readiness.observe import observing  # noqa: PLC0415
     from ops.readiness.wait import summary, table  # noqa: PLC0415
     from ops.readiness.wait import wait as wait_for_items  # noqa: PLC0415
@@ -96,7 +97,10 @@ def wait(
     if any(item.state is ReadinessState.PAUSED for item in items):
         fail(f"{env} is paused, waiting will not help. Fix: `ops resume --env {env}`", code=3)
     if missing := [f"{item.kind} {item.name}" for item in items if item.state is not ReadinessState.READY]:
-        fail(f"{env} is not ready after {timeout}: {', '.join(missing)}. Fix: {again}", code=1)
+        now = datetime.now(UTC)
+        end = outlook(items, now)
+        when = f"; {end.sentence(now)}" if end and end.end else ""
+        fail(f"{env} is not ready after {timeout}: {', '.join(missing)}{when}. Fix: {again}", code=1)
     enough = "has what `--require min` asks for" if require is Require.MIN else "is ready"
     (console if output is Format.TABLE else errors).print(f"[bold green]{env} {enough}[/]", highlight=False)
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from config.estimates import creation
 from ops.commands.whole import app
+from ops.durations import UNTIL_READY
 from ops.readiness.expected_end import after, outlook
 from ops.readiness.item import ExpectedEnd, ReadinessItem, ReadinessState
 from ops.readiness.wait import wait
@@ -36,6 +37,11 @@ PULL = creation.later(ray=True)[creation.PULL]
 NODE = creation.later(ray=False)[creation.NODES]
 DEEP = creation.later(ray=False)[creation.DEEP_CHECKS]
 BUILD = creation.later(ray=True)[creation.IMAGE_BUILD]
+
+
+def test_the_default_timeout_is_longer_than_the_longest_published_time() -> None:
+    minutes = sum(step.high for step in (NODE, DEEP, PULL))
+    assert UNTIL_READY.seconds >= 60 * minutes
 
 
 def at(minutes: float) -> datetime:
@@ -170,6 +176,15 @@ def test_launched_nodes_are_expected_after_their_launch(apis: Apis) -> None:
         "overdue": False,
         "decided_by": f"instance group {WORKERS}",
     }
+
+
+def test_a_wait_that_gives_up_says_when_to_come_back(apis: Apis) -> None:
+    apis.kubernetes[JOBS] = {"items": [job(active=1, startTime=NOW.isoformat())]}
+    apis.kubernetes[BUILD_PODS] = {"items": []}
+    result = CliRunner().invoke(app, ["wait", "--env", "dev", "--timeout", "0s"])
+    assert result.exit_code == 1
+    assert "is not ready after 0s: Ray image aws-ray-custom; expected " in result.stderr
+    assert result.stderr.endswith("; Ray image aws-ray-custom). Fix: rerun `ops wait --env dev` to resume\n")
 
 
 def test_missing_capacity_has_no_expected_end(apis: Apis) -> None:
