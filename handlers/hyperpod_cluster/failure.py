@@ -21,8 +21,8 @@ def state_of(cluster: dict[str, Any]) -> str:
 def why(hyperpod: HyperPodClient, cluster: dict[str, Any], what: str) -> str:
     """Return an explanation of what happened to the cluster.
 
-    The first line holds the cluster's name, `what`, and the service's message. Below are the newest events of a level
-    above Info.
+    The first line holds the cluster's name, `what`, and the service's message. Below are the newest errors; without
+    any, the newest warnings, which come by the dozen while a group is scaled.
     """
     name = cluster["ClusterName"]
     message = cluster.get("FailureMessage") or "the service gave no message"
@@ -32,8 +32,9 @@ def why(hyperpod: HyperPodClient, cluster: dict[str, Any], what: str) -> str:
 def _events(hyperpod: HyperPodClient, name: str) -> list[str]:
     try:
         newest = hyperpod.newest_events(name, 50)
-        notable = [event for event in newest if event.get("EventLevel") != "Info"][:EVENTS]
-        return [_line(event, hyperpod.event(name, event["EventId"])) for event in notable]
+        errors = [event for event in newest if event.get("EventLevel") == "Error"]
+        notable = errors or [event for event in newest if event.get("EventLevel") != "Info"]
+        return [_line(event, hyperpod.event(name, event["EventId"])) for event in notable[:EVENTS]]
     except (ClientError, TransientError, RefusedRequestError) as error:
         # The reason must reach the user even if its details cannot be read.
         because = in_words(error.operation_name, error) if isinstance(error, ClientError) else error

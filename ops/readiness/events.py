@@ -1,6 +1,7 @@
 """Read why an instance group lacks nodes: only HyperPod's cluster events say it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Final
 
 from ops.readiness.item import clock
@@ -8,6 +9,9 @@ from ops.readiness.item import clock
 Answer = Mapping[str, Any]
 
 _NEWEST_EVENTS: Final = 50
+_AT_ONCE: Final = timedelta(seconds=5)
+_TWINS: Final = 4
+"""Events at the same time that are asked for a reason: several nodes can fail at once."""
 
 
 def last_word(sagemaker: Any, cluster: Answer, group: str) -> str:
@@ -30,10 +34,22 @@ def last_word(sagemaker: Any, cluster: Answer, group: str) -> str:
     for event in events:
         failed = event.get("EventLevel") == "Error"
         if failed or (event.get("EventLevel", "Info") == "Info" and event.get("ResourceType") == "InstanceGroup"):
-            reason = failure(sagemaker, name, event["EventId"]) if failed else ""
+            reason = _reason(sagemaker, name, event, events) if failed else ""
             details = " ".join(text for text in (event.get("Description"), reason) if text)
             return f"{clock(event['EventTime'])}: {details}" if details else ""
     return ""
+
+
+def _reason(sagemaker: Any, cluster: str, event: Answer, events: Sequence[Answer]) -> str:
+    """Return the failure messages of an error, or of another one at the same time.
+
+    HyperPod reports a failed instance by two errors within a second, and may give the reason in the first alone
+    (awslabs/awsome-distributed-ai, hyperpod-mental-model.md).
+    """
+    at_once = [each for each in events if abs(each["EventTime"] - event["EventTime"]) <= _AT_ONCE]
+    twins = [each for each in at_once if each.get("EventLevel") == "Error" and each is not event]
+    found = (failure(sagemaker, cluster, each["EventId"]) for each in (event, *twins[:_TWINS]))
+    return next(filter(None, found), "")
 
 
 def failure(sagemaker: Any, cluster: str, event: str) -> str:

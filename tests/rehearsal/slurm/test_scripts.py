@@ -129,7 +129,7 @@ def test_failed_step_is_named_in_the_nodes_event(account: Account) -> None:
     account.deploy(InstanceStorageConfigs=BY_API)
     sagemaker = account.bench.client("sagemaker")
     events = sagemaker.list_cluster_events(ClusterName="ml-cluster", ResourceType="Instance")["Events"]
-    failed = next(event for event in events if event["EventLevel"] == "Error")
+    failed = next(event for event in events if event["Description"].startswith("Failed to provision"))
     told = sagemaker.describe_cluster_event(ClusterName="ml-cluster", EventId=failed["EventId"])["EventDetails"]
     why = told["EventDetails"]["EventMetadata"]["Instance"]["FailureMessage"]
     assert "on_create.sh ended with exit code 1" in why

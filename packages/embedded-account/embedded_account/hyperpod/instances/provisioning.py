@@ -240,14 +240,20 @@ class NodeTransitions:
         details = {"FailureMessage": message, "CustomerEni": node.interface_id}
         if scripts_failed:
             details["LcsExecutionState"] = "Failed"
-        self._world.event(
-            cluster,
-            f"Instance {node.instance_id} failed to provision.",
-            level="Error",
-            group=node.group,
-            instance=node.instance_id,
-            metadata={"Instance": details},
-        )
+        where = f"Cluster {cluster.name} and InstanceGroup {node.group}"
+        # Two, of which the first is sure to have the reason (awslabs/awsome-distributed-ai, hyperpod-mental-model.md).
+        for description, known in (
+            (f"Failed to provision EC2 Instance in {where}", details),
+            (f"Instance creation in {where} failed", {"CustomerEni": node.interface_id}),
+        ):
+            self._world.event(
+                cluster,
+                description,
+                level="Error",
+                group=node.group,
+                instance=node.instance_id,
+                metadata={"Instance": known},
+            )
         self._plan(cluster, node, self._world.minutes.shut_down, self._gone)
         self._on_failure(cluster, message)
 

@@ -21,13 +21,13 @@ def nodes(sagemaker: Any, group: str = "") -> dict[str, str]:
 
 
 def failures(sagemaker: Any) -> list[dict[str, Any]]:
-    """Return the instance metadata of the events of level Error."""
+    """Return the instance metadata of the events of level Error that have a reason."""
     found = []
     for event in sagemaker.list_cluster_events(**NAME, ResourceType="Instance")["Events"]:
         if event["EventLevel"] == "Error":
             detail = sagemaker.describe_cluster_event(**NAME, EventId=event["EventId"])["EventDetails"]
             found.append(detail["EventDetails"]["EventMetadata"]["Instance"])
-    return found
+    return [each for each in found if "FailureMessage" in each]
 
 
 def of_group(bench: HyperPodBench, group: str) -> list[KubernetesNode]:

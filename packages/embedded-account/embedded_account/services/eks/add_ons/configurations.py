@@ -12,6 +12,11 @@ from embedded_account.context import Account
 from embedded_account.services.eks.errors import invalid_parameter
 
 _HYPERPOD_KEYS: Final = {"ampWorkspace", "amgWorkspace", "metricsProvider", "logging"}
+_METRICS: Final = {
+    *("trainingMetrics", "inferenceMetrics", "taskGovernanceMetrics", "scalingMetrics", "customMetrics"),
+    *("nodeMetrics", "acceleratedComputeMetrics", "networkMetrics"),
+}
+_METRIC_KEYS: Final = {"level", "scrapeInterval"}
 _LEVELS: Final = ("BASIC", "ADVANCED", "DISABLED")
 
 
@@ -25,6 +30,10 @@ def _hyperpod_observability(account: Account, configuration: Mapping[str, Any]) 
     if unknown := configuration.keys() - _HYPERPOD_KEYS:
         raise invalid_parameter(f"ConfigurationValue provided has unknown keys: {', '.join(sorted(unknown))}")
     for category, settings in configuration.get("metricsProvider", {}).items():
+        if category not in _METRICS:
+            raise invalid_parameter(f"metricsProvider.{category} is unknown. Allowed: {', '.join(sorted(_METRICS))}")
+        if unknown := settings.keys() - _METRIC_KEYS:
+            raise invalid_parameter(f"metricsProvider.{category} has unknown keys: {', '.join(sorted(unknown))}")
         if settings.get("level") not in _LEVELS:
             raise invalid_parameter(f"metricsProvider.{category}.level is invalid. Allowed: {', '.join(_LEVELS)}")
     given = configuration.get("ampWorkspace", {})

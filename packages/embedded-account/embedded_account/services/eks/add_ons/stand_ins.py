@@ -17,10 +17,13 @@ _DNS_ADDRESS: Final = "10.100.0.10"
 
 
 def _vpc_cni(configuration: Mapping[str, Any]) -> list[Object]:
-    containers = {"aws-node": {"cpu": "25m"}}
-    if str(configuration.get("enableNetworkPolicy", "false")).lower() == "true":
-        containers["aws-eks-nodeagent"] = {"cpu": "25m"}
-    return _daemon_set("aws-node", {"k8s-app": "aws-node"}, containers)
+    """Return the CNI with its agent, which runs with enforcement and without (aws/amazon-vpc-cni-k8s v1.22.4)."""
+    cpu = {"cpu": "25m"}
+    made = _daemon_set("aws-node", {"k8s-app": "aws-node"}, {"aws-node": cpu, "aws-eks-nodeagent": cpu})
+    [_, agent] = made[1]["spec"]["template"]["spec"]["containers"]
+    enforces = str(configuration.get("enableNetworkPolicy", "false")).lower()
+    agent["args"] = [f"--enable-network-policy={enforces}"]
+    return made
 
 
 def _kube_proxy(_configuration: Mapping[str, Any]) -> list[Object]:
