@@ -94,4 +94,5 @@ def _sources(contract: Contract) -> Iterator[str]:
         place, version, *path = source.split()
         files.setdefault(f"{place} `{version}`" if path else f"<{place}> ({version})", []).extend(path)
     for source, paths in files.items():
-        yield f"{source}: {', '.join(each.rsplit('/', 1)[-1] for each in paths)}" if paths else source
+        names = dict.fromkeys(each.rsplit("/", 1)[-1] for each in paths)
+        yield f"{source}: {', '.join(names)}" if paths else source

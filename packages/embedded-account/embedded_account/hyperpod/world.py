@@ -121,7 +121,7 @@ class SimulatorState:
     ) -> None:
         """Append an event to the cluster and the journal, and publish it.
 
-        The arguments `group` and `instance` determine the resource type. The descriptions are the rehearsal's own.
+        The arguments `group` and `instance` determine the resource type. Most descriptions are the rehearsal's own.
         """
         resource_type = "Instance" if instance else "InstanceGroup" if group else "Cluster"
         operation = cluster.operations[-1].operation_id if cluster.operations else ""
