@@ -4,6 +4,7 @@ A command polls AWS and Kubernetes, runs programs and hashes files; a person who
 thread watches all of that, so a new wait needs no code of its own.
 """
 
+import re
 import sys
 import threading
 import time
@@ -14,6 +15,8 @@ from typing import Any, Final
 SILENCE_SECONDS: Final = 9.0
 """The longest silence: with the time between two checks, a line comes within ten seconds."""
 CHECK_SECONDS: Final = 0.5
+LINE: Final = re.compile(r"ops: still waiting, [0-9]+:[0-9]{2} so far\n")
+"""A sign of life: what reads standard output and standard error together leaves it out."""
 
 
 class Silence:

@@ -15,6 +15,7 @@ from embedded_account.machine import cache_folders
 from embedded_account.machine.isolation import search_path
 from embedded_account.machine.processes import Child, ProcessError, ProcessSupervisor, end_with_parent
 from embedded_account.paths import CDK_PRELOAD
+from ops import sign_of_life
 from rehearsal.paths import CACHE, NODE_MODULES, REPOSITORY
 from rehearsal.report.breakdown import Spans
 
@@ -172,7 +173,7 @@ def run(
     echo: Callable[[str], None],
     expect: Sequence[int] = (0,),
 ) -> str:
-    """Run a program to its end; write each line of its output to `echo` and to `log`, and return all of it."""
+    """Run a program to its end; write each line to `echo` and to `log`, and return all but `ops`'s signs of life."""
     lines: list[str] = []
     with (
         log.open("w") as file,
@@ -192,7 +193,8 @@ def run(
         try:
             for line in process.stdout or ():
                 file.write(line)
-                lines.append(line)
+                if not sign_of_life.LINE.fullmatch(line):
+                    lines.append(line)
                 echo(line.rstrip())
         except BaseException:
             # The CLI's own children (synthesis) are in its session and end with it.
