@@ -62,7 +62,8 @@ $(JOBS_VENV)/.stamp: $(JOBS_LOCKS) requirements/jobs_python.sh $(call misplaced,
 	@python=$$(requirements/jobs_python.sh $$($(VENV)/python -c 'from config.facts import versions; print(versions.SETS["$(ROW)"].python)')); \
 	  $(VENV)/uv venv --quiet --clear --no-python-downloads --python "$$python" $(JOBS_VENV)
 	@# Of another set CI runs a few tests: compiling all of it takes longer than they do.
-	@$(VENV)/uv pip sync --quiet $(if $(OTHER),,--compile-bytecode) --python $(JOBS_VENV)/bin/python --require-hashes $(JOBS_LOCKS)
+	@. requirements/signs_of_life.sh; \
+	  $(VENV)/uv pip sync --quiet $(if $(OTHER),,--compile-bytecode) --python $(JOBS_VENV)/bin/python --require-hashes $(JOBS_LOCKS)
 	@touch $@
 
 .PHONY: setup-jobs
@@ -146,7 +147,7 @@ check: setup .venv/.locks ## check formatting, lint, types, import rules, error 
 	@$(RUN) $(VENV)/python -m tests.deployed_types
 	@$(RUN) lint-imports --no-logo
 	@$(RUN) $(VENV)/python -m tests.messages
-	@$(RUN) shellcheck setup.sh requirements/lock.sh requirements/python.sh requirements/jobs_python.sh .ci/run lifecycle_scripts/eks/*.sh lifecycle_scripts/slurm/*.sh ray_jobs/slurm/*.sh ray_jobs/slurm/*.sbatch
+	@$(RUN) shellcheck setup.sh requirements/*.sh .ci/run lifecycle_scripts/eks/*.sh lifecycle_scripts/slurm/*.sh ray_jobs/slurm/*.sh ray_jobs/slurm/*.sbatch
 	@entries=$$(git ls-files | cut -d/ -f1 | sort -u | grep -vc '^\.'); [ "$$entries" -le 30 ] || \
 	  { printf 'check: %s entries at the root of the repository. Allowed: 30. Fix: give the new ones a folder\n' "$$entries"; exit 1; }
 	@$(RUN) $(VENV)/python -m rehearsal actionlint

@@ -50,8 +50,7 @@ if [ "${installed:-} ${stamped:-}" = "$what $stamp" ] && { [ "$what" = check ] |
   exit 0
 fi
 
-# In a pipe, pip, uv and npm say nothing for up to a minute. The end of this script closes the pipe and ends the loop.
-exec 3> >(until read -r -t 9; [ $? -le 128 ]; do printf 'setup: still installing, %s s so far\n' "$SECONDS"; done >&2)
+. requirements/signs_of_life.sh
 
 python=$(requirements/python.sh)
 unreachable="see its output above. Fix: point pip, uv and npm to a mirror if there is no network (PIP_INDEX_URL, UV_INDEX_URL, npm_config_registry)"

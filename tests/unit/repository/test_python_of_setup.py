@@ -125,8 +125,10 @@ def test_without_the_image_s_python_ci_fails_and_a_user_gets_another_one(chosen_
 
 def test_a_slow_installation_shows_signs_of_life_and_leaves_no_process(tmp_path: Path) -> None:
     """Setting up waits for this Python, and fails with it; nine seconds are a fifth of a second here."""
-    (tmp_path / "setup.sh").write_text((REPOSITORY / "setup.sh").read_text().replace("-t 9;", "-t 0.2;"))
-    for file in ("requirements", "packages", "requirements.txt", "pyproject.toml", "package-lock.json"):
+    shutil.copytree(REPOSITORY / "requirements", tmp_path / "requirements")
+    signs = tmp_path / "requirements" / "signs_of_life.sh"
+    signs.write_text(signs.read_text().replace("-t 9;", "-t 0.2;"))
+    for file in ("setup.sh", "packages", "requirements.txt", "pyproject.toml", "package-lock.json"):
         (tmp_path / file).symlink_to(REPOSITORY / file)
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\ncase $1 in -c) echo 1 ;; *) sleep 1.5; exit 7 ;; esac\n")

@@ -50,9 +50,7 @@ def test_hooks_of_locks_shell_scripts_and_workflows_match_what_make_check_reads(
     read_by = {
         "shellcheck": [
             "setup.sh",
-            "requirements/lock.sh",
-            "requirements/python.sh",
-            "requirements/jobs_python.sh",
+            *map(str, relative("requirements/*.sh")),
             ".ci/run",
             *map(str, relative("lifecycle_scripts/eks/*.sh")),
             *map(str, relative("lifecycle_scripts/slurm/*.sh")),
