@@ -23,8 +23,8 @@ STOPPED_CODE: Final = 130
 """Exit code of a stopped run: the shell's code for an interrupted command."""
 
 # Python refuses to read numbers of thousands of digits.
-PROGRESS: Final = re.compile(r"\bcheckpoint of step ([0-9]{1,18}) written\b")
-"""What a job prints once a checkpoint is safe (as ray_resume does): its progress, a number that grows."""
+PROGRESS: Final = re.compile(r"\b(?:checkpoint of|ends at) step ([0-9]{1,18})(?: written\b| \()")
+"""What a job prints once a checkpoint is safe, or its last (as ray_resume does): its progress, a number that grows."""
 
 RESUMED: Final = re.compile(r"\bresumes from step ([0-9]+)\b")
 """What a job prints once it has loaded a checkpoint (as ray_resume does)."""

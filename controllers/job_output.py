@@ -50,7 +50,7 @@ class JobOutput:
         """Whether the job has printed that it resumed from a checkpoint."""
         self.waits = ""
         """What the job's workers wait for; empty if they wait for nothing, as far as the job prints it."""
-        self._starts = ""
+        self._starts, self._trained = "", False
         self._workers = ""
         self.began = False
         """Whether the job has printed that its workers got their resources, or began."""
@@ -145,7 +145,9 @@ class JobOutput:
         elif began := BEGAN.search(line):
             self.waits, self.began = "", True
             if began["trains"]:
-                self._starts = ""
+                self._starts, self._trained = "", True
+            elif self._trained:
+                self._starts = "its workers start again"
         elif starts := STARTS.search(line):
             self._starts = starts[0]
         if workers := WORKERS.search(line):

@@ -648,6 +648,9 @@ def test_start_of_an_attempt_can_be_seen(run: Supervised, ray: FakeRay) -> None:
         (WAITS, NEEDS),
         (HAS, "starts 4 workers"),
         ("run train attempt 0001.01: starts at step 0\n", ""),
+        (WAITS, NEEDS),
+        (HAS, "its workers start again"),
+        ("run train attempt 0001.02: resumes from step 5\n", ""),
     ):
         job.output += printed
         wait_until(partial(shows, run, "reason", reason), f"the reason {reason!r}")
