@@ -1,11 +1,13 @@
 """Turn errors of the AWS SDK and of the Kubernetes client into messages that say what to do."""
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Final
+from urllib.parse import urlsplit
 
 import urllib3
 from botocore.exceptions import (
@@ -59,9 +61,7 @@ def in_plain_words(access: str = "access.admins") -> Iterator[None]:
     except NoCredentialsError as error:
         raise UnreachableError("there are no AWS credentials. Fix: log in, or set AWS_PROFILE") from error
     except (AwsConnectionError, HTTPClientError) as error:
-        raise NoAnswerError(
-            f"AWS does not answer: {error}. Fix: check the network, then run the command again"
-        ) from error
+        raise NoAnswerError(f"AWS does not answer: {error}. Fix: {_connect()}, then run the command again") from error
     except BotoCoreError as error:
         raise UnreachableError(
             f"the AWS credentials cannot be used: {error}. Fix: log in again, or check AWS_PROFILE"
@@ -73,6 +73,13 @@ def in_plain_words(access: str = "access.admins") -> Iterator[None]:
             f"the Kubernetes API does not answer ({_innermost(error)}). "
             "Fix: connect from the VPC, or add your address to eks.public_access_cidrs of the environment"
         ) from error
+
+
+def _connect() -> str:
+    address = os.environ.get("AWS_ENDPOINT_URL", "")
+    if urlsplit(address).hostname in {"localhost", "127.0.0.1"}:
+        return f"open another shell: this one's AWS is {address}, as a rehearsal that has ended"
+    return "check the network"
 
 
 as_viewer: Final = partial(in_plain_words, "access.viewers")

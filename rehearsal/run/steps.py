@@ -525,8 +525,8 @@ class Rehearsal(RehearsalSteps[EksEnvironment]):
             )
             self.console.print(f"In the shell, `ops` reads the smaller copies in {deployed}.", soft_wrap=True)
             self.console.print(
-                f"`ops upgrade --to` reaches {', '.join(jobs.installed())}: those whose Ray `make setup-jobs ROW=…` "
-                "has installed.",
+                f"Sets of versions for `ops upgrade --to`: {', '.join(jobs.installed())}. "
+                "`make setup-jobs ROW=…` installs another one's Ray.",
                 soft_wrap=True,
             )
         file = access.write(self.directory, variables, self.built.directory)

@@ -35,7 +35,7 @@ def checkout(tmp_path: Path, programs: Binaries) -> Iterator[Checkout]:
 def test_a_job_of_the_page_resumes_on_the_ray_of_the_other_set(checkout: Checkout) -> None:
     code, shown = checkout.run(*readme.REHEARSE_JOBS.replace("make", MAKE).split())
     assert code == 0, shown
-    assert f"`ops upgrade --to` reaches {', '.join(INSTALLED)}" in shown
+    assert f"Sets of versions for `ops upgrade --to`: {', '.join(INSTALLED)}." in shown
     with checkout.start(*pasted(checkout, readme.SUBMIT_LONG_PRACTICE)) as submitting:
         assert submitting.stdout
         until(r"checkpoint of step", submitting.stdout)

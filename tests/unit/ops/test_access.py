@@ -119,7 +119,8 @@ def test_an_aws_endpoint_that_does_not_answer_is_named(
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     message = refusal("status", "--env", "dev")
     expected = (
-        'AWS does not answer: Could not connect to the endpoint URL: "http://127.0.0.1:1/". Fix: check the network'
+        'AWS does not answer: Could not connect to the endpoint URL: "http://127.0.0.1:1/". '
+        "Fix: open another shell: this one's AWS is http://127.0.0.1:1, as a rehearsal that has ended"
     )
     assert message.startswith(expected)
 
