@@ -112,6 +112,7 @@ RAYS = [SETS[each.versions].ray for each in TO_FIXED]
     [
         (RAYS, TORCH, 0.5, EQUAL),
         (RAYS, TORCH, 0.5000001, "wrong: "),
+        (RAYS, "2.11.0+cpu", 0.5, EQUAL),
         (RAYS, "2.11.0+cpu", 0.500001, "loss differs by 2e-06"),
         (RAYS, "2.11.0+cpu", 0.51, "wrong: "),
         ([RAYS[0], RAYS[0]], TORCH, 0.5, "wrong: began and ended on Ray "),
