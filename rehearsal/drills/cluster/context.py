@@ -115,8 +115,9 @@ class ClusterDrillContext:
         self.nodes.add_all(nodes)
         self.cluster.kubectl.apply([objects.stock_cluster(self.cluster.manifest, name)])
         subject = Subject(STOCK, objects.STOCK_NAMESPACE, name, self.here.replicas, self.world, zone=name)
-        settled = wait(f"RayCluster {name}, complete", subject.is_settled)
-        self.cluster.auditor.permit(OPERATOR, lambda each: subject.owns(each) and each.at <= settled)
+        wait(f"RayCluster {name}, complete", subject.is_settled)
+        # Only shown: from a stale cache KubeRay 1.2.0 may create a pod too many and delete another one (kuberay#715).
+        self.cluster.auditor.permit(OPERATOR, subject.owns)
         self._subjects.append(subject)
         return subject
 
