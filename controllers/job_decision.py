@@ -23,7 +23,7 @@ STOPPED_CODE: Final = 130
 """Exit code of a stopped run: the shell's code for an interrupted command."""
 
 # Python refuses to read numbers of thousands of digits.
-PROGRESS: Final = re.compile(r"\b(?:checkpoint of|ends at) step ([0-9]{1,18})(?: written\b| \()")
+PROGRESS: Final = re.compile(r"\b(?:checkpoint of step (?=[0-9]+ written\b)|ends at step (?=[0-9]+ \())([0-9]{1,18})\b")
 """What a job prints once a checkpoint is safe, or its last (as ray_resume does): its progress, a number that grows."""
 
 RESUMED: Final = re.compile(r"\bresumes from step ([0-9]+)\b")

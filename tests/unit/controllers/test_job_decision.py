@@ -178,6 +178,21 @@ def test_progress_is_what_the_projects_own_jobs_print() -> None:
     assert found[1] == "30"
 
 
+def test_progress_is_also_the_checkpoint_with_which_a_run_ends() -> None:
+    ends = Path(__file__).resolve().parents[3] / "packages" / "ray-resume" / "ray_resume" / "requests" / "on_sigterm.py"
+    assert "ends at step {saved.step} ({saved.name})" in ends.read_text()
+    found = PROGRESS.search("run train: ends at step 11120 (000011120@0002.01)")
+    assert found is not None
+    assert found[1] == "11120"
+
+
+@pytest.mark.parametrize(
+    "line", ["found checkpoint of step 30 (of attempt 1)", "ends at step 30 written", "ends at step 30"]
+)
+def test_no_other_line_is_progress(line: str) -> None:
+    assert PROGRESS.search(line) is None
+
+
 def test_number_of_workers_is_what_elastic_runs_print() -> None:
     library = Path(__file__).resolve().parents[3] / "packages" / "ray-resume" / "ray_resume" / "elastic" / "resizing.py"
     assert "runs with {self._group.size} of {self._group.full} workers" in library.read_text()
