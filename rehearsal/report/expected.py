@@ -5,7 +5,6 @@ a stack when its upstream stacks are complete and one of its few places is free.
 """
 
 import json
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,12 +12,12 @@ from typing import Any, Final
 
 from config.estimates import creation
 from config.estimates.creation import CreationTime
+from embedded_account.cloudformation.templates.dependencies import reverse
+from embedded_account.cloudformation.templates.intrinsics import references
 from rehearsal.report.timeline import Band, Bar, kind
 
 _SHOWN_MINUTES: Final = 0.5
 """Shorter steps of the critical path are counted together."""
-_VARIABLE: Final = re.compile(r"\$\{([^!}.]+)")
-"""A resource in a text of Fn::Sub."""
 
 Minutes = Callable[[str], CreationTime]
 """Returns the minutes of a resource type."""
@@ -95,26 +94,13 @@ def _declared(resources: Mapping[str, Any]) -> Iterator[Bar]:
     }
     for name, resource in resources.items():
         named = resource.get("DependsOn", [])
-        awaited = {*([named] if isinstance(named, str) else named), *_references(resource.get("Properties"))}
+        # Of each Fn::If both branches: the assembly does not say which one is taken.
+        referred = (each.name for each in references(resource.get("Properties"), lambda choice: choice[1:]))
+        awaited = {*([named] if isinstance(named, str) else named), *referred}
         # Functions with the same subnets and groups share interfaces, which go with the function that is deleted last.
         last = name in vpcs and not any(vpcs.get(other) == vpcs[name] for other in awaited)
         type = creation.FUNCTION_IN_VPC if last else resource["Type"]
         yield Bar(name, type, 0, 0, tuple(sorted(awaited & resources.keys())), False)
-
-
-def _references(value: Any) -> Iterator[str]:
-    match value:
-        case {"Ref": str(name)} | {"Fn::GetAtt": [str(name), *_]}:
-            yield name
-        case {"Fn::Sub": text}:
-            yield from _VARIABLE.findall(text if isinstance(text, str) else text[0])
-            yield from _references(text[1] if isinstance(text, list) else None)
-        case dict():
-            for each in value.values():
-                yield from _references(each)
-        case list():
-            for each in value:
-                yield from _references(each)
 
 
 def expect(bands: Sequence[Band], upstream: Mapping[str, Collection[str]], *, places: int) -> Expectation:
@@ -124,17 +110,14 @@ def expect(bands: Sequence[Band], upstream: Mapping[str, Collection[str]], *, pl
 
 def expect_destroy(bands: Sequence[Band], upstream: Mapping[str, Collection[str]], *, places: int) -> Expectation:
     """Return what the destroy of the same bands takes: everything waits for what depended on it."""
-    downstream = {name: [user for user, used in upstream.items() if name in used] for name in reversed([*upstream])}
+    users = reverse(upstream)
+    downstream = {name: users[name] for name in reversed([*upstream])}
     return _expect([_reversed(band) for band in bands], downstream, creation.of_deletion, places=places)
 
 
 def _reversed(band: Band) -> Band:
-    users: dict[str, list[str]] = {bar.name: [] for bar in band.bars}
-    for bar in band.bars:
-        for used in bar.waited_for:
-            if used in users:
-                users[used].append(bar.name)
-    return Band(band.stack, [replace(bar, waited_for=tuple(users[bar.name])) for bar in band.bars])
+    users = reverse({bar.name: bar.waited_for for bar in band.bars})
+    return Band(band.stack, [replace(bar, waited_for=tuple(sorted(users[bar.name]))) for bar in band.bars])
 
 
 def _expect(

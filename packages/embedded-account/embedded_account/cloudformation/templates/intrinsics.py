@@ -68,6 +68,27 @@ def function_of(value: Any) -> str | None:
     return None
 
 
+def references(value: Any, branch: Callable[[Any], Any]) -> Iterator[Reference]:
+    """Yield the references in `value`; of Fn::If those in what `branch` returns for its arguments."""
+    name = function_of(value)
+    if name == "Ref":
+        yield Reference(value["Ref"], None)
+    elif name == "Fn::GetAtt":
+        yield _attribute_reference(value["Fn::GetAtt"])
+    elif name == "Fn::If":
+        yield from references(branch(value["Fn::If"]), branch)
+    elif name == "Fn::Sub":
+        text, variables = _sub_arguments(value["Fn::Sub"])
+        yield from references(variables, branch)
+        yield from (_variable_reference(each) for each in _IN_SUB.findall(text) if each not in variables)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from references(item, branch)
+    elif isinstance(value, list):
+        for item in value:
+            yield from references(item, branch)
+
+
 class Intrinsics:
     """Evaluates one template with one set of parameters.
 
@@ -142,28 +163,7 @@ class Intrinsics:
 
     def references(self, value: Any) -> Iterator[Reference]:
         """Yield the references in `value`; of Fn::If only those in the branch that is taken."""
-        name = function_of(value)
-        if name == "Ref":
-            yield Reference(value["Ref"], None)
-        elif name == "Fn::GetAtt":
-            yield _attribute_reference(value["Fn::GetAtt"])
-        elif name == "Fn::If":
-            yield from self.references(self._branch(value["Fn::If"]))
-        elif name == "Fn::Sub":
-            yield from self._references_of_sub(value["Fn::Sub"])
-        elif isinstance(value, dict):
-            for item in value.values():
-                yield from self.references(item)
-        elif isinstance(value, list):
-            for item in value:
-                yield from self.references(item)
-
-    def _references_of_sub(self, argument: Any) -> Iterator[Reference]:
-        text, variables = _sub_arguments(argument)
-        yield from self.references(variables)
-        for variable in _IN_SUB.findall(text):
-            if variable not in variables:
-                yield _variable_reference(variable)
+        return references(value, self._branch)
 
     def _text(self, value: Any) -> str:
         resolved = self.resolve(value)
