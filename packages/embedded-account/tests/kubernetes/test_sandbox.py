@@ -1,7 +1,10 @@
 """Test pods in sandboxes: own network, files and processes, and the manifest's commands and probes unchanged."""
 
+import contextlib
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -175,6 +178,35 @@ def test_memory_and_scratch_are_a_pods_own(plane: ControlPlane, kubectl: Kubectl
     assert kubectl("logs", "remembering").split() == ["32"]
     listed = printed(kubectl, "forgetful", "ls /dev/shm /tmp/ray").split()
     assert listed == ["/dev/shm:", plane.directory.relative_to("/dev/shm").parts[0], "/tmp/ray:"]
+
+
+def test_pods_start_while_other_programs_remove_files_beside_their_mounts(kubectl: Kubectl) -> None:
+    with TemporaryDirectory(dir="/var/tmp") as beside, ThreadPoolExecutor(1) as pool, ending() as is_over:
+        pool.submit(keep_writing, Path(beside), is_over)
+        mount = [{"name": "fsx", "mountPath": f"{beside}/missing/fsx"}]
+        started = [shell(f"beside-{number}", "true", container={"volumeMounts": mount}) for number in range(4)]
+        kubectl.apply(*started)
+        ends = [finished(kubectl, each) for each in started]
+    assert [each["phase"] for each in ends] == ["Succeeded"] * 4
+    assert {each["containerStatuses"][0]["restartCount"] for each in ends} == {0}
+
+
+@contextlib.contextmanager
+def ending() -> Iterator[threading.Event]:
+    event = threading.Event()
+    try:
+        yield event
+    finally:
+        event.set()
+
+
+def keep_writing(directory: Path, is_over: threading.Event) -> None:
+    """Create and remove files until `is_over` is set."""
+    while not is_over.is_set():
+        for number in range(500):
+            (directory / f"{number}").touch()
+        for number in range(500):
+            (directory / f"{number}").unlink()
 
 
 def test_pod_sees_its_own_processes_and_all_of_them_end_with_it(kubectl: Kubectl) -> None:

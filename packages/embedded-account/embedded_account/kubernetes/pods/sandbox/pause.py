@@ -101,18 +101,33 @@ def _make_room(target: Path, ours: set[Path], *, is_folder: bool) -> None:
 def _fill(folder: Path, source: int, without: set[str] | None = None) -> None:
     """Mount each entry of an open folder into another folder."""
     origin = Path(f"/proc/self/fd/{source}")
-    for entry in os.scandir(origin):
+    for entry in os.scandir(str(origin)):
         target = folder / entry.name
         if entry.name in (without or ()):
             continue
-        if entry.is_symlink():
-            target.symlink_to((origin / entry.name).readlink())
-            continue
-        if entry.is_dir():
-            target.mkdir()
-        else:
-            target.touch()
-        kernel.mount(str(origin / entry.name), str(target), flags=kernel.BIND | kernel.RECURSIVE)
+        try:
+            _bind(entry, target)
+        except (FileNotFoundError, NotADirectoryError):
+            # Somebody else's program removed or replaced it meanwhile, as happens in /tmp.
+            _remove(target)
+
+
+def _bind(entry: os.DirEntry[str], target: Path) -> None:
+    if entry.is_symlink():
+        target.symlink_to(Path(entry.path).readlink())
+        return
+    if entry.is_dir():
+        target.mkdir()
+    else:
+        target.touch()
+    kernel.mount(entry.path, str(target), flags=kernel.BIND | kernel.RECURSIVE)
+
+
+def _remove(target: Path) -> None:
+    if target.is_dir():
+        target.rmdir()
+    else:
+        target.unlink(missing_ok=True)
 
 
 def main() -> None:

@@ -82,7 +82,8 @@ class Sandbox:
         if self._outer.poll() is not None:
             return
         # The kernel kills all other processes with the first one, and only then reports its end to its parent.
-        os.kill(self._first, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it has just ended by itself, and its parent is about to
+            os.kill(self._first, signal.SIGKILL)
         self._outer.wait()
         for stream in (self._outer.stdin, self._outer.stdout, self._outer.stderr):
             if stream:
