@@ -33,6 +33,12 @@ _JOBS_FINALIZER: Final = "batch.kubernetes.io/job-tracking"
 PATIENCE_SECONDS: Final = 5.0
 """Extra time after a deletion is due, so that a kubelet that is only slow can end the pod in order."""
 
+GONE_SECONDS: Final = 10.0
+"""How long a node must not exist before its pods are lost: a kubelet that registers its node again keeps them.
+
+Kubernetes itself waits 40 s and looks every 20 s (pkg/controller/podgc/gc_controller.go).
+"""
+
 
 class PodAction(StrEnum):
     """What to do with a pod.
@@ -159,7 +165,9 @@ class NodeState:
         )
 
 
-def decide(pod: Pod, node: NodeState | None, now: float, unready_seconds: float) -> PodDecision:
+def decide(
+    pod: Pod, node: NodeState | None, now: float, unready_seconds: float, gone_seconds: float = 0.0
+) -> PodDecision:
     """Return what to do with `pod` at time `now`.
 
     Args:
@@ -167,13 +175,14 @@ def decide(pod: Pod, node: NodeState | None, now: float, unready_seconds: float)
         node: the pod's node; None if it does not exist.
         now: seconds since the epoch.
         unready_seconds: a node counts as lost after it was NotReady or Unknown for this time, which the pods tolerate.
+        gone_seconds: for how long the node is known not to exist.
     """
     if not pod.ours:
         return PodDecision(PodAction.KEEP, "it is not a pod of Ray or of a job supervisor")
     if not pod.node:
         return PodDecision(PodAction.KEEP, "it was never scheduled to a node")
     if pod.deletion is None:
-        return _of_a_living_pod(pod, node)
+        return _of_a_living_pod(pod, node, gone_seconds)
     if pod.deletion.forced:
         return PodDecision(PodAction.KEEP, "it is already force-deleted; a finalizer keeps its object")
     return _of_a_terminating_pod(pod.node, pod.deletion, node, now, unready_seconds)
@@ -230,9 +239,10 @@ def before_move(pod: Pod, verdict: PodDecision, runs: Sequence[TrainingRun], now
     return PodDecision(PodAction.KEEP, f"{verdict.reason}; still saves {waits_for}")
 
 
-def _of_a_living_pod(pod: Pod, node: NodeState | None) -> PodDecision:
+def _of_a_living_pod(pod: Pod, node: NodeState | None, gone_seconds: float) -> PodDecision:
     if node is None:
-        return PodDecision(PodAction.KEEP, "Kubernetes itself deletes the pods of a node that no longer exists")
+        action = PodAction.FORCE if gone_seconds >= GONE_SECONDS else PodAction.KEEP
+        return PodDecision(action, f"node {pod.node} has not existed for {gone_seconds:.0f} s")
     if node.health not in PENDING:
         stays = PodAction.KEEP if pod.asked_at is None else PodAction.WITHDRAW
         return PodDecision(stays, f"node {node.name} is not about to be replaced or rebooted")

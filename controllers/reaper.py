@@ -109,6 +109,8 @@ class Reaper:
         self._runs: dict[str, tuple[float, list[TrainingRun]]] = {}
         # Since when this process itself has seen that a worker is unwell, at each look: no clocks are compared.
         self._unwell: dict[str, float] = {}
+        # The same for nodes that do not exist and have pods.
+        self._gone: dict[str, float] = {}
         self._polled_at = time.monotonic()
         _describe(metrics)
         metrics.set("ray_reaper_dry_run", dry_run)
@@ -130,6 +132,7 @@ class Reaper:
             self._check_permissions()
         if self.blocking_reason():
             self._unwell.clear()
+            self._gone.clear()
         else:
             self._sort_out(time.time())
         self._api.close()
@@ -194,6 +197,8 @@ class Reaper:
         uids = {pod.uid for pod in pods}
         self._retry_at = {uid: at for uid, at in self._retry_at.items() if uid in uids}
         self._logged = {uid: action for uid, action in self._logged.items() if uid in uids}
+        gone = {pod.node for pod in pods if pod.node and pod.node not in nodes}
+        self._gone = {node: self._gone.get(node, time.monotonic()) for node in gone}
         unwell = [pod.uid for pod in pods if is_unwell(pod, nodes.get(pod.node), pods)]
         self._unwell = {uid: self._unwell.get(uid, time.monotonic()) for uid in unwell}
         verdicts = [(pod, self._verdict(pod, nodes.get(pod.node), now, unwell=pod.uid in unwell)) for pod in pods]
@@ -203,7 +208,8 @@ class Reaper:
                 self._settle(pod)
 
     def _verdict(self, pod: Pod, node: NodeState | None, now: float, *, unwell: bool) -> PodDecision:
-        verdict = decide(pod, node, now, self._unready_seconds)
+        seen_at = time.monotonic()
+        verdict = decide(pod, node, now, self._unready_seconds, seen_at - self._gone.get(pod.node, seen_at))
         if unwell and verdict.action in (PodAction.KEEP, PodAction.WITHDRAW):
             verdict = of_an_unwell_worker(time.monotonic() - self._unwell[pod.uid], self._unwell_seconds)
         if verdict.action is not PodAction.MOVE:

@@ -111,8 +111,8 @@ def _ray_cluster(
     state = status.get("state")
     # KubeRay keeps the state `suspended` until all pods are ready.
     details = [f"{'starting' if state in (None, '', 'suspended') else state}, {available} of {replicas} workers"]
-    # KubeRay's status counts a worker that is ending, and one whose node is gone: Kubernetes deletes such a pod after
-    # 40 to 80 s (its pod garbage collector). With a late cache 1.2.0 makes one pod too many and ends a healthy one.
+    # KubeRay's status counts a worker that is ending, and one whose node is gone: the reaper deletes such a pod after
+    # 10 s, Kubernetes after 40 to 60 s. With a late cache 1.2.0 makes one pod too many and ends a healthy one.
     moving = [pod for pod in pods if is_worker(pod) and pod not in stale.orphans and _starts_or_ends(pod, lost)]
     if state == "ready" and available == replicas and not moving:
         return ReadinessItem("RayCluster", name, ReadinessState.READY, "; ".join([*details, *old]))

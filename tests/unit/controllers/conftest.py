@@ -1,10 +1,13 @@
 """Fixtures of the controllers' tests: a fake API server, a fake Ray and a run between them, for each test."""
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from controllers import reaper as module
 from controllers.reaper import Reaper
 from controllers.telemetry import Metrics
 from embedded_account.kubernetes import pki
@@ -14,7 +17,7 @@ from tests.support.fake_kubernetes import FakeKubernetes
 from tests.support.fake_ray import FakeRay
 from tests.support.supervised_run import Supervised
 from tests.support.waiting import wait_until
-from tests.unit.support.nodes_and_pods import TOLERATED
+from tests.unit.support.nodes_and_pods import NOW, TOLERATED
 
 Start = Callable[..., Reaper]
 
@@ -33,6 +36,15 @@ def kubernetes(certificates: pki.Pki, tmp_path: Path) -> Iterator[FakeKubernetes
 @pytest.fixture
 def metrics() -> Metrics:
     return Metrics()
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Set the reaper's clocks: the monotonic one continues, later by what a test sets in `later`."""
+    clock = SimpleNamespace(time=lambda: NOW, later=0.0)
+    clock.monotonic = lambda: time.monotonic() + clock.later
+    monkeypatch.setattr(module, "time", clock)
+    return clock
 
 
 @pytest.fixture

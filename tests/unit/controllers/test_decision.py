@@ -123,6 +123,12 @@ def test_request_to_save_is_withdrawn_when_the_node_has_recovered() -> None:
 
 def test_pod_without_a_node_is_kept() -> None:
     assert verdict(a_pod(node=None), GONE).action is PodAction.KEEP
+    assert decide(Pod.of(a_pod(node=None)), GONE, NOW, TOLERATED, gone_seconds=3600).action is PodAction.KEEP
+
+
+@pytest.mark.parametrize(("seconds", "action"), [(9.9, PodAction.KEEP), (10, PodAction.FORCE)])
+def test_pod_of_a_node_that_does_not_exist_is_lost_after_ten_seconds(seconds: float, action: PodAction) -> None:
+    assert decide(Pod.of(a_pod()), GONE, NOW, TOLERATED, seconds).action is action
 
 
 def test_pod_with_a_finalizer_is_force_deleted_only_once() -> None:

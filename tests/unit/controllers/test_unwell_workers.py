@@ -1,19 +1,17 @@
 """Workers that run but are not Ready, while their head and their node are (ray-project/ray#64349)."""
 
-import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from controllers import reaper as module
 from controllers.decision import NodeState, Pod, is_unwell
 from controllers.reaper import Reaper
 from k8s_charts.ray.pods import UNWELL_SECONDS
 from tests.support.fake_kubernetes import EVENTS, LEASES, NODES, PODS, FakeKubernetes, Object
 from tests.support.waiting import wait_until
 from tests.unit.controllers.conftest import Start
-from tests.unit.support.nodes_and_pods import NOW, REPLACE, a_node, a_ray_pod
+from tests.unit.support.nodes_and_pods import REPLACE, a_node, a_ray_pod
 
 HEAD = a_ray_pod("head", since=600)
 ZOMBIE = a_ray_pod("worker", ready="False", since=500)
@@ -88,15 +86,6 @@ def test_a_worker_is_not_unwell_because_of_its_node(node: Object | None) -> None
 )
 def test_a_worker_is_not_unwell_because_of_its_head(heads: tuple[Object, ...]) -> None:
     assert not unwell(ZOMBIE, heads=heads)
-
-
-@pytest.fixture
-def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """Set the reaper's clocks: the monotonic one continues, later by what a test sets in `later`."""
-    clock = SimpleNamespace(time=lambda: NOW, later=0.0)
-    clock.monotonic = lambda: time.monotonic() + clock.later
-    monkeypatch.setattr(module, "time", clock)
-    return clock
 
 
 @pytest.fixture
