@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 
 _UNITS: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_FIRST_POLL_SECONDS: Final = 1.0
 _FORM: Final = re.compile(rf"(\d+(?:\.\d+)?)([{''.join(_UNITS)}])")
 
 
@@ -58,8 +59,16 @@ Timeout = Annotated[
 ]
 Interval = Annotated[
     Duration,
-    typer.Option(parser=at_least(Duration(0.2)), metavar="DURATION", help="Time between two checks."),
+    typer.Option(parser=at_least(Duration(0.2)), metavar="DURATION", help="Longest time between two checks."),
 ]
+
+
+def until_next_poll(waited: float, interval: float) -> float:
+    """Return the seconds between two polls after a wait of `waited` seconds: at most `interval`, and fewer at first.
+
+    So a wait that ends soon takes no longer than it must, and a long one asks AWS no more often than `interval`.
+    """
+    return min(interval, max(_FIRST_POLL_SECONDS, waited / 4))
 
 
 def elapsed(seconds: float) -> str:

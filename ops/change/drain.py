@@ -8,6 +8,7 @@ import kubernetes
 from kubernetes.client import ApiException
 
 from ops.clients import REQUEST_TIMEOUT
+from ops.durations import until_next_poll
 from ops.readiness.conditions import is_ready
 
 _MIRROR: Final = "kubernetes.io/config.mirror"
@@ -40,6 +41,7 @@ def drain(core: kubernetes.client.CoreV1Api, node: str, say: Say, *, deadline: f
     An eviction that a PodDisruptionBudget refuses is retried. Raises DrainTimeoutError at `deadline` (a value of
     `time.monotonic`). On a node that is not Ready no kubelet confirms an end: terminating pods there count as gone.
     """
+    started = time.monotonic()
     reported: set[str] = set()
     while pods := _pods(core, node):
         for pod in pods:
@@ -55,7 +57,7 @@ def drain(core: kubernetes.client.CoreV1Api, node: str, say: Say, *, deadline: f
             raise DrainTimeoutError(
                 f"{node} still runs {names}. Fix: find out why they do not end, then rerun this command"
             )
-        time.sleep(interval)
+        time.sleep(until_next_poll(time.monotonic() - started, interval))
 
 
 def _pods(core: kubernetes.client.CoreV1Api, node: str) -> list[Any]:

@@ -15,6 +15,7 @@ from kubernetes.client import ApiException
 from config.labels import PAUSED
 from ops.change.drain import Say
 from ops.clients import REQUEST_TIMEOUT
+from ops.durations import until_next_poll
 from ops.errors import NoAnswerError, RefusedError, in_plain_words
 from ops.readiness.conditions import is_ready_to_stay
 from ops.readiness.outdated_pods import Json, counted, is_paused, outdated
@@ -128,7 +129,7 @@ def until(missing: Callable[[], str], say: Say, *, deadline: float, interval: fl
 
     Requests without an answer are retried: giving up would leave a RayCluster suspended.
     """
-    reported = ""
+    started, reported = time.monotonic(), ""
     while True:
         try:
             with in_plain_words():
@@ -140,4 +141,4 @@ def until(missing: Callable[[], str], say: Say, *, deadline: float, interval: fl
         if answer != reported:
             reported = answer
             say(answer)
-        time.sleep(interval)
+        time.sleep(until_next_poll(time.monotonic() - started, interval))

@@ -10,6 +10,7 @@ from kubernetes.client import ApiException
 from ops.change.drain import Say
 from ops.change.scale_plan import Replicas
 from ops.clients import REQUEST_TIMEOUT
+from ops.durations import until_next_poll
 
 
 class WorkersNotLoweredError(Exception):
@@ -40,6 +41,7 @@ def _settled(
 ) -> Sequence[str]:
     """Wait for exactly `replicas` pods, each scheduled or unschedulable; return the names of the unschedulable ones."""
     selector = f"ray.io/cluster={change.cluster},ray.io/group={change.group},ray.io/node-type=worker"
+    started = time.monotonic()
     while True:
         pods = core.list_namespaced_pod(
             change.namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT
@@ -53,7 +55,7 @@ def _settled(
             still = f", {', '.join(ending)} still terminating" if ending else ""
             reason = f"{change} has {len(pods)} pods instead of {replicas}{still}"
             raise WorkersNotLoweredError(f"{reason}. Fix: find out why, then rerun this command")
-        time.sleep(interval)
+        time.sleep(until_next_poll(time.monotonic() - started, interval))
 
 
 def _is_unschedulable(pod: Any) -> bool:

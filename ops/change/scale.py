@@ -21,6 +21,7 @@ from ops.change.drain import DrainTimeoutError, Say, cordon, drain
 from ops.change.ray_workers import WorkersNotLoweredError, lower
 from ops.change.scale_plan import MARK, ScalePlan, plan
 from ops.clients import REQUEST_TIMEOUT, Clients
+from ops.durations import until_next_poll
 from ops.errors import RefusedError
 from ops.jobs.head_api import HeadUnreachableError
 from ops.jobs.running import Jobs
@@ -177,7 +178,7 @@ def _wait_until_gone(
     made: ScalePlan, sagemaker: Any, cluster: str, say: Say, *, deadline: float, interval: float
 ) -> None:
     leaving = {node.instance for node in made.leaving}
-    reported = -1
+    started, reported = time.monotonic(), -1
     while left := leaving & {node["InstanceId"] for node in list_nodes(sagemaker, cluster)}:
         if len(left) != reported:
             reported = len(left)
@@ -186,7 +187,7 @@ def _wait_until_gone(
             raise RefusedError(
                 f"{reported} nodes are still shutting down. They end without this command. Fix: `ops wait`"
             )
-        time.sleep(interval)
+        time.sleep(until_next_poll(time.monotonic() - started, interval))
     say("the nodes are gone")
 
 

@@ -15,7 +15,7 @@ from ops.change.drain import DrainTimeoutError, Say, cordon
 from ops.change.drain import drain as evict
 from ops.change.scale import in_service
 from ops.clients import REQUEST_TIMEOUT, Clients
-from ops.durations import elapsed
+from ops.durations import elapsed, until_next_poll
 from ops.errors import NoAnswerError, RefusedError, in_plain_words
 from ops.nodes.listing import RUNNING, ClusterNode, nodes, ray_pods
 from ops.readiness.conditions import is_ready
@@ -163,7 +163,7 @@ class NodeFollower:
                     f"not back after {elapsed(now - started)}: {missing}. HyperPod continues. "
                     f"Fix: see `ops wait --env {self.environment.name}`"
                 )
-            time.sleep(self.interval)
+            time.sleep(until_next_poll(now - started, self.interval))
 
     def _missing(self) -> str:
         """Return what is not back yet, or ""."""

@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from ops.durations import until_next_poll
 from ops.errors import NoAnswerError
 from ops.readiness.expected_end import outlook
 from ops.readiness.item import ReadinessItem, ReadinessState
@@ -65,6 +66,7 @@ def wait(observe: Observe, console: Console, *, timeout: float, interval: float)
             items, trouble = _observe(observe, before)
             now = time.monotonic()
             waited = now - started
+            pause = min(until_next_poll(waited, interval), timeout - waited)
             if live:
                 caption = trouble or summary(items, f" after {waited / 60:.0f} min; Ctrl-C stops only this wait")
                 live.update(table(items, caption), refresh=True)
@@ -73,7 +75,7 @@ def wait(observe: Observe, console: Console, *, timeout: float, interval: float)
                 lines += [trouble] if trouble and trouble != last_trouble else []
                 last_said, said = said, expected(items)
                 lines += [f"… {said}"] if said not in {"", last_said} else []
-                if not lines and now - silent_since >= SILENCE_SECONDS:
+                if not lines and now + pause - silent_since > SILENCE_SECONDS:
                     lines = [f"… {progress(items)} after {waited / 60:.0f} min"]
                 silent_since = now if lines else silent_since
                 _print_lines(console, lines)
@@ -84,7 +86,7 @@ def wait(observe: Observe, console: Console, *, timeout: float, interval: float)
                 or waited >= timeout
             ):
                 return items
-            time.sleep(min(interval, timeout - waited))
+            time.sleep(pause)
 
 
 def expected(items: list[ReadinessItem]) -> str:

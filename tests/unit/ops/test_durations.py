@@ -5,7 +5,7 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ops.durations import Duration, at_least, duration, elapsed
+from ops.durations import Duration, at_least, duration, elapsed, until_next_poll
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,13 @@ def test_a_duration_is_shown_as_it_can_be_typed(seconds: int) -> None:
 )
 def test_a_duration_is_shown_in_the_largest_whole_unit(seconds: float, shown: str) -> None:
     assert str(Duration(seconds)) == shown
+
+
+@pytest.mark.parametrize(
+    ("waited", "interval", "pause"), [(0, 5, 1), (4, 5, 1), (12, 5, 3), (20, 5, 5), (3600, 5, 5), (0, 0.2, 0.2)]
+)
+def test_looks_become_rarer_up_to_the_interval(waited: float, interval: float, pause: float) -> None:
+    assert until_next_poll(waited, interval) == pause
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(0.4, "0 s"), (59, "59 s"), (61, "1 min 01 s"), (7200, "120 min 00 s")])
