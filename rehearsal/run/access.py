@@ -15,7 +15,7 @@ from embedded_account.running import EmbeddedAccount
 from rehearsal.paths import SHELL_FILE
 
 ACCOUNT: Final = "account.json"
-_NAMED: Final = ("KUBECONFIG", "NO_PROXY", charts_lock.STAND_IN_VARIABLE, DIRECTORY_VARIABLE)
+_NAMED: Final = ("KUBECONFIG", "NODE_OPTIONS", "NO_PROXY", charts_lock.STAND_IN_VARIABLE, DIRECTORY_VARIABLE)
 # Profiles, endpoints of single services and the like would override what the file exports.
 _FORGET: Final = "unset $(env | sed -n 's/^\\(AWS_[A-Z0-9_]*\\)=.*/\\1/p')"
 
