@@ -229,7 +229,7 @@ test-operator: setup ## run three drills with a newer KubeRay (TEST_SEED=N choos
 	@$(RUN) $(VENV)/python -m rehearsal versions --sample $${TEST_SEED:-0}
 
 .PHONY: test-rights
-test-rights: setup ## take each right of our policies away, replay what rehearsals and tests decided; write docs/reference/rights.md
+test-rights: setup setup-jobs ## take each right of our policies away, replay what rehearsals and tests decided; write docs/reference/rights.md
 	@$(RUN) $(VENV)/python -m rehearsal rights
 
 .PHONY: test-set

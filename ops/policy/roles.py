@@ -13,7 +13,8 @@ from ops.policy.statement import Statement
 COMMANDS: Final[Mapping[str, tuple[PersonRole, ...]]] = {
     "plan": (PersonRole.DEPLOYER, PersonRole.VIEWER),
     **dict.fromkeys(("preflight", "upgrade", "destroy"), (PersonRole.DEPLOYER,)),
-    **dict.fromkeys(("cost", "events", "node list", "status", "wait"), (PersonRole.OPERATOR, PersonRole.VIEWER)),
+    **dict.fromkeys(("cost", "events", "node list", "status"), (PersonRole.OPERATOR, PersonRole.VIEWER)),
+    "wait": (PersonRole.OPERATOR, PersonRole.VIEWER, PersonRole.DEPLOYER),
     **dict.fromkeys(("drift", "isolation-check", "support-bundle"), (PersonRole.OPERATOR,)),
     **dict.fromkeys(("image build", "kuberay crds", "pause", "resume", "rollout", "scale"), (PersonRole.OPERATOR,)),
     **dict.fromkeys(("update-software", "node shell", "node drain", "node reboot"), (PersonRole.OPERATOR,)),

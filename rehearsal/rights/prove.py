@@ -4,16 +4,16 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 from embedded_account.machine.processes import ProcessError
-from rehearsal.paths import REPOSITORY, ROOT, run_directory
+from rehearsal.paths import RAY_ENVIRONMENT, REPOSITORY, ROOT, run_directory
 from rehearsal.rights import page, recorded
 from rehearsal.rights.replay import replay
 from rehearsal.versions import ENVIRONMENTS, Run
 
 REHEARSED: Final = ("dev", "prod", "slurm")
-TESTS: Final = REPOSITORY / "tests" / "rehearsal" / "account"
 _OF_TESTS: Final = ROOT / "rights"
 _FOLDERS: Final = {**{f"`{name}`": run_directory(name) for name in REHEARSED}, "tests": _OF_TESTS}
 """The folders of recordings, by what makes them."""
@@ -22,10 +22,17 @@ _FOLDERS: Final = {**{f"`{name}`": run_directory(name) for name in REHEARSED}, "
 def prove(run: Run, show: Callable[[str], None]) -> int:
     """Record, replay and write the page; return the exit code (0: everything was recorded)."""
     codes = [run(["run", "--env", name], ENVIRONMENTS)[0] for name in REHEARSED]
-    tests = ["-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", "--basetemp", str(_OF_TESTS), str(TESTS)]
-    codes.append(subprocess.run([sys.executable, *tests], cwd=REPOSITORY, check=False).returncode)
+    codes.append(_test(Path(sys.executable), "people", "tests/rehearsal/account", "-n", "2", "--dist", "loadgroup"))
+    codes.append(_test(RAY_ENVIRONMENT / "bin" / "python", "pods", "tests/jobs/test_ray_role.py"))
     write(show)
     return int(any(codes))
+
+
+def _test(python: Path, name: str, *words: str) -> int:
+    """Run tests, and keep their recordings in a folder of this name; return the exit code."""
+    _OF_TESTS.mkdir(parents=True, exist_ok=True)
+    command = [str(python), "-m", "pytest", "-q", "--basetemp", str(_OF_TESTS / name), *words]
+    return subprocess.run(command, cwd=REPOSITORY, check=False).returncode
 
 
 def write(show: Callable[[str], None]) -> None:

@@ -2,7 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from embedded_account.services.iam.policies import (
@@ -24,12 +25,18 @@ class Right:
         effect: Allow, Deny, or "attached policy" for a policy of AWS, which is taken away as a whole.
         action: The action as the statement writes it, or the name of AWS's policy.
         on: The kinds of resources of the statement.
+        statement: The statement's Sid, which people's policies give; the same right of another statement is equal.
     """
 
     owner: str
     effect: str
     action: str
     on: str
+    statement: str = field(default="", compare=False)
+
+    def names(self, action: str) -> bool:
+        """Return whether the right is about this action; of a policy of AWS, any may be."""
+        return self.effect == ATTACHED or fnmatchcase(action.lower(), self.action.lower())
 
 
 def replay(recordings: Iterable[Recording]) -> dict[Right, bool]:
@@ -43,7 +50,8 @@ def replay(recordings: Iterable[Recording]) -> dict[Right, bool]:
         for key, policies in recording.policies.items():
             for right, without in _mutants(recording, key[0], policies):
                 if not needed.get(right):
-                    needed[right] = any(_changes(recording, key, without, each) for each in made_with[key])
+                    asked = (each for each in made_with[key] if right.names(each.action))
+                    needed[right] = any(_changes(recording, key, without, each) for each in asked)
     return needed
 
 
@@ -64,7 +72,8 @@ def _mutants(recording: Recording, arn: str, policies: PolicySet) -> Iterator[tu
             for action in actions:
                 left = {**statement, "Action": [other for other in actions if other != action]}
                 mutated = [*statements[:index], *([left] if left["Action"] else []), *statements[index + 1 :]]
-                yield Right(owner, statement["Effect"], action, on), {**policies, name: {"Statement": mutated}}
+                right = Right(owner, statement["Effect"], action, on, statement.get("Sid", ""))
+                yield right, {**policies, name: {"Statement": mutated}}
 
 
 def _changes(recording: Recording, key: tuple[str, str], without: PolicySet, decision: RecordedDecision) -> bool:

@@ -68,8 +68,10 @@ EXPECTED = (
 """What `ops preflight` asks for an answer of the endpoint, be it a refusal (`ops.preflight.account.endpoints`)."""
 
 
-def refusals(account: Account, since: int = 0) -> list[str]:
+def refusals(account: Account, since: int = 0, role: str = PERSON) -> list[str]:
     """Return what people were refused after the journal's entry number `since`, except EXPECTED: action and resource.
+
+    `role` is the begin of the roles' names.
 
     A command that swallows a refusal, such as `ops status`, would hide a permission that its role lacks.
     """
@@ -77,6 +79,6 @@ def refusals(account: Account, since: int = 0) -> list[str]:
     evaluated = [
         f"{e['action']} on {e['resource']}"
         for e in entries
-        if e["kind"] == "iam" and e["decision"] != "ALLOW" and f":role/{PERSON}" in e["principal"]
+        if e["kind"] == "iam" and e["decision"] != "ALLOW" and f":role/{role}" in e["principal"]
     ]
     return [each for each in evaluated if not each.startswith(EXPECTED)]

@@ -1,7 +1,7 @@
 """The image build from its Job to what `ops wait` says, on a real control plane."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,12 @@ from k8s_charts.platform_objects import platform_objects
 from k8s_charts.ray_objects import ImageBuildFacts, RayFacts, image_build, ray_objects
 from k8s_charts.shared.chart import ProjectChart
 from ops.commands.whole import app
+from ops.policy.role import PersonRole
 from rehearsal import paths
 from tests.charts.support.facts import FILE_SYSTEM, PLATFORM_FACTS
+from tests.rehearsal.account import delivery_roles
 from tests.rehearsal.account.test_image_builder import ALL, BUCKET, policy, put_context
+from tests.support import people
 from tests.support.waiting import KUBECTL_PATIENCE, wait_until
 
 pytestmark = pytest.mark.product
@@ -36,7 +39,7 @@ pytestmark = pytest.mark.product
 DEV = load("dev")
 CLUSTER = naming.eks_cluster(DEV)
 REGISTRY = "aws-ray-custom"
-ADMIN = "PlatformAdmin"
+PEOPLE = (PersonRole.OPERATOR, PersonRole.DEPLOYER, PersonRole.VIEWER)
 ADMIN_POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 SYSTEM_NODE = {"cpu": "4", "memory": "14Gi", "pods": "58", "ephemeral-storage": "140Gi"}
 
@@ -44,8 +47,9 @@ SYSTEM_NODE = {"cpu": "4", "memory": "14Gi", "pods": "58", "ephemeral-storage": 
 class Builds:
     """A cluster in which the environment's builds run, and `ops` beside it."""
 
-    def __init__(self, account: Account, clients: Clients, directory: Path) -> None:
+    def __init__(self, account: Account, clients: Clients, directory: Path, roles: Sequence[str]) -> None:
         self._account = account
+        self._roles = roles
         self._clients = clients
         self._directory = directory
         plane = account.clusters.get(CLUSTER).control_plane
@@ -106,32 +110,28 @@ class Builds:
         """Delete a build as a deployment does; return when the API server has taken it."""
         self._kubectl("-n", "image-build", "delete", "job", job)
 
-    def ops_wait(self) -> Result:
-        """Run `ops wait` as the environment's admin; it looks once."""
-        return self.ops("wait", "--timeout", "0s")
+    def ops_wait(self) -> Iterator[Result]:
+        """Run `ops wait` as each of the roles, which are refused nothing; it looks once."""
+        for role in self._roles:
+            since = len(self._account.journal.entries())
+            yield self.ops("wait", "--timeout", "0s", role=role)
+            assert people.refusals(self._account, since, role.rpartition("/")[2]) == []
 
-    def ops(self, *words: str) -> Result:
-        """Run a command of `ops` in this process as the environment's admin."""
-        session = {"RoleArn": f"arn:aws:iam::{self._account.account_id}:role/{ADMIN}", "RoleSessionName": "test"}
-        keys = self._clients("sts").assume_role(**session)["Credentials"]
-        names = {
-            "AccessKeyId": "ACCESS_KEY_ID",
-            "SecretAccessKey": "SECRET_ACCESS_KEY",
-            "SessionToken": "SESSION_TOKEN",
-        }
+    def ops(self, *words: str, role: str = "") -> Result:
+        """Run a command of `ops` in this process, by default as the environment's operator."""
         env = isolation.child_environment(
             self._directory,
             endpoint=self._account.endpoint,
             region=DEV.region,
             account_id=DEV.account,
-            extra={f"AWS_{name}": keys[key] for key, name in names.items()}
+            extra=people.credentials(self._clients, role or self._roles[0])
             | {"COLUMNS": "200", DIRECTORY_VARIABLE: str(DIRECTORY)},
         )
         return CliRunner(env=env).invoke(app, [*words, "--env", "dev"])
 
 
 def give_role(clients: Clients, issuer: str) -> None:
-    """The builder's role, which trusts the cluster's issuer, and the admin's."""
+    """Create the builder's role, which trusts the cluster's issuer."""
     iam = clients("iam")
     host = issuer.removeprefix("https://")
     provider = iam.create_open_id_connect_provider(Url=issuer, ClientIDList=["sts.amazonaws.com"])
@@ -144,18 +144,18 @@ def give_role(clients: Clients, issuer: str) -> None:
     iam.create_role(RoleName="builder", AssumeRolePolicyDocument=policy(trust))
     report = {"Action": "s3:PutObject", "Resource": f"arn:aws:s3:::{BUCKET}/image-build/*"}
     iam.put_role_policy(RoleName="builder", PolicyName="access", PolicyDocument=policy(*ALL, report))
-    people = {"Action": "sts:AssumeRole", "Principal": {"AWS": DEV.account}}
-    iam.create_role(RoleName=ADMIN, AssumeRolePolicyDocument=policy(people))
-    iam.attach_role_policy(RoleName=ADMIN, PolicyArn="arn:aws:iam::aws:policy/AdministratorAccess")
 
 
-def give_access(eks: EksSetup) -> None:
-    """Make the admin's role an administrator of the cluster."""
-    principal = f"arn:aws:iam::{eks.account.account_id}:role/{ADMIN}"
-    eks.api.create_access_entry(clusterName=CLUSTER, principalArn=principal)
-    eks.api.associate_access_policy(
-        clusterName=CLUSTER, principalArn=principal, policyArn=ADMIN_POLICY, accessScope={"type": "cluster"}
-    )
+def give_access(eks: EksSetup, clients: Clients, directory: Path) -> list[str]:
+    """Make all who wait administrators of the cluster: people, and the workflow that deploys; return their roles."""
+    deploy = delivery_roles.deploy(clients, DEV, directory)["DeployRoleArn"]
+    roles = [*(people.make_role(clients, DEV, role) for role in PEOPLE), deploy]
+    for principal in roles:
+        eks.api.create_access_entry(clusterName=CLUSTER, principalArn=principal)
+        eks.api.associate_access_policy(
+            clusterName=CLUSTER, principalArn=principal, policyArn=ADMIN_POLICY, accessScope={"type": "cluster"}
+        )
+    return roles
 
 
 def make_registry(clients: Clients) -> None:
@@ -189,12 +189,13 @@ def cluster(
         try:
             issuer = eks.create(name=CLUSTER)["identity"]["oidc"]["issuer"]
             give_role(clients, issuer)
-            give_access(eks)
+            directory = tmp_path_factory.mktemp("builds")
+            roles = give_access(eks, clients, directory / "delivery")
             make_registry(clients)
             node = {labels.SYSTEM_NODE_LABEL: labels.SYSTEM_NODE_ROLE}
             nodes = account.clusters.get(CLUSTER).nodes
             nodes.add("system-1", labels=node, capacity=SYSTEM_NODE, allocatable=SYSTEM_NODE)
-            builds = Builds(account, clients, tmp_path_factory.mktemp("builds"))
+            builds = Builds(account, clients, directory, roles)
             platform = platform_objects(DEV, PLATFORM_FACTS)
             for chart in (platform.image_build_namespace, platform.image_build_policies):
                 assert chart
@@ -216,24 +217,24 @@ def builds(cluster: Builds) -> Builds:
 def test_build_ends_in_the_registry_and_its_failure_in_what_ops_wait_says(builds: Builds) -> None:
     builds.start(DEV)
     builds.wait_until("succeeded")
-    waited = builds.ops_wait()
     tag = image_build(DEV, context="").tag
-    assert f"✔ Ray image aws-ray-custom: the rehearsal's stand-in of {tag}" in waited.stdout, waited.output
-    # All else is not there.
-    assert waited.exit_code == 1
+    for waited in builds.ops_wait():
+        assert f"✔ Ray image aws-ray-custom: the rehearsal's stand-in of {tag}" in waited.stdout, waited.output
+        # All else is not there.
+        assert waited.exit_code == 1
 
     builds.let_fail("#12 ERROR: failed to solve: process did not complete successfully: exit code: 1")
     another = DEV.model_copy(update={"image": DEV.image.model_copy(update={"pip": ("einops==0.8.1",)})})
     builds.start(another)
     builds.wait_until("failed")
-    waited = builds.ops_wait()
-    assert waited.exit_code == 3, waited.output
-    said = waited.stderr + waited.stdout
-    failure = "Ray image aws-ray-custom: Job has reached the specified backoff limit"
-    assert f"dev failed, waiting will not help: {failure}" in said
-    assert f"the end of {image_build(another, context='').log}" in said
-    assert "| #12 ERROR: failed to solve" in said
-    assert "| [rehearsal: a stand-in of the image build, no image is made]" in said
+    for waited in builds.ops_wait():
+        assert waited.exit_code == 3, waited.output
+        said = waited.stderr + waited.stdout
+        failure = "Ray image aws-ray-custom: Job has reached the specified backoff limit"
+        assert f"dev failed, waiting will not help: {failure}" in said
+        assert f"the end of {image_build(another, context='').log}" in said
+        assert "| #12 ERROR: failed to solve" in said
+        assert "| [rehearsal: a stand-in of the image build, no image is made]" in said
 
 
 def test_a_failed_build_is_repeated_without_a_destroy_and_goes_with_the_deployed_one(builds: Builds) -> None:
@@ -252,7 +253,7 @@ def test_a_failed_build_is_repeated_without_a_destroy_and_goes_with_the_deployed
     assert done.exit_code == 0, done.output
     result = json.loads(done.stdout)
     assert (result["job"], result["tag"], result["state"]) == (f"{name}-2", tag, "ready")
-    assert f"✔ Ray image aws-ray-custom: the rehearsal's stand-in of {tag}" in builds.ops_wait().stdout
+    assert f"✔ Ray image aws-ray-custom: the rehearsal's stand-in of {tag}" in next(builds.ops_wait()).stdout
     assert _template(builds.jobs(), f"{name}-2") == _template(builds.jobs(), name)
 
     done = builds.ops("image", "build")

@@ -3,10 +3,16 @@
 import io
 import json
 import zipfile
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import aws_cdk as cdk
 import pytest
 import urllib3
+from aws_cdk import aws_ecr as ecr
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_s3 as s3
 from botocore.exceptions import ClientError
 
 from config import load
@@ -18,7 +24,10 @@ from embedded_account.testing.clients import Clients
 from embedded_account.testing.fake_cluster import FakeApi
 from k8s_charts.ray_objects import image_build, ray_objects
 from rehearsal.extensions.image_builder import ImageBuilder
+from stacks.ray.roles import image_builder_role
+from stacks.shared.irsa import IrsaRole
 from tests.charts.support.facts import RAY_FACTS
+from tests.support import stack_roles
 
 pytestmark = pytest.mark.product
 
@@ -109,6 +118,14 @@ def step(account: Account, cluster: Any) -> None:
     ImageBuilder(account).step(cluster)
 
 
+def builder_role(stack: cdk.Stack, cluster: eks.ICluster) -> IrsaRole:
+    context: Any = SimpleNamespace(
+        bucket=s3.Bucket.from_bucket_name(stack, "Context", "bucket"), s3_object_key="context.zip"
+    )
+    repository = ecr.Repository.from_repository_name(stack, "Repository", REPOSITORY.rpartition("/")[2])
+    return image_builder_role(stack, cluster, repository, context, log=BUILD.log)
+
+
 def tags(services: Clients) -> dict[str, str]:
     """Media type of each tag in the repository."""
     found = services("ecr").describe_images(repositoryName="aws-ray-custom")["imageDetails"]
@@ -146,6 +163,20 @@ def test_build_fails_without_a_right_that_it_needs_and_reports_it(
     assert tags(services) == {}
     assert "is not authorized to perform" in log_of(services)
     assert log_of(services).startswith("[rehearsal: a stand-in")
+
+
+def test_the_stacks_own_role_builds_and_reports_a_failure(account: Account, services: Clients, tmp_path: Path) -> None:
+    role = stack_roles.deploy(services, tmp_path, builder_role)
+    put_context(services, "other")
+    failing = Cluster(role)
+    step(account, failing)
+    assert failing.phase() == "Failed"
+    assert "has no Dockerfile" in log_of(services)
+    put_context(services, "Dockerfile")
+    built = Cluster(role)
+    step(account, built)
+    assert built.phase() == "Succeeded"
+    assert BUILD.tag in tags(services)
 
 
 def test_build_that_may_not_report_leaves_no_log(account: Account, services: Clients) -> None:

@@ -107,6 +107,29 @@ def test_page_counts_and_gives_reasons() -> None:
     assert "| operator | 1 |  | `deny a:B`: no scenario yet |" in text
 
 
+def test_administrator_may_do_what_others_exercise_and_nobody_else_may() -> None:
+    needed = {
+        Right("operator", "Allow", "a:B", "*", "Watch"): True,
+        Right("admin", "Allow", "a:B", "*", "Watch"): False,
+        Right("admin", "Allow", "a:C", "*", "Watch"): False,
+        Right("viewer", "Allow", "a:B", "*", "Watch"): False,
+    }
+    text = page.page(needed, "2026-11-28", ["tests"])
+    assert (
+        "| admin | 2 |  | `a:B`: exercised as the operator's: an administrator may do all that others may; `a:C`: "
+        in text
+    )
+    assert "| viewer | 1 |  | `a:B`: no scenario yet |" in text
+
+
+def test_the_same_action_of_another_statement_is_not_the_administrators() -> None:
+    needed = {
+        Right("scientist", "Allow", "s3:GetObject", "s3 objects", "MoveData"): True,
+        Right("admin", "Allow", "s3:GetObject", "s3 objects", "ReadBuildLog"): False,
+    }
+    assert "| admin | 1 |  | `s3:GetObject`: no scenario yet |" in page.page(needed, "2026-11-28", ["tests"])
+
+
 def test_replay_without_a_recording_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prove, "_FOLDERS", {"tests": tmp_path})
     done = CliRunner().invoke(app, ["rights", "--replay"])
