@@ -6,18 +6,22 @@ HTTP layer stay.
 """
 
 import threading
+from typing import TYPE_CHECKING
 
-from moto.cloudformation import urls
-
-from embedded_account.cloudformation.api.operations import CloudFormationApi
-from embedded_account.cloudformation.api.responses import response_class
-from embedded_account.cloudformation.engine import Engine
-from embedded_account.cloudformation.templates.resource_types import resource_types
-from embedded_account.context import Account
+if TYPE_CHECKING:
+    from embedded_account.context import Account
 
 
-def install(account: Account) -> None:
+def install(account: "Account") -> None:
     """Make this engine answer the account's CloudFormation endpoint."""
+    # Loaded here: whoever only reads templates must not load moto, which reads the AWS files of the caller.
+    from moto.cloudformation import urls  # noqa: PLC0415
+
+    from embedded_account.cloudformation.api.operations import CloudFormationApi  # noqa: PLC0415
+    from embedded_account.cloudformation.api.responses import response_class  # noqa: PLC0415
+    from embedded_account.cloudformation.engine import Engine  # noqa: PLC0415
+    from embedded_account.cloudformation.templates.resource_types import resource_types  # noqa: PLC0415
+
     engine = Engine(account)
     account.stacks = engine.store
     urls.url_paths = {"{0}/$": response_class(CloudFormationApi(account, engine)).dispatch}
