@@ -50,6 +50,9 @@ _JOBS: Final = (
     *("tests/support/sampling.py", "tests/support/supervised_run.py", "tests/support/tables.py"),
     "tests/support/users_files.py",
     *("tests/support/mlflow_calls.py", "tests/support/waiting.py"),
+    # A test starts an account with the role of Ray's pods.
+    *("tests/environments/*", "tests/support/deployed_ray_role.py", "tests/support/stack_roles.py"),
+    *("stacks/ray/roles.py", "stacks/shared/company_key.py", "stacks/shared/irsa.py"),
 )
 
 # Folders of drills (rehearsal/paths.py).

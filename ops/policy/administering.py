@@ -9,8 +9,8 @@ from ops.policy.statement import Conditions, Statement, actions
 from ops.preflight.account import linked_services
 
 _BOOTSTRAP_STACK: Final = (
-    "CreateChangeSet DeleteChangeSet DescribeChangeSet DescribeEvents DescribeStackEvents DescribeStackResources "
-    "DescribeStacks ExecuteChangeSet GetTemplate ListStackResources UpdateTerminationProtection"
+    "CreateChangeSet DeleteChangeSet DescribeChangeSet DescribeEvents DescribeStackEvents DescribeStacks "
+    "ExecuteChangeSet GetTemplate ListStackResources UpdateTerminationProtection"
 )
 _BOOTSTRAP_BUCKET: Final = (
     "CreateBucket DeleteBucketPolicy GetBucketPolicy GetBucketPublicAccessBlock GetBucketTagging GetBucketVersioning "
@@ -50,7 +50,6 @@ def bootstrap(arns: Arns) -> Iterator[Statement]:
     bounded: Conditions = {"StringEquals": {"iam:PermissionsBoundary": boundary}} if boundary else {}
     parameters = "DeleteParameter GetParameter GetParameters PutParameter"
     yield Statement("BootstrapStack", actions("cloudformation", _BOOTSTRAP_STACK), stack)
-    yield Statement("BootstrapTemplate", actions("cloudformation", "GetTemplateSummary"), stack)
     yield Statement("BootstrapBucket", actions("s3", _BOOTSTRAP_BUCKET), bucket)
     yield Statement("BootstrapRepository", actions("ecr", _BOOTSTRAP_REPOSITORY), repository)
     yield Statement("BootstrapVersion", actions("ssm", parameters), parameter)

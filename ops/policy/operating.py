@@ -84,6 +84,7 @@ def detect_drift(arns: Arns) -> Iterator[Statement]:
     """Yield the rights to start drift detection, and to read what CloudFormation then compares."""
     detect = "DescribeStackResourceDrifts DetectStackDrift DetectStackResourceDrift"
     yield Statement("DetectDrift", actions("cloudformation", detect), arns.stacks)
+    yield Statement("DriftOfHyperPod", actions("sagemaker", "ListTags"), arns.hyperpod_clusters)
     parameters = arns.of("ssm", "parameter/CFN-*")
     yield Statement("DriftParameters", actions("ssm", "GetParameters ListTagsForResource"), parameters)
     of_ec2 = "DescribeVpcAttribute GetManagedPrefixListEntries"

@@ -30,8 +30,13 @@ def find_hyperpod(arns: Arns) -> Statement:
 
 def read_hyperpod(arns: Arns) -> Statement:
     """Return the rights to read the HyperPod cluster, its nodes and its events."""
-    names = "DescribeCluster DescribeClusterEvent ListClusterEvents ListClusterNodes ListTags"
+    names = "DescribeCluster DescribeClusterEvent ListClusterEvents ListClusterNodes"
     return Statement("ReadHyperPod", actions("sagemaker", names), arns.hyperpod_clusters)
+
+
+def find_nodes(arns: Arns) -> Statement:
+    """Return the rights to find the HyperPod cluster's nodes, which `ops ssh-config` lists."""
+    return Statement("FindNodes", actions("sagemaker", "DescribeCluster ListClusterNodes"), arns.hyperpod_clusters)
 
 
 def list_hyperpod() -> Statement:

@@ -74,7 +74,7 @@ def _operator(arns: Arns) -> list[Statement]:
 
 
 def _scientist(arns: Arns) -> list[Statement]:
-    return [reading.read_hyperpod(arns), *_connect_by_ssh(arns), *_end_sessions(arns)]
+    return [reading.find_nodes(arns), *_connect_by_ssh(arns), *_end_sessions(arns)]
 
 
 def _admin(arns: Arns) -> list[Statement]:

@@ -32,7 +32,7 @@ def find(environment: EksEnvironment) -> list[iam.PolicyStatement]:
         ),
         iam.PolicyStatement(
             sid="FindHyperPod",
-            actions=["sagemaker:DescribeCluster", "sagemaker:ListTags"],
+            actions=["sagemaker:DescribeCluster"],
             resources=[_hyperpod_clusters(environment)],
         ),
     ]

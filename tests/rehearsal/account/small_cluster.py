@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 
-from config import load
+from config import load, naming
 from embedded_account.hyperpod.bench import EXECUTION_POLICY
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.cluster import Kubectl
@@ -20,8 +20,9 @@ def create_hyperpod(clients: Clients, cluster_arn: str, vpc: str, subnet: str) -
     ec2.authorize_security_group_egress(GroupId=group, IpPermissions=itself)
     trust = {"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}, "Action": "sts:AssumeRole"}
     document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
-    role = iam.create_role(RoleName="sagemaker", AssumeRolePolicyDocument=document)["Role"]["Arn"]
-    iam.put_role_policy(RoleName="sagemaker", PolicyName="all", PolicyDocument=json.dumps(EXECUTION_POLICY))
+    name = f"{naming.stack(SMALL, 'hyperpod')}-nodes"
+    role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=document)["Role"]["Arn"]
+    iam.put_role_policy(RoleName=name, PolicyName="all", PolicyDocument=json.dumps(EXECUTION_POLICY))
     s3.create_bucket(Bucket="sagemaker-scripts", CreateBucketConfiguration={"LocationConstraint": SMALL.region})
     s3.put_object(Bucket="sagemaker-scripts", Key="eks/on_create.sh", Body=b"#!/bin/bash\n")
     groups = [

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,16 +65,13 @@ def template(subnet: str) -> dict[str, Any]:
 
 
 class Data:
-    """The deployed storage stack, and `ops data` on it."""
+    """The deployed storage stack, and a scientist's `ops data` on it."""
 
     def __init__(self, account: Account, clients: Clients, directory: Path, file_system: str) -> None:
         self.s3, self.fsx = clients("s3"), clients("fsx")
         self.file_system = file_system
         self.tasks = DataRepositoryTasks(account, FsxService(account))
-        keys = {
-            "AWS_ACCESS_KEY_ID": account.keys.access_key_id,
-            "AWS_SECRET_ACCESS_KEY": account.keys.secret_access_key,
-        }
+        keys = people.credentials(clients, people.make_role(clients, PROD, PersonRole.SCIENTIST))
         self.environment = isolation.child_environment(
             directory,
             endpoint=account.endpoint,
@@ -99,7 +97,7 @@ class Data:
 @pytest.fixture
 def data(
     account: Account, clients: Clients, stacks: StackDeployer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Data:
+) -> Iterator[Data]:
     """Deploy the storage stack in simulated minutes that take milliseconds."""
     monkeypatch.setattr(account.clock, "scale", 5000.0)
     monkeypatch.setattr("ops.data.tasks._POLL_SECONDS", 0.05)
@@ -108,7 +106,9 @@ def data(
     subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/24")["Subnet"]["SubnetId"]
     assert stacks.deploy(naming.stack(PROD, "storage"), template(subnet)) == "CREATE_COMPLETE"
     [system] = clients("fsx").describe_file_systems()["FileSystems"]
-    return Data(account, clients, tmp_path, system["FileSystemId"])
+    since = len(account.journal.entries())
+    yield Data(account, clients, tmp_path, system["FileSystemId"])
+    assert people.refusals(account, since) == []
 
 
 @pytest.fixture

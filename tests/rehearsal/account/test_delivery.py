@@ -14,9 +14,10 @@ import config
 from config import naming
 from embedded_account.context import Account
 from embedded_account.testing.clients import Clients
-from embedded_account.testing.stacks import StackDeployer, Template, topic
+from embedded_account.testing.stacks import FakeFunctions, StackDeployer, Template, topic
 from ops import clients as ops_clients
 from ops.commands.whole import app
+from ops.drift.cluster import RESOURCE_TYPE
 from ops.stacks import DESTROY_ORDER
 from stacks.delivery.stack import ISSUER
 from tests.rehearsal.account import delivery_roles
@@ -88,9 +89,18 @@ def test_plan_of_a_job_compares_what_is_deployed(
     assert [each["stack"] for each in planned["stacks"] if each["exists"]] == [naming.stack(DEV, "eks")]
 
 
-def test_job_looks_for_drift(ops: Callable[..., Result], stacks: StackDeployer) -> None:
+def test_job_looks_for_drift_of_stacks_and_of_the_cluster(
+    ops: Callable[..., Result], stacks: StackDeployer, functions: FakeFunctions
+) -> None:
     stacks.deploy(naming.stack(DEV, "network"), DEPLOYED)
-    assert json.loads(ops("ReadRoleArn", "drift", "-o", "json").stdout)["drift"] == []
+    provider = functions.function("provider", lambda _: {"PhysicalResourceId": DEV.hyperpod.cluster_name})
+    cluster = {
+        "Type": RESOURCE_TYPE,
+        "Properties": {"ServiceToken": provider, "ClusterName": DEV.hyperpod.cluster_name},
+    }
+    stacks.deploy(naming.stack(DEV, "hyperpod"), {"Resources": {"Cluster": cluster}})
+    [found] = json.loads(ops("ReadRoleArn", "drift", "-o", "json", code=1).stdout)["drift"]
+    assert (found["kind"], found["detail"]) == ("HyperPod cluster", "is deleted")
 
 
 def test_job_of_a_deployment_assumes_the_bootstraps_roles_and_no_others(

@@ -43,6 +43,7 @@ from embedded_account.testing.eks_setup import set_up
 from k8s_charts.helm.kuberay import CHART
 from k8s_charts.ray.viewers import ViewersChart
 from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE, REAPER, RUN_LABEL, RUN_STOP, viewers_group
+from ops.change.group_counts import Wanted, set_counts
 from ops.commands.whole import app
 from ops.policy.role import PersonRole
 from rehearsal import paths
@@ -64,7 +65,7 @@ SMALL = load("small")
 CLUSTER = naming.eks_cluster(SMALL)
 HYPERPOD = SMALL.hyperpod.cluster_name
 HEAD_GROUP, WORKERS = (group.name for group in SMALL.hyperpod.instance_groups)
-ROLES = (PersonRole.OPERATOR, PersonRole.SCIENTIST)
+ROLES = (PersonRole.OPERATOR, PersonRole.SCIENTIST, PersonRole.DEPLOYER)
 VIEWER = people.role_name(PersonRole.VIEWER)
 VISITOR = "RehearsalVisitor"
 CONFINED = "RehearsalConfined"
@@ -598,6 +599,40 @@ def test_replacement_is_followed_until_another_node_has_the_worker(every_day: Ev
     assert f"the node in place of {node} and its Ray pods are back" in result.stdout
     assert node not in every_day.nodes()
     assert len(every_day.nodes()) == 3
+
+
+def test_a_node_less_is_deleted_and_who_waits_for_another_reads_why_there_is_none(every_day: EveryDay) -> None:
+    done = every_day.ops("scale", WORKERS, "1", "--yes", "--force")
+    assert done.exit_code == 0, done.output
+    assert len(every_day.nodes()) == 2
+    [kind] = {group.instance_type for group in SMALL.hyperpod.instance_groups if group.name == WORKERS}
+    limits = simulator_of(every_day.account).world.faults.capacity
+    limits[kind] = 1
+    raise_count(every_day, 2)
+    events = every_day.clients("sagemaker").list_cluster_events
+
+    def short() -> bool:
+        return any(each["EventLevel"] == "Error" for each in events(ClusterName=HYPERPOD)["Events"])
+
+    wait_until(short, "the shortage")
+    for role in (PersonRole.OPERATOR, PersonRole.VIEWER, PersonRole.DEPLOYER):
+        since = len(every_day.account.journal.entries())
+        waited = every_day.ops("wait", "--timeout", "0s", name=people.role_name(role))
+        assert f"sufficient {kind} capacity" in waited.output, waited.output
+        assert people.refusals(every_day.account, since) == []
+    del limits[kind]
+    wait_until(lambda: len(every_day.nodes()) == 3, "the node that was missing")
+    wait_until(lambda: {node["status"] for node in every_day.nodes().values()} == {"Running"}, "the nodes")
+    wait_until(lambda: every_day.pods("worker"), "the worker")
+
+
+def raise_count(every_day: EveryDay, count: int) -> None:
+    """Call UpdateCluster as the operator, as `ops resume` does."""
+    keys = people.credentials(
+        every_day.clients, f"arn:aws:iam::{SMALL.account}:role/{people.role_name(PersonRole.OPERATOR)}"
+    )
+    sagemaker = people.client_of(boto3, every_day.account.endpoint, keys)("sagemaker")
+    set_counts(sagemaker, sagemaker.describe_cluster(ClusterName=HYPERPOD), {WORKERS: Wanted(count)})
 
 
 def test_check_keeps_pods_off_the_node(every_day: EveryDay) -> None:

@@ -21,6 +21,7 @@ from embedded_account.context import Account
 from embedded_account.existing import make
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.stacks import StackDeployer
+from k8s_charts.shared.names import IMAGE_BUILD_LOGS
 from ops.jobs.bucket import WorkingDirUpload
 from ops.jobs.packing import LargePackage, pack
 from ops.policy.role import PersonRole
@@ -168,7 +169,8 @@ def interrupted(*_: object) -> None:
 def test_people_use_the_companys_key_through_the_service_that_needs_it(
     account: Account, clients: Clients, aws_session: Any
 ) -> None:
-    closed = config.load("closed", EXAMPLES)
+    # With an image that is built in the cluster, whose log is encrypted too.
+    closed = config.load("closed", EXAMPLES).model_copy(update={"image": DEV.image})
     key, bucket = str(closed.company.kms_key), naming.data_bucket(closed)
     make(account, existing_resources(closed))
     clients("s3").create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": closed.region})
@@ -184,6 +186,10 @@ def test_people_use_the_companys_key_through_the_service_that_needs_it(
     assert s3.put_object(Bucket=bucket, Key="datasets/a", Body=b"a")["SSEKMSKeyId"] == key
     assert s3.get_object(Bucket=bucket, Key="datasets/a")["Body"].read() == b"a"
     assert s3.create_multipart_upload(Bucket=bucket, Key="datasets/b")["UploadId"]
+    clients("s3").put_object(Bucket=bucket, Key=f"{IMAGE_BUILD_LOGS}/build", Body=b"log")
+    log = of[PersonRole.DEPLOYER]("s3").get_object(Bucket=bucket, Key=f"{IMAGE_BUILD_LOGS}/build")
+    assert log["Body"].read() == b"log"
+    refused("s3:GetObject", of[PersonRole.DEPLOYER]("s3").get_object, Bucket=bucket, Key="datasets/a")
     refused("kms:DescribeKey", of[PersonRole.SCIENTIST]("kms").describe_key, KeyId=key)
     kms = of[PersonRole.DEPLOYER]("kms")
     assert kms.describe_key(KeyId=key)["KeyMetadata"]["KeyState"] == "Enabled"

@@ -91,6 +91,17 @@ def made(clients: Clients) -> Made:
         logs.create_log_group(logGroupName=name)
         return name
 
+    def file_system(environment: str) -> str:
+        made = clients("fsx").create_file_system(
+            FileSystemType="LUSTRE",
+            FileSystemTypeVersion="2.15",
+            StorageCapacity=1200,
+            SubnetIds=[subnet],
+            LustreConfiguration={"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 250},
+            Tags=[{"Key": naming.ENVIRONMENT_TAG, "Value": environment}],
+        )
+        return str(made["FileSystem"]["FileSystemId"])
+
     own_volume = volume(CLUSTER)
     endpoint, group = guard("true")
     leftovers = {
@@ -99,12 +110,18 @@ def made(clients: Clients) -> Made:
         "network interface": interface(CLUSTER),
         "volume": own_volume,
         "snapshot": snapshot(CLUSTER, own_volume),
+        "file system": file_system(naming.environment_tag(DEV)),
         "image repository": repository("kept", naming.stack(DEV, "storage")),
         "KMS key": key(naming.stack(DEV, "eks")),
         "log group": log_group(f"/aws/sagemaker/Clusters/{DEV.hyperpod.cluster_name}/abc"),
     }
     others = {interface("other"), volume("other"), snapshot("other", own_volume), *guard("false")}
-    others |= {repository("other", "other-storage"), key("other-eks"), log_group("/aws/eks/other/cluster")}
+    others |= {
+        file_system("other"),
+        repository("other", "other-storage"),
+        key("other-eks"),
+        log_group("/aws/eks/other/cluster"),
+    }
     return Made(leftovers, others)
 
 
@@ -131,7 +148,7 @@ def test_each_kind_is_found_and_no_look_alike(made: Made, clients: Clients) -> N
 
 
 def test_nothing_that_an_existing_stack_may_use_is_offered(made: Made, clients: Clients, stacks: StackDeployer) -> None:
-    for part in ("eks", "hyperpod", "storage"):
+    for part in ("eks", "hyperpod", "ray", "storage"):
         clients("cloudformation").create_stack(StackName=naming.stack(DEV, part), TemplateBody=json.dumps(EMPTY))
     found = find(Surface(DEV, clients)).leftovers
     assert [each.kind for each in found] == ["network interface"], "a detached interface is used by nobody"
@@ -143,7 +160,7 @@ def test_what_holds_data_is_removed_only_on_demand(made: Made, sweep: Callable[.
     assert listed.exit_code == 0
     kept = sweep("--yes")
     assert kept.exit_code == 1
-    assert "4 that hold data are left" in kept.stderr
+    assert "5 that hold data are left" in kept.stderr
     assert sweep("--yes", "--data").exit_code == 0
     again = sweep("--yes", "--data")
     assert (again.exit_code, again.stdout) == (0, "dev: nothing is left\n")
@@ -162,6 +179,8 @@ def test_others_stay_after_everything_is_swept(made: Made, sweep: Callable[..., 
     there |= {each["SnapshotId"] for each in ec2.describe_snapshots(OwnerIds=["self"])["Snapshots"]}
     there |= {each["VpcEndpointId"] for each in ec2.describe_vpc_endpoints()["VpcEndpoints"]}
     there |= {each["GroupId"] for each in ec2.describe_security_groups()["SecurityGroups"]}
+    systems = clients("fsx").describe_file_systems()["FileSystems"]
+    there |= {each["FileSystemId"] for each in systems if each["Lifecycle"] != "DELETING"}
     there |= {each["repositoryName"] for each in clients("ecr").describe_repositories()["repositories"]}
     keys = clients("kms").list_keys()["Keys"]
     states = {

@@ -60,7 +60,7 @@ RESOURCES: Final[Mapping[str, Mapping[str, str]]] = {
         "ListAddons": "cluster/{clusterName}",
         "DescribeNodegroup": "nodegroup/{clusterName}/{nodegroupName}/00000000",
     },
-    "fsx": {"DeleteFileSystem": "file-system/{FileSystemId}"},
+    "fsx": _same("CreateDataRepositoryTask DeleteFileSystem", "file-system/{FileSystemId}"),
     "kms": _same("DescribeKey GetKeyPolicy ListResourceTags ScheduleKeyDeletion", "key/{KeyId}"),
     "lambda": _same("GetFunction InvokeFunction", "function:{FunctionName}"),
     "logs": {

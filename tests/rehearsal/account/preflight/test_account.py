@@ -209,6 +209,15 @@ def test_the_estimate_of_network_interfaces_only_warns(account: Account, preflig
     assert (row.verdict, row.found) == (WARN, "2 allowed, 3 needed (estimate)")
 
 
+def test_a_quota_that_neither_the_account_nor_aws_lists_warns(
+    environment: EksEnvironment, preflight: Preflight, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The codes of SageMaker's quotas are found by their names: among the account's, then among AWS's defaults."""
+    monkeypatch.setattr(service_quotas, "_instance_types", dict)
+    row = preflight("quota")[f"sagemaker: {environment.hyperpod.instance_groups[0].instance_type} for cluster usage"]
+    assert (row.verdict, row.found) == (WARN, "us-west-2 has no quota of this name")
+
+
 def test_a_quota_that_the_region_does_not_have_warns(preflight: Preflight, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(service_quotas._DEFAULTS["fsx"], "L-8F1B9C74")
     row = preflight("quota")["fsx: Lustre Persistent_2 storage capacity"]
