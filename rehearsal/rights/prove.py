@@ -15,7 +15,7 @@ from rehearsal.versions import ENVIRONMENTS, Run
 
 REHEARSED: Final = ("dev", "prod", "slurm")
 _OF_TESTS: Final = ROOT / "rights"
-_FOLDERS: Final = {**{f"`{name}`": run_directory(name) for name in REHEARSED}, "tests": _OF_TESTS}
+_FOLDERS: Final = {**{f"`{name}`": run_directory(name) for name in REHEARSED}, page.TESTS: _OF_TESTS}
 """The folders of recordings, by what makes them."""
 
 
@@ -42,7 +42,6 @@ def write(show: Callable[[str], None]) -> None:
     if not files:
         raise ProcessError("no decision is recorded. Fix: `make test-rights`")
     newest = datetime.fromtimestamp(max(file.stat().st_mtime for file in files), UTC)
-    needed = replay(recorded.read(files))
-    recorded_by = [name for name, found in journals.items() if found]
-    page.PAGE.write_text(page.page(needed, newest.date().isoformat(), recorded_by), encoding="utf-8")
-    show(f"{len(needed)} rights, {sum(needed.values())} exercised: {page.PAGE.relative_to(REPOSITORY)}")
+    needed = {name: replay(recorded.read(found)) for name, found in journals.items() if found}
+    page.PAGE.write_text(page.page(needed, newest.date().isoformat()), encoding="utf-8")
+    show(f"{len(set().union(*needed.values()))} rights: {page.PAGE.relative_to(REPOSITORY)}")

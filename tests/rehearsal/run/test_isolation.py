@@ -9,6 +9,7 @@ import pytest
 
 from embedded_account.kubernetes.building.binaries import Binaries
 from rehearsal.paths import CACHE
+from rehearsal.rights.compare import surplus
 from tests.rehearsal.run.checkout import Checkout, eventually_none_below
 from tests.rehearsal.run.network import watched
 from tests.rehearsal.run.planted import SECRETS, Home, Seen
@@ -69,6 +70,10 @@ def test_no_log_and_no_file_of_the_rehearsal_holds_a_secret_of_the_caller_s(told
     assert any(file.endswith("/journal.jsonl") for file in files_with("111122223333", below=told.checkout.runs))
     assert files_with(*SECRETS, below=told.checkout.runs) == []
     assert files_with(*SECRETS, below=CACHE / "cdk") == []
+
+
+def test_every_right_that_it_exercises_is_needed(told: Told) -> None:
+    assert surplus(told.checkout.runs.glob("runs/*/account/journal.jsonl")) == []
 
 
 def test_no_process_is_left(told: Told) -> None:

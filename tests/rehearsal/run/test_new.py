@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from embedded_account.kubernetes.building.binaries import Binaries
+from rehearsal.rights.compare import surplus
 from tests.rehearsal.run import first_day, readme
 from tests.rehearsal.run.checkout import Checkout
 from tests.rehearsal.run.terminal import at_a_terminal
@@ -14,6 +15,8 @@ from tests.rehearsal.run.terminal import at_a_terminal
 pytestmark = pytest.mark.new
 
 LIKE = os.environ.get("LIKE")
+COMPARED = {"existing-eks", "slurm"}
+"""The examples whose rehearsals are known to exercise all that docs/reference/rights.md has in bold."""
 # An account, a role and a network that no example has. A copy of existing-vpc keeps the zones of its subnets.
 ANSWERS = {
     "account id": "444455556666",
@@ -46,3 +49,5 @@ def test_what_ops_new_writes_is_accepted_deployed_and_destroyed(tmp_path: Path, 
     done = re.findall(r"^✔ (cdk deploy --all|ops drift|ops destroy|inventory) ", shown, re.MULTILINE)
     assert done[:3] == ["cdk deploy --all", "ops drift", "ops destroy"], shown
     assert done[-1] == "inventory", shown
+    if LIKE in COMPARED:
+        assert surplus(checkout.runs.glob("runs/*/account/journal.jsonl")) == []

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rehearsal.__main__ import app
-from rehearsal.rights import page, prove, recorded
+from rehearsal.rights import compare, page, prove, recorded
 from rehearsal.rights.replay import Right, replay
 
 ROLE, BUCKET = "arn:aws:iam::111122223333:role/made-Role-X", "arn:aws:s3:::data"
@@ -99,11 +99,11 @@ def test_page_counts_and_gives_reasons() -> None:
         Right(framework, "Allow", "lambda:GetFunction", "lambda function"): False,
         Right("operator", "Deny", "a:B", "*"): False,
     }
-    text = page.page(needed, "2026-11-28", ["`dev`", "tests"])
+    text = page.page({"`dev`": needed, "tests": {}}, "2026-11-28")
     assert (
         "by `dev`, tests on 2026-11-28: 3 rights, 1 exercised, 1 kept with\na reason, 1 with no scenario yet." in text
     )
-    assert f"| {framework} | 2 | `lambda:InvokeFunction` | `lambda:GetFunction`: CDK's provider framework" in text
+    assert f"| {framework} | 2 | **`lambda:InvokeFunction`** | `lambda:GetFunction`: CDK's provider framework" in text
     assert "| operator | 1 |  | `deny a:B`: no scenario yet |" in text
 
 
@@ -114,7 +114,7 @@ def test_administrator_may_do_what_others_exercise_and_nobody_else_may() -> None
         Right("admin", "Allow", "a:C", "*", "Watch"): False,
         Right("viewer", "Allow", "a:B", "*", "Watch"): False,
     }
-    text = page.page(needed, "2026-11-28", ["tests"])
+    text = page.page({"tests": needed}, "2026-11-28")
     assert (
         "| admin | 2 |  | `a:B`: exercised as the operator's: an administrator may do all that others may; `a:C`: "
         in text
@@ -127,7 +127,51 @@ def test_the_same_action_of_another_statement_is_not_the_administrators() -> Non
         Right("scientist", "Allow", "s3:GetObject", "s3 objects", "MoveData"): True,
         Right("admin", "Allow", "s3:GetObject", "s3 objects", "ReadBuildLog"): False,
     }
-    assert "| admin | 1 |  | `s3:GetObject`: no scenario yet |" in page.page(needed, "2026-11-28", ["tests"])
+    assert "| admin | 1 |  | `s3:GetObject`: no scenario yet |" in page.page({"tests": needed}, "2026-11-28")
+
+
+def test_right_is_in_bold_if_every_rehearsal_that_has_it_needs_it() -> None:
+    always, sometimes, tested = (Right(OWNER, "Allow", f"s3:{name}", "*") for name in ("Get", "Put", "List"))
+    recordings = {
+        "`dev`": {always: True, sometimes: True, tested: False},
+        "`prod`": {always: True, sometimes: False},
+        "`slurm`": {},
+        "tests": {always: False, sometimes: False, tested: True},
+    }
+    assert "| 3 | **`s3:Get`**, `s3:List`, `s3:Put` |" in page.page(recordings, "2026-11-28")
+
+
+@pytest.mark.parametrize(
+    ("granted", "reported"),
+    [
+        ([statement(["s3:GetObject", "s3:PutObject"])], []),
+        (
+            [statement("s3:GetObject"), statement("*")],
+            ["nothing is refused without s3:GetObject", "* gives a whole service"],
+        ),
+        ([statement("s3:*")], ["s3:* gives a whole service"]),
+        ([statement("s3:GetObject"), statement("s3:Get*")], ["nothing is refused without s3:GetObject"]),
+    ],
+    ids=["as the page has it", "everything beside it", "a service in place of it", "given twice"],
+)
+def test_right_that_a_rehearsal_no_longer_needs_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, granted: list[Any], reported: list[str]
+) -> None:
+    monkeypatch.setattr(compare, "PAGE", tmp_path / "rights.md")
+    (tmp_path / "rights.md").write_text(f"| {OWNER} | 2 | **`s3:GetObject`** | `s3:PutObject`: no scenario yet |\n")
+    file = journal(tmp_path, {"own": granted}, decision("s3:GetObject", "arn:aws:s3:::data/a"))
+    assert compare.surplus([file]) == [f"{OWNER}: {each}" for each in reported]
+
+
+def test_role_that_is_no_longer_evaluated_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "PAGE", tmp_path / "rights.md")
+    (tmp_path / "rights.md").write_text(f"| {OWNER} | 1 | **`s3:GetObject`** |  |\n")
+    file = journal(tmp_path, {"own": [statement("s3:GetObject")]})
+    assert compare.surplus([file]) == [f"{OWNER}: nothing is refused without s3:GetObject"]
+
+
+def test_comparison_without_a_recording_is_no_success() -> None:
+    assert compare.surplus([]) == ["no decision about a stack's role is recorded"]
 
 
 def test_replay_without_a_recording_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
