@@ -1,33 +1,31 @@
 """Stream a run's output across its supervisor pods, with the supervisor's own messages in between."""
 
 import time
-from typing import Any, Final
+from functools import partial
+from typing import Any
 
 import urllib3
 from kubernetes.client import ApiException
 from rich.console import Console
 
-from ops.jobs.operators.follow import follow_first_worker, lines_of
+from ops.jobs.operators.follow import POLL_SECONDS, asked, follow_first_worker, lines_of
 from ops.jobs.run import ExistingRun
 from ops.jobs.runs import Runs, as_submitter, pending_reason
 from ops.jobs.shown import Shown
 from ops.jobs.stored.elsewhere import Elsewhere
 from ops.sign_of_life import SILENCE
 
-_POLL_SECONDS: Final = 1.0
-
 
 def follow(runs: Runs, name: str, console: Console) -> int:
     """Show the output of a run until it ends; return its exit code. Raises RunError and UnreachableError."""
     if not runs.get(name).kind.on_ray:
         return follow_first_worker(runs, name, console)
-    reported = ""
+    reported, again, read = "", False, False
     elsewhere = Elsewhere(runs, runs.get(name))
     shown = Shown(console, elsewhere)
     while True:
-        with as_submitter():
-            run = runs.get(name)
-            pods = runs.pods(name)
+        run, pods = asked(lambda: (runs.get(name), runs.pods(name)), again=again)
+        again = True
         reason = str(run.state.get("reason", ""))
         if not pods and reason and not run.finished and reason != reported:
             shown.aside(run.phase, {"reason": reason})
@@ -39,13 +37,14 @@ def follow(runs: Runs, name: str, console: Console) -> int:
                     shown.aside("waiting for the supervisor", {"reason": waits})
                     reported = waits
             else:
-                _show(runs, pod.metadata.name, shown)
+                asked(partial(_show, runs, pod.metadata.name, shown), again=read)
+                read = True
         if run.finished:
             if not shown.is_over:
                 for job in elsewhere.attempts(run):
                     shown.finish(job)
             return _exit_code(run, pods)
-        time.sleep(_POLL_SECONDS)
+        time.sleep(POLL_SECONDS)
 
 
 @SILENCE.wanted()

@@ -1,19 +1,25 @@
 """Stream the output of a PyTorchJob: the log of its first worker, across its restarts and replacements."""
 
 import time
-from collections.abc import Iterable, Iterator
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
 
 import urllib3
 from kubernetes.client import ApiException
 from rich.console import Console
 from rich.markup import escape
 
-from ops.errors import in_plain_words
+from ops.errors import UnreachableError, in_plain_words
 from ops.jobs.run import ExistingRun
 from ops.sign_of_life import SILENCE
 
-_POLL_SECONDS: Final = 1.0
+POLL_SECONDS: Final = 1.0
+_AWAY_SECONDS: Final = 60.0
+"""How long a follower waits for an API server that answered before. One that has just started, as after an upgrade of
+Kubernetes, refuses for a moment what it will allow once it has read all roles."""
+
+T = TypeVar("T")
 
 
 class RunQueries(Protocol):
@@ -27,10 +33,10 @@ class RunQueries(Protocol):
 def follow_first_worker(runs: RunQueries, name: str, console: Console) -> int:
     """Show the output of a PyTorchJob until it ends; return its exit code. Raises RunError and UnreachableError."""
     shown: dict[tuple[str, int], int] = {}
-    reported = ""
+    reported, again = "", False
     while True:
-        with in_plain_words("access.submitters"):
-            run, pod = runs.get(name), runs.first_worker(name)
+        run, pod = asked(lambda: (runs.get(name), runs.first_worker(name)), again=again)
+        again = True
         reason = str(run.state.get("reason", ""))
         if reason and reason != reported:
             _aside(console, f"{run.phase}: {reason}")
@@ -38,10 +44,24 @@ def follow_first_worker(runs: RunQueries, name: str, console: Console) -> int:
         if pod is not None and (start := _start(pod)):
             if shown and start not in shown:
                 _aside(console, f"{pod.metadata.name} starts again")
-            shown[start] = _show(runs, pod.metadata.name, console, skip=shown.get(start, 0))
+            show = partial(_show, runs, pod.metadata.name, console, skip=shown.get(start, 0))
+            shown[start] = asked(show, again=bool(shown))
         if run.finished:
             return int(run.state["exit_code"])
-        time.sleep(_POLL_SECONDS)
+        time.sleep(POLL_SECONDS)
+
+
+def asked(ask: Callable[[], T], *, again: bool) -> T:
+    """Return an answer of the Kubernetes API; with `again`, ask for a minute. Raises UnreachableError."""
+    deadline = time.monotonic() + (_AWAY_SECONDS if again else 0.0)
+    while True:
+        try:
+            with in_plain_words("access.submitters"):
+                return ask()
+        except UnreachableError:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(POLL_SECONDS)
 
 
 def lines_of(pieces: Iterable[bytes]) -> Iterator[str]:
