@@ -107,7 +107,7 @@ setup-programs: setup-rehearsal ## build the rehearsal's control plane (.rehears
 
 .PHONY: rehearse
 rehearse: setup-rehearsal $(if $(WITH_JOBS),setup-jobs) ## deploy, change and destroy ENV=dev on this machine without an AWS account (KEEP=1: keep it running, JOBS=1: with real Ray)
-	@$(RUN) $(VENV)/python -m rehearsal run --env $(ENV) $(if $(KEEP),--keep)$(if $(WITH_JOBS), --jobs)$(if $(KILLS), --kill-destroy $(KILLS))
+	@$(RUN) $(VENV)/python -m rehearsal run --env $(ENV) $(if $(KEEP),--keep)$(if $(WITH_JOBS), --jobs)$(if $(KILLS), --kills $(KILLS))
 
 .PHONY: picture
 picture: setup-rehearsal ## redraw docs/rehearsal.svg, a terminal picture, from a rehearsal of ENV=dev

@@ -39,12 +39,17 @@ def run(
         bool, typer.Option("--jobs", help="With --keep: real Ray in two workers without GPUs, so that jobs run.")
     ] = False,
     kills: Annotated[
-        int, typer.Option("--kill-destroy", min=0, help="Kill `ops destroy` so often at random moments, and rerun it.")
+        int,
+        typer.Option(
+            "--kills",
+            min=0,
+            help="Kill the first `cdk deploy`, and `ops destroy`, so often at random moments; rerun it.",
+        ),
     ] = 0,
     seed: Annotated[int, typer.Option(help="Seed of the random moments.")] = 0,
 ) -> None:
     """Deploy, watch, change and destroy an environment without an AWS account."""
-    from rehearsal.run.ops_destroy import moments  # noqa: PLC0415 - `down` must not wait for the AWS SDK
+    from rehearsal.run.kills import moments  # noqa: PLC0415 - `down` must not wait for the AWS SDK
     from rehearsal.run.rehearse import rehearse  # noqa: PLC0415
 
     with _orderly():

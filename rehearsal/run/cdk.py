@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum, auto
 from pathlib import Path
 from typing import Final
 
@@ -18,13 +19,26 @@ from embedded_account.paths import CDK_PRELOAD
 from ops import sign_of_life
 from rehearsal.paths import CACHE, NODE_MODULES, REPOSITORY
 from rehearsal.report.breakdown import Spans
+from rehearsal.run.kills import end_or_kill
 
 _CLI: Final = NODE_MODULES / "aws-cdk" / "bin" / "cdk"
 _LOCKS: Final = ("package-lock.json", "requirements.txt")
 _LAST: Final = "cdk.out"
 _NEXT: Final = "cdk.out.next"
+_STILL_CHANGES: Final = re.compile(r"is in \w+_IN_PROGRESS state and can not be updated")
 _DEPLOYED: Final = re.compile(r"^ *✅ +(\S+)$", re.MULTILINE)
 """The CLI's line for a stack that it changed; for others it adds `(no changes)` after the name."""
+
+
+class DeployOutcome(Enum):
+    """What came of a `cdk deploy` that may be killed.
+
+    REFUSED: by CloudFormation, because a stack still changes, as one does that a killed run began.
+    """
+
+    DONE = auto()
+    KILLED = auto()
+    REFUSED = auto()
 
 
 class CommandError(Exception):
@@ -88,6 +102,19 @@ class Cdk:
         """
         source = ["--app", _LAST] if again else self._context
         return self._run(self._project, verb, *arguments, *source, expect=expect)
+
+    def deploy_or_kill(self, *arguments: str, seconds: float) -> DeployOutcome:
+        """Run `cdk deploy` on the last synthesis, and kill it after `seconds`. Raises CommandError."""
+        self._runs += 1
+        log = self._logs / f"cdk-{self._runs:02}-deploy-killed.log"
+        ended = end_or_kill(_argv("deploy", *arguments, "--app", _LAST), self._project, self._env, log, seconds)
+        if ended is None:
+            return DeployOutcome.KILLED
+        if ended.code == 0:
+            return DeployOutcome.DONE
+        if _STILL_CHANGES.search(log.read_text()):
+            return DeployOutcome.REFUSED
+        raise CommandError(f"`cdk deploy`, run again, ended with exit code {ended.code}; its output: {log}")
 
     def bootstrap(
         self, account_id: str, region: str, qualifier: str | None = None, *, credentials: Mapping[str, str]

@@ -23,8 +23,8 @@ def rehearse(
 ) -> int:
     """Run the whole rehearsal; return the exit code (0: everything was as expected).
 
-    With `jobs`, real Ray runs in the pods of a kept rehearsal. `kills` are the seconds after which each run of
-    `ops destroy` but the last is killed.
+    With `jobs`, real Ray runs in the pods of a kept rehearsal. `kills` are the seconds after which the first runs of
+    `cdk deploy`, and all of `ops destroy` but the last, are killed.
     """
     environment = config.load_any(environment_name)
     rehearsal: Rehearsal | SlurmRehearsal
@@ -52,7 +52,7 @@ def rehearse(
     return 0
 
 
-def _begin(rehearsal: Rehearsal | SlurmRehearsal, *, keep: bool, jobs: bool = False) -> None:
+def _begin(rehearsal: Rehearsal | SlurmRehearsal, *, keep: bool, jobs: bool = False, kills: Sequence[float]) -> None:
     """Start the account, and deploy the environment into it."""
     rehearsal.make_project()
     if jobs and isinstance(rehearsal, Rehearsal):
@@ -62,12 +62,12 @@ def _begin(rehearsal: Rehearsal | SlurmRehearsal, *, keep: bool, jobs: bool = Fa
     rehearsal.what_exists()
     rehearsal.bootstrap()
     rehearsal.preflight()
-    rehearsal.first_deployment()
+    rehearsal.first_deployment(kills)
 
 
 def _steps(rehearsal: Rehearsal, console: Console, *, keep: bool, jobs: bool, kills: Sequence[float]) -> None:
     """Run the steps in order; with `keep`, stop when the RayClusters are ready."""
-    _begin(rehearsal, keep=keep, jobs=jobs)
+    _begin(rehearsal, keep=keep, jobs=jobs, kills=kills)
     rehearsal.nodes_join()
     rehearsal.ops_wait()
     rehearsal.ray_is_ready()
@@ -91,7 +91,7 @@ def _steps(rehearsal: Rehearsal, console: Console, *, keep: bool, jobs: bool, ki
 
 def _steps_of_slurm(rehearsal: SlurmRehearsal, console: Console, *, keep: bool, kills: Sequence[float]) -> None:
     """Run the steps for a cluster that Slurm orchestrates, in order; with `keep`, stop when its nodes run."""
-    _begin(rehearsal, keep=keep)
+    _begin(rehearsal, keep=keep, kills=kills)
     rehearsal.nodes_run()
     rehearsal.ops_wait()
     rehearsal.slurm_runs()

@@ -5,7 +5,8 @@ import re
 import sys
 import textwrap
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
@@ -32,7 +33,7 @@ from rehearsal.report import figures as report
 from rehearsal.report.progress import StepProgress
 from rehearsal.run import access, existing, file_system, jobs, mirror, ops_destroy, owner
 from rehearsal.run.account import rehearsal_account
-from rehearsal.run.cdk import Cdk, Synthesis, changed_stacks, require_node, run
+from rehearsal.run.cdk import Cdk, DeployOutcome, Synthesis, changed_stacks, require_node, run
 from rehearsal.run.cluster import ClusterView, has, is_whole, wait_for
 from rehearsal.run.existing_resources import existing_resources
 from rehearsal.run.project import Project
@@ -199,22 +200,49 @@ class RehearsalSteps(Generic[E]):
             printed = run(argv, cwd=self.project.directory, env=environment, log=log, echo=self.progress.echo)
             step.see(printed.splitlines()[-1])
 
-    def first_deployment(self) -> None:
-        """Deploy the stacks that `begin_synthesis` synthesised."""
-        with self.progress.step("cdk deploy --all"):
+    def first_deployment(self, kills: Sequence[float] = ()) -> None:
+        """Deploy the stacks that `begin_synthesis` synthesised.
+
+        The CLI is killed after each of `kills` seconds, until it is done before that, and run again.
+        """
+        with self.progress.step("cdk deploy --all") as step:
             self._synthesis.finish()
             self._prepare_cluster()
+            runs = Counter(self._deployments(kills))
+            if kills:
+                self._stacks_settle()
+                step.see(
+                    f"killed {runs[DeployOutcome.KILLED]} times, refused {runs[DeployOutcome.REFUSED]} times, run again"
+                )
             self.deploy_stacks(again=True)
+
+    def _deployments(self, kills: Sequence[float]) -> Iterator[DeployOutcome]:
+        """Deploy until it is done, each time for some seconds; yield what came of it."""
+        for seconds in kills:
+            yield (came := self.cdk.deploy_or_kill(*self._deploys(), seconds=seconds))
+            if came is DeployOutcome.DONE:
+                return
+
+    def _stacks_settle(self) -> None:
+        client = self.account.client("cloudformation")
+
+        def changing() -> list[str]:
+            found = {stack["StackName"]: stack["StackStatus"] for stack in client.describe_stacks()["Stacks"]}
+            # A stack in REVIEW_IN_PROGRESS has a change set that nobody executed.
+            return [name for name, status in found.items() if re.fullmatch(r"(?!REVIEW)\w+_IN_PROGRESS", status)]
+
+        wait_for("the end of what the killed deployments began", changing, operator.not_)
+
+    def _deploys(self, *stacks: str) -> tuple[str, ...]:
+        targets = [naming.stack(self.environment, stack) for stack in stacks] or ["--all"]
+        return (*targets, "--require-approval", "never", *AT_ONCE, "--progress", "events")
 
     def _prepare_cluster(self) -> None:
         """Tell the account what it cannot know of a cluster's orchestrator, before a deployment."""
 
     def deploy_stacks(self, *stacks: str, again: bool = False) -> str:
         """Deploy the named parts' stacks or all, `again` from the last synthesis; return the CLI's output."""
-        targets = [naming.stack(self.environment, stack) for stack in stacks] or ["--all"]
-        return self.cdk(
-            "deploy", *targets, "--require-approval", "never", *AT_ONCE, "--progress", "events", again=again
-        )
+        return self.cdk("deploy", *self._deploys(*stacks), again=again)
 
     def ops_wait(self) -> None:
         with self.progress.step("ops wait") as step:
@@ -358,7 +386,7 @@ class RehearsalSteps(Generic[E]):
         parts = breakdown.breakdown((steps[0].began, time.time()), self.spans, journal)
         report.write(self.directory, steps, parts)
         if found := self._expected(journal):
-            title, page = f"Deployment of {self.environment.name}, in AWS's time", self.directory / timeline.NAME
+            title, page = f"DeployOutcome of {self.environment.name}, in AWS's time", self.directory / timeline.NAME
             timeline.write(found.typical.bands, found.typical.critical, title, page)
 
     def _expected(self, journal: list[dict[str, Any]]) -> expected.Expectation | None:
