@@ -1,6 +1,5 @@
 """Test pods in sandboxes: own network, files and processes, and the manifest's commands and probes unchanged."""
 
-import contextlib
 import sys
 import threading
 from collections.abc import Iterator
@@ -181,23 +180,19 @@ def test_memory_and_scratch_are_a_pods_own(plane: ControlPlane, kubectl: Kubectl
 
 
 def test_pods_start_while_other_programs_remove_files_beside_their_mounts(kubectl: Kubectl) -> None:
-    with TemporaryDirectory(dir="/var/tmp") as beside, ThreadPoolExecutor(1) as pool, ending() as is_over:
-        pool.submit(keep_writing, Path(beside), is_over)
+    is_over = threading.Event()
+    with TemporaryDirectory(dir="/var/tmp") as beside, ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(keep_writing, Path(beside), is_over)
         mount = [{"name": "fsx", "mountPath": f"{beside}/missing/fsx"}]
         started = [shell(f"beside-{number}", "true", container={"volumeMounts": mount}) for number in range(4)]
-        kubectl.apply(*started)
-        ends = [finished(kubectl, each) for each in started]
+        try:
+            kubectl.apply(*started)
+            ends = [finished(kubectl, each) for each in started]
+        finally:
+            is_over.set()
+        writing.result()
     assert [each["phase"] for each in ends] == ["Succeeded"] * 4
     assert {each["containerStatuses"][0]["restartCount"] for each in ends} == {0}
-
-
-@contextlib.contextmanager
-def ending() -> Iterator[threading.Event]:
-    event = threading.Event()
-    try:
-        yield event
-    finally:
-        event.set()
 
 
 def keep_writing(directory: Path, is_over: threading.Event) -> None:
