@@ -51,7 +51,8 @@ _JOBS: Final = (
     "tests/support/users_files.py",
     *("tests/support/mlflow_calls.py", "tests/support/waiting.py"),
     # A test starts an account with the role of Ray's pods.
-    *("tests/environments/*", "tests/support/deployed_ray_role.py", "tests/support/stack_roles.py"),
+    *("tests/environments/*", "tests/support/assumed_role.py", "tests/support/deployed_ray_role.py"),
+    "tests/support/stack_roles.py",
     *("stacks/ray/roles.py", "stacks/shared/company_key.py", "stacks/shared/irsa.py"),
 )
 

@@ -13,7 +13,7 @@ from embedded_account.testing.clients import Clients
 from ops.policy.role import PersonRole
 from rehearsal import paths
 from rehearsal.extensions import image_builder
-from tests.support import people
+from tests.support import assumed_role, people
 
 AsPerson = Callable[[Environment, PersonRole], Clients]
 
@@ -39,7 +39,7 @@ def as_person(account: Account, clients: Clients, aws_session: Any) -> Iterator[
     since = len(account.journal.entries())
 
     def of(environment: Environment, role: PersonRole) -> Clients:
-        keys = people.credentials(clients, people.make_role(clients, environment, role))
+        keys = assumed_role.credentials(clients, people.make_role(clients, environment, role))
         return people.client_of(aws_session, account.endpoint, keys)
 
     yield of

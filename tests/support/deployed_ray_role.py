@@ -15,7 +15,7 @@ from config import naming
 from embedded_account.testing.plugin import served
 from k8s_charts.shared.names import RAY_DATA_PREFIX, RAY_PACKAGES_PREFIX
 from stacks.ray.roles import ray_role
-from tests.support import stack_roles
+from tests.support import assumed_role, stack_roles
 from tests.support.stack_roles import DEV
 
 
@@ -43,13 +43,7 @@ def main(directory: Path) -> None:
             "AWS_REGION": DEV.region,
             "RUN_STORAGE": f"s3://{bucket}/{RAY_DATA_PREFIX}/runs",
         }
-        session_keys = clients("sts").assume_role(RoleArn=role, RoleSessionName="pod")["Credentials"]
-        variables |= {
-            "AWS_ACCESS_KEY_ID": session_keys["AccessKeyId"],
-            "AWS_SECRET_ACCESS_KEY": session_keys["SecretAccessKey"],
-            "AWS_SESSION_TOKEN": session_keys["SessionToken"],
-        }
-        print(json.dumps(variables), flush=True)
+        print(json.dumps({**assumed_role.credentials(clients, role), **variables}), flush=True)
         sys.stdin.read()
 
 

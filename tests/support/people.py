@@ -38,16 +38,6 @@ def make_role(client: Client, environment: Environment, role: PersonRole, name: 
     return arn
 
 
-def credentials(client: Client, arn: str) -> dict[str, str]:
-    """Return credentials of a role, as environment variables."""
-    keys: Mapping[str, Any] = client("sts").assume_role(RoleArn=arn, RoleSessionName="test")["Credentials"]
-    return {
-        "AWS_ACCESS_KEY_ID": keys["AccessKeyId"],
-        "AWS_SECRET_ACCESS_KEY": keys["SecretAccessKey"],
-        "AWS_SESSION_TOKEN": keys["SessionToken"],
-    }
-
-
 def client_of(session: Any, endpoint: str, keys: Mapping[str, str]) -> Client:
     """Return a function that makes boto3 clients with these credentials."""
     own = {name.lower(): value for name, value in keys.items()}

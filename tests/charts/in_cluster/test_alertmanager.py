@@ -23,6 +23,7 @@ from k8s_charts.shared.names import ALERTMANAGER, ALERTMANAGER_PORT, METRICS_POR
 from rehearsal.in_cluster import ALERTMANAGER as PACKAGE
 from tests.charts.support.connection_table import with_in_cluster
 from tests.charts.support.facts import RAY_FACTS
+from tests.support import assumed_role
 from tests.support.prometheus import programs, running, running_alertmanager
 from tests.support.waiting import wait_until
 
@@ -49,12 +50,7 @@ def variables(clients: Clients, topic: str) -> dict[str, str]:
     iam = clients("iam")
     role = iam.create_role(RoleName="publisher", AssumeRolePolicyDocument=policy(TRUST))["Role"]["Arn"]
     iam.put_role_policy(RoleName="publisher", PolicyName="own", PolicyDocument=policy(*rights))
-    keys = clients("sts").assume_role(RoleArn=role, RoleSessionName="alertmanager")["Credentials"]
-    return {
-        "AWS_ACCESS_KEY_ID": keys["AccessKeyId"],
-        "AWS_SECRET_ACCESS_KEY": keys["SecretAccessKey"],
-        "AWS_SESSION_TOKEN": keys["SessionToken"],
-    }
+    return assumed_role.credentials(clients, role)
 
 
 def settings(topic: str) -> Alertmanager:

@@ -25,7 +25,7 @@ from ops.commands.whole import app
 from ops.policy.role import PersonRole
 from ops.policy.roles import COMMANDS
 from rehearsal import paths
-from tests.support import people
+from tests.support import assumed_role, people
 from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
 pytestmark = pytest.mark.product
@@ -71,7 +71,7 @@ class Data:
         self.s3, self.fsx = clients("s3"), clients("fsx")
         self.file_system = file_system
         self.tasks = DataRepositoryTasks(account, FsxService(account))
-        keys = people.credentials(clients, people.make_role(clients, PROD, PersonRole.SCIENTIST))
+        keys = assumed_role.credentials(clients, people.make_role(clients, PROD, PersonRole.SCIENTIST))
         self.environment = isolation.child_environment(
             directory,
             endpoint=account.endpoint,
@@ -196,7 +196,7 @@ def test_ls_shows_links_tasks_and_files_as_documented(
     data.fsx.create_data_repository_task(
         FileSystemId=data.file_system, Type="IMPORT_METADATA_FROM_REPOSITORY", Report=report
     )
-    keys = people.credentials(clients, people.make_role(clients, PROD, role))
+    keys = assumed_role.credentials(clients, people.make_role(clients, PROD, role))
     shown = json.loads(data.ops("ls", "/fsx/datasets/images", "-o", "json", code=0, **keys).stdout)
     assert list(shown) == ["links", "tasks", "files"]
     assert [file["name"] for file in shown["files"]] == ["train/", "labels.csv"]

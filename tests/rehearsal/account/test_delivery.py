@@ -21,7 +21,7 @@ from ops.drift.cluster import RESOURCE_TYPE
 from ops.stacks import DESTROY_ORDER
 from stacks.delivery.stack import ISSUER
 from tests.rehearsal.account import delivery_roles
-from tests.support import people
+from tests.support import assumed_role, people
 
 pytestmark = pytest.mark.product
 
@@ -47,7 +47,7 @@ def ops(
     """Return a command of `ops` with its exit code, as a job whose role is one of the outputs; nothing is refused."""
 
     def run(key: str, *words: str, code: int = 0) -> Result:
-        role, since = people.credentials(clients, outputs[key]), len(account.journal.entries())
+        role, since = assumed_role.credentials(clients, outputs[key]), len(account.journal.entries())
         caller = Caller(people.client_of(aws_session, account.endpoint, role))
         monkeypatch.setattr(ops_clients, "CallerAccount", lambda _: caller)
         done = CliRunner().invoke(app, [*words, "--env", "dev"])
@@ -106,7 +106,7 @@ def test_job_looks_for_drift_of_stacks_and_of_the_cluster(
 def test_job_of_a_deployment_assumes_the_bootstraps_roles_and_no_others(
     outputs: dict[str, str], account: Account, clients: Clients, aws_session: Any
 ) -> None:
-    own = people.client_of(aws_session, account.endpoint, people.credentials(clients, outputs["DeployRoleArn"]))
+    own = people.client_of(aws_session, account.endpoint, assumed_role.credentials(clients, outputs["DeployRoleArn"]))
     trust = {"Effect": "Allow", "Principal": {"AWS": DEV.account}, "Action": "sts:AssumeRole"}
     document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
     for name in (*naming.BOOTSTRAP_ROLES, "cfn-exec"):

@@ -15,7 +15,7 @@ from embedded_account.context import Account
 from embedded_account.testing.clients import Clients
 from ops.commands.whole import app
 from ops.policy.role import PersonRole
-from tests.support import people
+from tests.support import assumed_role, people
 
 pytestmark = pytest.mark.product
 
@@ -99,7 +99,7 @@ def test_where_nothing_is_deployed_a_command_says_what_to_deploy_or_that_there_i
 ) -> None:
     """Type it with credentials of each role that it is for: `ops policy` must allow each call of each command."""
     arn = people.make_role(clients, config.load_any(env_of(words)), role)
-    for name, value in people.credentials(clients, arn).items():
+    for name, value in assumed_role.credentials(clients, arn).items():
         monkeypatch.setenv(name, value)
     since = len(account.journal.entries())
     result = ops(words)

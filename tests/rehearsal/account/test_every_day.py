@@ -56,7 +56,7 @@ from tests.rehearsal.kubernetes.cluster import (
     operator_objects,
     ray_cluster,
 )
-from tests.support import people
+from tests.support import assumed_role, people
 from tests.support.waiting import KUBECTL_PATIENCE, PATIENCE_SECONDS, wait_until
 
 pytestmark = pytest.mark.product
@@ -124,7 +124,7 @@ class EveryDay:
         self.control_plane = plane
         self.kubectl = Kubectl(plane)
         self._keys = {
-            name: people.credentials(clients, f"arn:aws:iam::{account.account_id}:role/{name}")
+            name: assumed_role.credentials(clients, f"arn:aws:iam::{account.account_id}:role/{name}")
             for name in (*map(people.role_name, ROLES), VIEWER, VISITOR, CONFINED)
         }
 
@@ -628,7 +628,7 @@ def test_a_node_less_is_deleted_and_who_waits_for_another_reads_why_there_is_non
 
 def raise_count(every_day: EveryDay, count: int) -> None:
     """Call UpdateCluster as the operator, as `ops resume` does."""
-    keys = people.credentials(
+    keys = assumed_role.credentials(
         every_day.clients, f"arn:aws:iam::{SMALL.account}:role/{people.role_name(PersonRole.OPERATOR)}"
     )
     sagemaker = people.client_of(boto3, every_day.account.endpoint, keys)("sagemaker")
@@ -682,7 +682,7 @@ def test_neither_a_scientist_nor_another_environments_operator_changes_the_clust
         (SMALL, PersonRole.SCIENTIST, "RehearsalScientist2"),
         (other, PersonRole.OPERATOR, "RehearsalOtherOperator"),
     ):
-        keys = people.credentials(every_day.clients, people.make_role(every_day.clients, environment, role, name))
+        keys = assumed_role.credentials(every_day.clients, people.make_role(every_day.clients, environment, role, name))
         sagemaker = people.client_of(boto3, every_day.account.endpoint, keys)("sagemaker")
         assert sagemaker.describe_cluster(ClusterName=HYPERPOD)["ClusterArn"] == arn
         with pytest.raises(ClientError, match=f"BatchRebootClusterNodes on resource: {arn}"):

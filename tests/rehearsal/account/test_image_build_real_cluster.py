@@ -31,7 +31,7 @@ from rehearsal import paths
 from tests.charts.support.facts import FILE_SYSTEM, PLATFORM_FACTS
 from tests.rehearsal.account import delivery_roles
 from tests.rehearsal.account.test_image_builder import ALL, BUCKET, policy, put_context
-from tests.support import people
+from tests.support import assumed_role, people
 from tests.support.waiting import KUBECTL_PATIENCE, wait_until
 
 pytestmark = pytest.mark.product
@@ -124,7 +124,7 @@ class Builds:
             endpoint=self._account.endpoint,
             region=DEV.region,
             account_id=DEV.account,
-            extra=people.credentials(self._clients, role or self._roles[0])
+            extra=assumed_role.credentials(self._clients, role or self._roles[0])
             | {"COLUMNS": "200", DIRECTORY_VARIABLE: str(DIRECTORY)},
         )
         return CliRunner(env=env).invoke(app, [*words, "--env", "dev"])

@@ -27,7 +27,7 @@ from ops.jobs.packing import LargePackage, pack
 from ops.policy.role import PersonRole
 from ops.progress import Bytes
 from rehearsal.run.existing_resources import existing_resources
-from tests.support import people
+from tests.support import assumed_role, people
 
 pytestmark = pytest.mark.product
 
@@ -40,7 +40,7 @@ def person(account: Account, clients: Clients, aws_session: Any) -> Callable[[Pe
     """Return a function that returns clients of a role of `dev`; unlike `as_person`, refusals are expected."""
 
     def of(role: PersonRole) -> Clients:
-        keys = people.credentials(clients, people.make_role(clients, DEV, role))
+        keys = assumed_role.credentials(clients, people.make_role(clients, DEV, role))
         return people.client_of(aws_session, account.endpoint, keys)
 
     return of
@@ -178,7 +178,7 @@ def test_people_use_the_companys_key_through_the_service_that_needs_it(
     clients("s3").put_bucket_encryption(Bucket=bucket, ServerSideEncryptionConfiguration={"Rules": [rule]})
     of = {
         role: people.client_of(
-            aws_session, account.endpoint, people.credentials(clients, people.make_role(clients, closed, role))
+            aws_session, account.endpoint, assumed_role.credentials(clients, people.make_role(clients, closed, role))
         )
         for role in (PersonRole.SCIENTIST, PersonRole.DEPLOYER)
     }

@@ -28,7 +28,7 @@ from tests.charts.support.facts import RAY_FACTS
 from tests.rehearsal.account.small_cluster import SMALL, create_hyperpod, install_dependencies
 from tests.rehearsal.hyp import training_operator
 from tests.rehearsal.hyp.client import Hyp
-from tests.support import people
+from tests.support import assumed_role, people
 from tests.support.waiting import wait_until
 
 POLICY = "arn:aws:eks::aws:cluster-access-policy/"
@@ -78,7 +78,7 @@ def place(account_server: AccountServer, tmp_path_factory: pytest.TempPathFactor
                 eks.api.associate_access_policy(
                     clusterName=name, principalArn=arn, policyArn=POLICY + policy, accessScope=scope
                 )
-                own = people.credentials(clients, arn)
+                own = assumed_role.credentials(clients, arn)
                 home = directory / role
                 return Hyp(home, account.endpoint, SMALL.region, SMALL.account, own, Path(built["kubectl"]))
 

@@ -15,7 +15,7 @@ from embedded_account.context import Account
 from embedded_account.testing.clients import Clients
 from ops.commands.whole import app
 from ops.policy.role import PersonRole
-from tests.support import people
+from tests.support import assumed_role, people
 
 pytestmark = pytest.mark.product
 
@@ -27,7 +27,7 @@ def ops(account: Account, clients: Clients, monkeypatch: pytest.MonkeyPatch) -> 
     """Return a function that types a command in a shell with credentials of the environment's deployer."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", account.endpoint)
     deployer = people.make_role(clients, config.load("small"), PersonRole.DEPLOYER)
-    for name, value in people.credentials(clients, deployer).items():
+    for name, value in assumed_role.credentials(clients, deployer).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(charts_lock, "locked", tuple)
     return lambda *words: CliRunner().invoke(app, words)
