@@ -141,6 +141,8 @@ def ray(operator: Object, nodes: Nodes, kubectl: Kubectl, control_plane: Control
     for number in (1, 2):
         place = {labels.SYSTEM_NODE_LABEL: labels.SYSTEM_NODE_ROLE}
         nodes.add(f"reapers-{number}", labels=place, allocatable=GENERAL, capacity=GENERAL)
+    # As in a cluster that was deployed: on the only node that takes pods, the replicas run together.
+    wait_until(lambda: both_take_pods(kubectl), "the reaper's nodes")
     kubectl.apply(*objects(NAMESPACE, RAY))
     rolled_out(kubectl)
     kubectl.apply(cluster_that_leaves_lost_nodes())
@@ -151,6 +153,11 @@ def ray(operator: Object, nodes: Nodes, kubectl: Kubectl, control_plane: Control
     kubectl("delete", "namespace", NAMESPACE, RAY, KUBECTL_PATIENCE)
     for name in {*worker_nodes, "reapers-1", "reapers-2"} & set(nodes.names()):
         nodes.remove(name)
+
+
+def both_take_pods(kubectl: Kubectl) -> bool:
+    """Whether the taint of a new node is gone from both nodes of the reaper."""
+    return not any(kubectl.get("node", f"reapers-{number}")["spec"].get("taints") for number in (1, 2))
 
 
 def rolled_out(kubectl: Kubectl) -> None:
