@@ -31,8 +31,8 @@ ROOM: Final = 4 * 2**30
 PRODUCT: Final = (
     *("app.py", "cdk.json", "config/", "controllers/", "handlers/", "k8s_charts/"),
     *("lifecycle_scripts/", "ops/", "packages/ray-resume/", "ray_image/", "ray_jobs/", "stacks/"),
-    # A test of the rehearsal types its command.
-    "docs/operate/slurm-jobs.md",
+    # Tests of the rehearsal type their commands.
+    *(".github/workflows/", "docs/operate/slurm-jobs.md"),
     # Helpers that tests of the rehearsal import.
     *("tests/charts/support/facts.py", "tests/charts/support/ray_clusters.py", "tests/environments/"),
     *("tests/support/fake_ray.py", "tests/synth/support/synthesis.py"),

@@ -40,6 +40,11 @@ def make_roles(account: EmbeddedAccount, environment: Environment) -> None:
         attach(iam, environment, role, to=role)
     for name in role_names(environment) - {name_of(environment, role) for role in _people(environment)}:
         iam.attach_role_policy(RoleName=name, PolicyArn=_ADMINISTRATOR)
+    make_boundary(iam, environment)
+
+
+def make_boundary(iam: Any, environment: Environment) -> None:
+    """Create the company's permissions boundary, if it has one."""
     if boundary := environment.company.permissions_boundary:
         path, _, name = boundary.split(":policy")[1].rpartition("/")
         everything = {"Effect": "Allow", "Action": "*", "Resource": "*"}

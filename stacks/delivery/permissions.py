@@ -22,7 +22,7 @@ def find(environment: EksEnvironment) -> list[iam.PolicyStatement]:
     return [
         iam.PolicyStatement(
             sid="ReadStacks",
-            actions=[f"cloudformation:{name}" for name in ("DescribeStacks", "GetTemplate", "ListStackResources")],
+            actions=[f"cloudformation:{name}" for name in ("DescribeStacks", "GetTemplate")],
             resources=[f"arn:aws:cloudformation:{where}:stack/{naming.stack(environment, '*')}/*"],
         ),
         iam.PolicyStatement(
@@ -78,7 +78,12 @@ def detect_drift(environment: Environment) -> list[iam.PolicyStatement]:
             sid="DetectDrift",
             actions=[
                 f"cloudformation:{name}"
-                for name in ("DescribeStackResourceDrifts", "DetectStackDrift", "DetectStackResourceDrift")
+                for name in (
+                    "DescribeStackResourceDrifts",
+                    "DetectStackDrift",
+                    "DetectStackResourceDrift",
+                    "ListStackResources",
+                )
             ],
             resources=[f"arn:aws:cloudformation:{where}:stack/{naming.stack(environment, '*')}/*"],
         ),

@@ -98,6 +98,13 @@ class Clusters(Protocol):
         """Return the cluster with this OIDC issuer, or None."""
 
 
+class TokenIssuer(Protocol):
+    """An OIDC issuer: that of a cluster, or one outside of AWS such as GitHub's."""
+
+    def user_of_token(self, token: str, audience: str) -> str | None:
+        """Return the subject of a token that the issuer gave for this audience and that is still valid, or None."""
+
+
 class InvokeResult(Protocol):
     """The outcome of one synchronous invocation of a function."""
 
@@ -128,7 +135,8 @@ class Account:
     `played_images` patterns of the images whose pods it plays: it reports their status, and ends them. The pods of
     the images of `real_rays` really run.
 
-    A test adds to `action_faults` which actions of CloudFormation fail.
+    A test adds to `action_faults` which actions of CloudFormation fail, and to `token_issuers` the OIDC issuers outside
+    of the account, by URL.
     """
 
     account_id: str
@@ -147,6 +155,7 @@ class Account:
     played_images: list[str] = field(default_factory=list)
     quotas: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     action_faults: list[ActionFault] = field(default_factory=list)
+    token_issuers: "dict[str, TokenIssuer]" = field(default_factory=dict)
     real_rays: "Sequence[RealRay]" = ()
     failed: Callable[[ProgramEndedError], None] = lambda failure: _log.error("%s", failure)
     routes: Routes = field(init=False)

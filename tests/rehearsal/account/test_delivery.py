@@ -1,37 +1,40 @@
-"""The workflows' roles, deployed in the account: GitHub's jobs alone may assume them, and are refused nothing."""
+"""The workflows' roles, deployed in the account: GitHub's jobs alone may assume them, and are refused nothing.
+
+The commands that ask the Kubernetes API run in `test_every_day`.
+"""
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import aws_cdk as cdk
 import pytest
+from aws_cdk import aws_sns as sns
 from botocore.exceptions import ClientError
 from typer.testing import CliRunner, Result
 
 import config
 from config import naming
+from config.facts import support
+from config.load import DIRECTORY, DIRECTORY_VARIABLE
 from embedded_account.context import Account
-from embedded_account.testing.clients import Clients
+from embedded_account.machine import isolation
+from embedded_account.paths import CDK_PRELOAD
+from embedded_account.testing.clients import NODE_MODULES, Clients
 from embedded_account.testing.stacks import FakeFunctions, StackDeployer, Template, topic
-from ops import clients as ops_clients
 from ops.commands.whole import app
 from ops.drift.cluster import RESOURCE_TYPE
-from ops.stacks import DESTROY_ORDER
 from stacks.delivery.stack import ISSUER
 from tests.rehearsal.account import delivery_roles
-from tests.support import assumed_role, people
+from tests.support import people, workflows
+from tests.support.workflows import WorkflowCommand
 
 pytestmark = pytest.mark.product
 
 DEV = config.load("dev")
 DEPLOYED: Template = {"Resources": {"T": topic()}}
-
-
-@dataclass
-class Caller:
-    client: Clients
+COMMANDS = workflows.commands(DEV.name)
 
 
 @pytest.fixture
@@ -40,22 +43,58 @@ def outputs(tmp_path: Path, clients: Clients) -> dict[str, str]:
     return delivery_roles.deploy(clients, DEV, tmp_path / "delivery")
 
 
-@pytest.fixture
-def ops(
-    outputs: dict[str, str], account: Account, clients: Clients, aws_session: Any, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Result]:
-    """Return a command of `ops` with its exit code, as a job whose role is one of the outputs; nothing is refused."""
+class Job:
+    """Runs commands of GitHub's jobs in one folder, each with what the job gets for its token. Nothing is refused."""
 
-    def run(key: str, *words: str, code: int = 0) -> Result:
-        role, since = assumed_role.credentials(clients, outputs[key]), len(account.journal.entries())
-        caller = Caller(people.client_of(aws_session, account.endpoint, role))
-        monkeypatch.setattr(ops_clients, "CallerAccount", lambda _: caller)
-        done = CliRunner().invoke(app, [*words, "--env", "dev"])
+    def __init__(self, account: Account, clients: Clients, outputs: dict[str, str], directory: Path) -> None:
+        self._account, self._clients, self._outputs, self._directory = account, clients, outputs, directory
+
+    def command(self, typed: str, github_environment: str) -> WorkflowCommand:
+        """Return the workflows' command that begins so."""
+        [found] = [
+            each
+            for each in COMMANDS
+            if each.github_environment == github_environment and " ".join(each.words).startswith(typed)
+        ]
+        return found
+
+    def environment(self, command: WorkflowCommand) -> dict[str, str]:
+        """Return the variables of a command, with the job's credentials."""
+        keys = delivery_roles.job_credentials(
+            self._account,
+            self._clients,
+            delivery_roles.role_of(self._outputs, command.github_environment),
+            github_environment=command.github_environment,
+            seconds=command.seconds,
+        )
+        own = {DIRECTORY_VARIABLE: str(DIRECTORY), support.TODAY_VARIABLE: str(support.today())}
+        return isolation.child_environment(
+            self._directory,
+            endpoint=self._account.endpoint,
+            region=DEV.region,
+            account_id=DEV.account,
+            extra=keys | own,
+        )
+
+    def ops(self, typed: str, github_environment: str, *more: str, code: int = 0, digest: str = "") -> Result:
+        """Run the workflows' command that begins with `typed`, with more arguments."""
+        command, since = self.command(f"ops {typed}", github_environment), len(self._account.journal.entries())
+        words = [digest if word == "$DIGEST" else word for word in command.words[1:]]
+        done = CliRunner(env=self.environment(command)).invoke(app, [*words, *more])
         assert done.exit_code == code, done.output
-        assert people.refusals(account, since, outputs[key].rpartition("/")[2]) == []
+        self.assert_not_refused(github_environment, since)
         return done
 
-    return run
+    def assert_not_refused(self, github_environment: str, since: int) -> None:
+        """Fail if the job's role was refused something after the journal's entry number `since`."""
+        role = delivery_roles.role_of(self._outputs, github_environment).rpartition("/")[2]
+        assert people.refusals(self._account, since, role) == []
+
+
+@pytest.fixture
+def job(account: Account, clients: Clients, outputs: dict[str, str], tmp_path: Path) -> Job:
+    """Return what runs commands as the jobs of `dev` do."""
+    return Job(account, clients, outputs, tmp_path)
 
 
 def test_iam_accepts_the_roles_and_their_trust_is_what_the_stack_says(
@@ -70,6 +109,30 @@ def test_iam_accepts_the_roles_and_their_trust_is_what_the_stack_says(
         assert trust["Condition"]["StringEquals"][f"{ISSUER}:sub"] == f"repo:example-org/rayhp:environment:{subject}"
 
 
+@pytest.mark.parametrize(
+    ("github_environment", "repository", "role"),
+    [
+        ("dev-read", delivery_roles.REPOSITORY, "DeployRoleArn"),
+        ("dev", delivery_roles.REPOSITORY, "ReadRoleArn"),
+        ("prod", delivery_roles.REPOSITORY, "DeployRoleArn"),
+        ("dev", "example-org/fork", "DeployRoleArn"),
+    ],
+)
+def test_token_of_another_job_opens_no_role(
+    account: Account,
+    clients: Clients,
+    outputs: dict[str, str],
+    *,
+    github_environment: str,
+    repository: str,
+    role: str,
+) -> None:
+    with pytest.raises(ClientError, match="Not authorized to perform sts:AssumeRoleWithWebIdentity"):
+        delivery_roles.job_credentials(
+            account, clients, outputs[role], github_environment=github_environment, repository=repository
+        )
+
+
 @pytest.mark.parametrize("key", ["DeployRoleArn", "ReadRoleArn"])
 def test_token_of_another_issuer_gets_no_credentials(outputs: dict[str, str], clients: Clients, key: str) -> None:
     with pytest.raises(ClientError, match="InvalidIdentityToken"):
@@ -78,19 +141,55 @@ def test_token_of_another_issuer_gets_no_credentials(outputs: dict[str, str], cl
         )
 
 
-@pytest.mark.parametrize("key", ["DeployRoleArn", "ReadRoleArn"])
-def test_plan_of_a_job_compares_what_is_deployed(
-    ops: Callable[..., Result], stacks: StackDeployer, tmp_path: Path, key: str
+def test_job_deploys_the_plan_that_another_job_showed(
+    job: Job, account: Account, stacks: StackDeployer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Both jobs synthesise in one folder, as in a checkout; the CDK CLI is the project's."""
+    monkeypatch.chdir(tmp_path)
+    synthesise(tmp_path / "cdk.out")
+    cli("bootstrap", f"aws://{DEV.account}/{DEV.region}", "--app", "cdk.out", env=owner(account, tmp_path))
     stacks.deploy(naming.stack(DEV, "eks"), DEPLOYED)
-    for part in DESTROY_ORDER:
-        (tmp_path / f"{naming.stack(DEV, part)}.template.json").write_text(json.dumps(DEPLOYED))
-    planned = json.loads(ops(key, "plan", "--app", str(tmp_path), "-o", "json").stdout)
+    digest = json.loads(job.ops("plan", "dev-read", "-o", "json").stdout)["digest"]
+    planned = json.loads(job.ops("plan", "dev", "-o", "json", digest=digest).stdout)
     assert [each["stack"] for each in planned["stacks"] if each["exists"]] == [naming.stack(DEV, "eks")]
+    command, since = job.command("cdk deploy", "dev"), len(account.journal.entries())
+    cli(*command.words[1:], env=job.environment(command))
+    job.assert_not_refused("dev", since)
+    for part in DEV.stacks:
+        assert stacks.physical_id(naming.stack(DEV, part), "Topic")
+
+
+def synthesise(directory: Path) -> None:
+    """Write an app with the environment's stacks, each of them with one topic."""
+    made = cdk.App(analytics_reporting=False, outdir=str(directory))
+    where = cdk.Environment(account=DEV.account, region=DEV.region)
+    for part in naming.STACKS:
+        sns.CfnTopic(cdk.Stack(made, naming.stack(DEV, part), env=where), "Topic")
+    made.synth()
+
+
+def owner(account: Account, directory: Path) -> dict[str, str]:
+    """Return the variables of a command of the account's owner."""
+    return isolation.child_environment(
+        directory, endpoint=account.endpoint, region=DEV.region, account_id=DEV.account, extra=account.keys.aws
+    )
+
+
+def cli(*words: str, env: dict[str, str]) -> None:
+    """Run the CDK CLI without its pauses between polls."""
+    command = [
+        "node",
+        f"--require={CDK_PRELOAD}",
+        str(NODE_MODULES / "aws-cdk" / "bin" / "cdk"),
+        *words,
+        "--no-notices",
+    ]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_job_looks_for_drift_of_stacks_and_of_the_cluster(
-    ops: Callable[..., Result], stacks: StackDeployer, functions: FakeFunctions
+    job: Job, stacks: StackDeployer, functions: FakeFunctions
 ) -> None:
     stacks.deploy(naming.stack(DEV, "network"), DEPLOYED)
     provider = functions.function("provider", lambda _: {"PhysicalResourceId": DEV.hyperpod.cluster_name})
@@ -99,22 +198,18 @@ def test_job_looks_for_drift_of_stacks_and_of_the_cluster(
         "Properties": {"ServiceToken": provider, "ClusterName": DEV.hyperpod.cluster_name},
     }
     stacks.deploy(naming.stack(DEV, "hyperpod"), {"Resources": {"Cluster": cluster}})
-    [found] = json.loads(ops("ReadRoleArn", "drift", "-o", "json", code=1).stdout)["drift"]
+    [found] = json.loads(job.ops("drift", "dev-read", code=1).stdout)["drift"]
     assert (found["kind"], found["detail"]) == ("HyperPod cluster", "is deleted")
 
 
-def test_job_of_a_deployment_assumes_the_bootstraps_roles_and_no_others(
-    outputs: dict[str, str], account: Account, clients: Clients, aws_session: Any
+def test_job_of_a_deployment_cannot_assume_the_role_that_creates_resources(
+    account: Account, clients: Clients, outputs: dict[str, str], aws_session: Any
 ) -> None:
-    own = people.client_of(aws_session, account.endpoint, assumed_role.credentials(clients, outputs["DeployRoleArn"]))
+    keys = delivery_roles.job_credentials(account, clients, outputs["DeployRoleArn"], github_environment="dev")
+    own = people.client_of(aws_session, account.endpoint, keys)
+    arn = naming.bootstrap_role(DEV, "cfn-exec")
     trust = {"Effect": "Allow", "Principal": {"AWS": DEV.account}, "Action": "sts:AssumeRole"}
     document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
-    for name in (*naming.BOOTSTRAP_ROLES, "cfn-exec"):
-        arn = naming.bootstrap_role(DEV, name)
-        clients("iam").create_role(RoleName=arn.rpartition("/")[2], AssumeRolePolicyDocument=document)
-        role = {"RoleArn": arn, "RoleSessionName": "cdk"}
-        if name != "cfn-exec":
-            assert own("sts").assume_role(**role)["Credentials"]
-            continue
-        with pytest.raises(ClientError, match="not authorized to perform: sts:AssumeRole"):
-            own("sts").assume_role(**role)
+    clients("iam").create_role(RoleName=arn.rpartition("/")[2], AssumeRolePolicyDocument=document)
+    with pytest.raises(ClientError, match="not authorized to perform: sts:AssumeRole"):
+        own("sts").assume_role(RoleArn=arn, RoleSessionName="cdk")

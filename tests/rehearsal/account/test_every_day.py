@@ -40,6 +40,7 @@ from embedded_account.services.eks.service import service_of
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.cluster import Kubectl, Object
 from embedded_account.testing.eks_setup import set_up
+from embedded_account.testing.stacks import StackDeployer, topic
 from k8s_charts.helm.kuberay import CHART
 from k8s_charts.ray.viewers import ViewersChart
 from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE, REAPER, RUN_LABEL, RUN_STOP, viewers_group
@@ -47,6 +48,7 @@ from ops.change.group_counts import Wanted, set_counts
 from ops.commands.whole import app
 from ops.policy.role import PersonRole
 from rehearsal import paths
+from tests.rehearsal.account import delivery_roles
 from tests.rehearsal.account.small_cluster import create_hyperpod, install_dependencies
 from tests.rehearsal.kubernetes.cluster import (
     OPERATOR_NAMESPACE,
@@ -56,8 +58,9 @@ from tests.rehearsal.kubernetes.cluster import (
     operator_objects,
     ray_cluster,
 )
-from tests.support import assumed_role, people
+from tests.support import assumed_role, people, workflows
 from tests.support.waiting import KUBECTL_PATIENCE, PATIENCE_SECONDS, wait_until
+from tests.support.workflows import WorkflowCommand
 
 pytestmark = pytest.mark.product
 
@@ -91,6 +94,15 @@ IN_KUBERNETES = (
     *("logs head", "node list", "pause", "resume", "rollout", "scale worker-group-1 0", "wait"),
 )
 """Commands that ask the Kubernetes API, each with its arguments."""
+WORKFLOWS = [each for each in workflows.commands("small") if each.words[1] not in {"deploy", "plan"}]
+"""The commands of GitHub's workflows that ask the Kubernetes API; `test_delivery` has the others."""
+OF_WORKFLOWS = {
+    "wait": (("--timeout", "0s"), 1, "Ray image"),
+    "isolation-check": ((), 1, "a rehearsal does not enforce policies: nothing was tried"),
+    "smoke": ((), 1, "the environment has no job supervisor"),
+    "drift": ((), 0, "no drift in what was compared"),
+}
+"""Of these commands: arguments of the test, the exit code, and what is printed where it ends."""
 REFUSED: list[str] = []
 """What the tests expect to be refused, in order. Commands must be refused nothing."""
 ADMIN_POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
@@ -114,7 +126,9 @@ http.server.ThreadingHTTPServer((host, int(port)), Handler).serve_forever()
 class EveryDay:
     """The deployed environment, and `ops` as people with the policies of `ops policy` use it."""
 
-    def __init__(self, account: Account, clients: Clients, directory: Path, binaries: Binaries) -> None:
+    def __init__(
+        self, account: Account, clients: Clients, directory: Path, binaries: Binaries, delivery: dict[str, str]
+    ) -> None:
         self.account = account
         self.binaries = binaries
         self.clients = clients
@@ -127,6 +141,15 @@ class EveryDay:
             name: assumed_role.credentials(clients, f"arn:aws:iam::{account.account_id}:role/{name}")
             for name in (*map(people.role_name, ROLES), VIEWER, VISITOR, CONFINED)
         }
+        self.delivery = delivery
+        for each in (WORKFLOWS[0], WORKFLOWS[-1]):
+            self._keys[each.github_environment] = delivery_roles.job_credentials(
+                account,
+                clients,
+                delivery_roles.role_of(delivery, each.github_environment),
+                github_environment=each.github_environment,
+                seconds=each.seconds,
+            )
 
     def environment(self, *words: str, name: str = "") -> dict[str, str]:
         """Return the variables of a command, with credentials of the role `name`, by default the one it is for."""
@@ -221,15 +244,15 @@ def viewers_objects() -> list[Object]:
 REAPING = "import sys, time; print('watching', flush=True); time.sleep(3600)"
 
 
-def give_access(clients: Clients) -> None:
-    """Create the roles of people, whose policies let them use the account, and their access to the cluster."""
+def give_access(clients: Clients, workflows: list[str]) -> None:
+    """Create the roles of people, whose policies let them use the account, and their access and that of `workflows`."""
     eks = clients("eks")
     people.make_role(clients, SMALL, PersonRole.OPERATOR, VISITOR)
     viewer = people.make_role(clients, SMALL, PersonRole.VIEWER)
     group = viewers_group(SMALL.ray.namespace)
     eks.create_access_entry(clusterName=CLUSTER, principalArn=viewer, kubernetesGroups=[group])
     admins = [people.make_role(clients, SMALL, role) for role in ROLES]
-    for arn in (*admins, people.make_role(clients, SMALL, PersonRole.VIEWER, CONFINED)):
+    for arn in (*admins, *workflows, people.make_role(clients, SMALL, PersonRole.VIEWER, CONFINED)):
         eks.create_access_entry(clusterName=CLUSTER, principalArn=arn)
         eks.associate_access_policy(
             clusterName=CLUSTER, principalArn=arn, policyArn=ADMIN_POLICY, accessScope={"type": "cluster"}
@@ -253,8 +276,9 @@ def every_day(account_server: AccountServer, tmp_path_factory: pytest.TempPathFa
         eks = set_up(account, clients)
         try:
             arn = eks.create(name=CLUSTER)["arn"]
-            give_access(clients)
-            made = EveryDay(account, clients, tmp_path_factory.mktemp("every-day"), built)
+            delivery = delivery_roles.deploy(clients, SMALL, tmp_path_factory.mktemp("delivery"))
+            give_access(clients, [delivery["DeployRoleArn"], delivery["ReadRoleArn"]])
+            made = EveryDay(account, clients, tmp_path_factory.mktemp("every-day"), built, delivery)
             namespaces = (SMALL.ray.namespace, OPERATOR_NAMESPACE, VOLUME_NAMESPACE, IMAGE_BUILD_NAMESPACE)
             install_dependencies(made.kubectl, namespaces)
             create_hyperpod(clients, arn, eks.vpc_id, eks.subnets[0])
@@ -620,6 +644,11 @@ def test_a_node_less_is_deleted_and_who_waits_for_another_reads_why_there_is_non
         waited = every_day.ops("wait", "--timeout", "0s", name=people.role_name(role))
         assert f"sufficient {kind} capacity" in waited.output, waited.output
         assert people.refusals(every_day.account, since) == []
+    of_deployment = delivery_roles.role_of(every_day.delivery, SMALL.name).rpartition("/")[2]
+    since = len(every_day.account.journal.entries())
+    waited = every_day.ops("wait", "--timeout", "0s", name=SMALL.name)
+    assert f"sufficient {kind} capacity" in waited.output, waited.output
+    assert people.refusals(every_day.account, since, of_deployment) == []
     del limits[kind]
     wait_until(lambda: len(every_day.nodes()) == 3, "the node that was missing")
     wait_until(lambda: {node["status"] for node in every_day.nodes().values()} == {"Running"}, "the nodes")
@@ -672,6 +701,22 @@ def test_other_commands_are_refused_nothing(every_day: EveryDay, words: tuple[st
     assert result.exit_code in (0, 1), result.output
     assert "not authorized" not in result.output
     assert people.refusals(every_day.account, before) == []
+
+
+@pytest.mark.parametrize("command", WORKFLOWS, ids=str)
+def test_a_workflows_job_is_refused_nothing(every_day: EveryDay, command: WorkflowCommand) -> None:
+    """The stack is there for `ops drift`, which looks for Ray's pods where the ray stack is deployed."""
+    more, code, said = OF_WORKFLOWS[command.words[1]]
+    stacks, name = StackDeployer(every_day.clients("cloudformation")), naming.stack(SMALL, "ray")
+    stacks.deploy(name, {"Resources": {"T": topic()}})
+    since = len(every_day.account.journal.entries())
+    env = every_day.environment(name=command.github_environment)
+    result = CliRunner(env=env).invoke(app, [*command.words[1:], *more])
+    every_day.clients("cloudformation").delete_stack(StackName=name)
+    assert result.exit_code == code, result.output
+    assert said in result.output
+    role = delivery_roles.role_of(every_day.delivery, command.github_environment).rpartition("/")[2]
+    assert people.refusals(every_day.account, since, role) == []
 
 
 def test_neither_a_scientist_nor_another_environments_operator_changes_the_cluster(every_day: EveryDay) -> None:

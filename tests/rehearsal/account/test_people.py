@@ -27,6 +27,8 @@ from ops.jobs.packing import LargePackage, pack
 from ops.policy.role import PersonRole
 from ops.progress import Bytes
 from rehearsal.run.existing_resources import existing_resources
+from rehearsal.run.owner import make_boundary
+from tests.rehearsal.account import delivery_roles
 from tests.support import assumed_role, people
 
 pytestmark = pytest.mark.product
@@ -166,8 +168,8 @@ def interrupted(*_: object) -> None:
     time.sleep(1)
 
 
-def test_people_use_the_companys_key_through_the_service_that_needs_it(
-    account: Account, clients: Clients, aws_session: Any
+def test_people_and_workflows_use_the_companys_key_through_the_service_that_needs_it(
+    account: Account, clients: Clients, aws_session: Any, tmp_path: Path
 ) -> None:
     # With an image that is built in the cluster, whose log is encrypted too.
     closed = config.load("closed", EXAMPLES).model_copy(update={"image": DEV.image})
@@ -187,9 +189,13 @@ def test_people_use_the_companys_key_through_the_service_that_needs_it(
     assert s3.get_object(Bucket=bucket, Key="datasets/a")["Body"].read() == b"a"
     assert s3.create_multipart_upload(Bucket=bucket, Key="datasets/b")["UploadId"]
     clients("s3").put_object(Bucket=bucket, Key=f"{IMAGE_BUILD_LOGS}/build", Body=b"log")
-    log = of[PersonRole.DEPLOYER]("s3").get_object(Bucket=bucket, Key=f"{IMAGE_BUILD_LOGS}/build")
-    assert log["Body"].read() == b"log"
-    refused("s3:GetObject", of[PersonRole.DEPLOYER]("s3").get_object, Bucket=bucket, Key="datasets/a")
+    make_boundary(clients("iam"), closed)
+    deploy = delivery_roles.deploy(clients, closed, tmp_path)["DeployRoleArn"]
+    keys = delivery_roles.job_credentials(account, clients, deploy, github_environment=closed.name)
+    for who in (of[PersonRole.DEPLOYER], people.client_of(aws_session, account.endpoint, keys)):
+        log = who("s3").get_object(Bucket=bucket, Key=f"{IMAGE_BUILD_LOGS}/build")
+        assert log["Body"].read() == b"log"
+        refused("s3:GetObject", who("s3").get_object, Bucket=bucket, Key="datasets/a")
     refused("kms:DescribeKey", of[PersonRole.SCIENTIST]("kms").describe_key, KeyId=key)
     kms = of[PersonRole.DEPLOYER]("kms")
     assert kms.describe_key(KeyId=key)["KeyMetadata"]["KeyState"] == "Enabled"

@@ -1,6 +1,7 @@
 """Test access to clusters: access entries, access policies, tokens and the identities of pods."""
 
 import base64
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +21,7 @@ from embedded_account.testing.eks_setup import EksSetup, set_up
 from embedded_account.testing.fake_cluster import FakePlane
 from embedded_account.testing.functions import make_role
 from embedded_account.testing.resources import ResourceModels
+from embedded_account.testing.token_issuer import FakeTokenIssuer
 from embedded_account.testing.waiting import PATIENCE_SECONDS, wait_until
 
 POLICY = "arn:aws:eks::aws:cluster-access-policy/"
@@ -270,6 +272,36 @@ def test_pod_gets_its_role_by_subject_and_audience(
     sts = eks.clients("sts")
     request = {"RoleArn": role, "RoleSessionName": "pod", "WebIdentityToken": "token"}
 
+    if code is None:
+        assert sts.assume_role_with_web_identity(**request)["Credentials"]["AccessKeyId"]
+    else:
+        with pytest.raises(sts.exceptions.ClientError, match=code):
+            sts.assume_role_with_web_identity(**request)
+
+
+@pytest.mark.parametrize(
+    ("subject", "audience", "code"),
+    [
+        ("repo:a/b:environment:dev", "sts.amazonaws.com", None),
+        ("repo:a/c:environment:dev", "sts.amazonaws.com", "AccessDenied"),
+        ("repo:a/b:environment:dev", "another", "InvalidIdentityToken"),
+    ],
+)
+def test_token_of_an_issuer_outside_of_aws_opens_the_role_that_trusts_its_subject(
+    account: Account, clients: Clients, subject: str, audience: str, code: str | None
+) -> None:
+    host, sts = "token.example.com", clients("sts")
+    issuer = account.token_issuers[f"https://{host}"] = FakeTokenIssuer()
+    provider = clients("iam").create_open_id_connect_provider(Url=f"https://{host}", ClientIDList=["sts.amazonaws.com"])
+    statement = {
+        "Effect": "Allow",
+        "Action": "sts:AssumeRoleWithWebIdentity",
+        "Principal": {"Federated": provider["OpenIDConnectProviderArn"]},
+        "Condition": {"StringEquals": {f"{host}:sub": "repo:a/b:environment:dev"}},
+    }
+    document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    role = clients("iam").create_role(RoleName="job", AssumeRolePolicyDocument=document)["Role"]["Arn"]
+    request = {"RoleArn": role, "RoleSessionName": "job", "WebIdentityToken": issuer.token(subject, audience)}
     if code is None:
         assert sts.assume_role_with_web_identity(**request)["Credentials"]["AccessKeyId"]
     else:

@@ -1,4 +1,4 @@
-"""Check STS requests: the assumed role must exist, and its trust policy must accept a pod's token.
+"""Check STS requests: the assumed role must exist, and its trust policy must accept the token of a pod or a workflow.
 
 moto issues credentials for any ARN and does not read web identity tokens. This module does not check whether a role
 trusts the user or role that assumes it.
@@ -36,11 +36,11 @@ def install(account: Account) -> None:
 
 
 def check_web_identity(account: Account, role_arn: str, token: str) -> str:
-    """Return the Kubernetes user of the token, such as system:serviceaccount:NAMESPACE:NAME.
+    """Return the token's subject, such as the Kubernetes user system:serviceaccount:NAMESPACE:NAME.
 
-    The role must trust an OIDC provider of the account that is the issuer of a running cluster. That cluster's API
-    server must accept the token for an audience of the provider. The trust policy's conditions on `:sub` and `:aud`
-    must hold. Raises STS's AccessDenied or InvalidIdentityToken.
+    The role must trust an OIDC provider of the account. Its issuer is a running cluster, whose API server must accept
+    the token for an audience of the provider, or one of `account.token_issuers`. The trust policy's conditions on
+    `:sub` and `:aud` must hold. Raises STS's AccessDenied or InvalidIdentityToken.
     """
     refusal = _denied(f"Not authorized to perform {_WEB_IDENTITY}")
     role = find_role(account, role_arn)
@@ -60,11 +60,12 @@ def _accepted_user(account: Account, provider_arn: str, conditions: dict[str, An
     provider = backend_of(account).open_id_providers.get(provider_arn)
     if provider is None:
         raise _invalid_token("No OpenIDConnect provider found in your account for this token's issuer")
-    cluster = account.clusters.of_issuer(f"https://{provider.url}")
-    if cluster is None:
-        raise _invalid_token(f"Couldn't retrieve verification key from https://{provider.url}")
+    url = f"https://{provider.url}"
+    issuer = account.token_issuers.get(url) or account.clusters.of_issuer(url)
+    if issuer is None:
+        raise _invalid_token(f"Couldn't retrieve verification key from {url}")
     for audience in provider.client_id_list:
-        user = cluster.user_of_token(token, audience)
+        user = issuer.user_of_token(token, audience)
         if user:
             claims = {f"{provider.url}:sub": user, f"{provider.url}:aud": audience}
             return user if _hold(conditions, claims) else None
