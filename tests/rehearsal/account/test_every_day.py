@@ -323,6 +323,34 @@ def test_status_shows_what_is_there_and_names_what_is_not_ready(every_day: Every
     assert {"Ray image", "volume claim"} <= waiting
 
 
+def test_status_shows_the_file_system_behind_rays_claim(every_day: EveryDay) -> None:
+    clients, namespace, name = every_day.clients, SMALL.ray.namespace, SMALL.fsx.claim
+    subnet = clients("ec2").describe_subnets()["Subnets"][0]["SubnetId"]
+    own = {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 125}
+    request = {"FileSystemType": "LUSTRE", "StorageCapacity": 1200, "SubnetIds": [subnet], "LustreConfiguration": own}
+    made = clients("fsx").create_file_system(**request)["FileSystem"]["FileSystemId"]
+    spec = {"accessModes": ["ReadWriteMany"], "storageClassName": "", "volumeMode": "Filesystem"}
+    source = {"csi": {"driver": "fsx.csi.aws.com", "volumeHandle": made}, "capacity": {"storage": "1200Gi"}}
+    asked = {"volumeName": name, "resources": {"requests": {"storage": "1200Gi"}}}
+    every_day.kubectl.apply(
+        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec | source},
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": spec | asked,
+        },
+    )
+    claims = ("-n", namespace, "pvc", name)
+    wait_until(lambda: every_day.kubectl.get(*claims)["status"]["phase"] == "Bound", "the claim")
+    for person in (people.role_name(PersonRole.OPERATOR), VIEWER):
+        found = json.loads(every_day.ops("status", "-o", "json", name=person).stdout)["file_system"]
+        assert (found["id"], found["capacity_gib"], found["used_gib"]) == (made, 1200, None), found
+    every_day.kubectl("-n", namespace, "delete", "pvc", name, KUBECTL_PATIENCE)
+    every_day.kubectl("delete", "pv", name, KUBECTL_PATIENCE)
+    clients("fsx").delete_file_system(FileSystemId=made)
+
+
 def test_dashboard_reaches_the_head_and_the_one_in_its_place(every_day: EveryDay) -> None:
     [head] = every_day.pods("head")
     browser = build_opener(HTTPCookieProcessor())

@@ -100,7 +100,7 @@ def _group_status(cluster: SimulatedCluster, group: SimulatedGroup) -> str:
     return "InService"
 
 
-def node_summary(node: Node, *, logical_id: bool) -> View:
+def node_summary(cluster: SimulatedCluster, node: Node, *, logical_id: bool) -> View:
     """Return an entry of ListClusterNodes."""
     status: View = {"Status": str(node.status)}
     if node.message:
@@ -116,12 +116,14 @@ def node_summary(node: Node, *, logical_id: bool) -> View:
         view["LastSoftwareUpdateTime"] = node.software_updated
     if logical_id:
         view["NodeLogicalId"] = node.logical_id
+    if node.address and node.status is not NodeStatus.FAILURE:
+        view["PrivateDnsHostname"] = f"ip-{node.address.replace('.', '-')}.{cluster.arn.split(':')[3]}.compute.internal"
     return view
 
 
 def node_details(cluster: SimulatedCluster, node: Node) -> View:
     """Return the NodeDetails of DescribeClusterNode."""
-    view = node_summary(node, logical_id=True)
+    view = node_summary(cluster, node, logical_id=True)
     group = cluster.groups.get(node.group)
     if group:
         keys = ("LifeCycleConfig", "InstanceStorageConfigs", "OverrideVpcConfig")
@@ -130,7 +132,6 @@ def node_details(cluster: SimulatedCluster, node: Node) -> View:
     view["Placement"] = {"AvailabilityZone": node.subnet.zone, "AvailabilityZoneId": node.subnet.zone_id}
     if node.address and node.status is not NodeStatus.FAILURE:
         view["PrivatePrimaryIp"] = node.address
-        view["PrivateDnsHostname"] = f"ip-{node.address.replace('.', '-')}.{cluster.arn.split(':')[3]}.compute.internal"
     return view
 
 

@@ -46,7 +46,7 @@ def list_nodes(cluster: SimulatedCluster, request: View) -> View:
         reverse=request.get("SortOrder") == "Descending",
     )
     logical_id = bool(request.get("IncludeNodeLogicalIds"))
-    return page([node_summary(node, logical_id=logical_id) for node in kept], request, "ClusterNodeSummaries")
+    return page([node_summary(cluster, node, logical_id=logical_id) for node in kept], request, "ClusterNodeSummaries")
 
 
 def list_events(cluster: SimulatedCluster, request: View) -> View:
