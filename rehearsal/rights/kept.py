@@ -20,7 +20,6 @@ _PULL: Final = (
 _BOOTSTRAP: Final = "CloudFormation makes the bootstrap with it, in the caller's name, which is not evaluated"
 _CDK_CLI: Final = "the CDK CLI, in a bootstrap of another kind: {}"
 _PLUGIN: Final = "Session Manager's plugin of the AWS CLI (session-manager-plugin, src/sessionmanagerplugin/session/{})"
-_LATER: Final = "what `on_event` could not do ({} in handlers/hyperpod_cluster/cluster.py), as tests/handlers plays it"
 _DRIFT_READ: Final = "CloudFormation reads with it for drift detection, in the caller's name, which is not evaluated"
 
 _REASONS: Final = (
@@ -97,26 +96,6 @@ _REASONS: Final = (
         "hyperpod: ExecutionRole",
         "ssmmessages:*",
         "the SSM Agent on the nodes opens sessions (AmazonSageMakerClusterInstanceRolePolicy)",
-    ),
-    (
-        "hyperpod: ProviderIsCompleteServiceRole",
-        "sagemaker:DeleteCluster eks:DeleteAccessEntry eks:DescribeAccessEntry",
-        _LATER.format("`is_deleted`"),
-    ),
-    (
-        "hyperpod: ProviderIsCompleteServiceRole",
-        "sagemaker:UpdateCluster sagemaker:ListClusterNodes iam:PassRole eks:*",
-        _LATER.format("`is_created`, `is_updated`"),
-    ),
-    (
-        "hyperpod: ProviderIsCompleteServiceRole",
-        "sagemaker:DescribeClusterEvent sagemaker:ListClusterEvents",
-        "a creation or update that failed (handlers/hyperpod_cluster/failure.py), as tests/handlers plays it",
-    ),
-    (
-        "hyperpod: ProviderOnEventServiceRole",
-        "sagemaker:DeleteTags",
-        "an update that takes a tag away (handlers/hyperpod_cluster/update.py), as tests/handlers plays it",
     ),
     (
         "storage: * (bucket policy)",

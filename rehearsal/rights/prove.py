@@ -23,6 +23,9 @@ def prove(run: Run, show: Callable[[str], None]) -> int:
     """Record, replay and write the page; return the exit code (0: everything was recorded)."""
     codes = [run(["run", "--env", name], ENVIRONMENTS)[0] for name in REHEARSED]
     codes.append(_test(Path(sys.executable), "people", "tests/rehearsal/account", "-n", "2", "--dist", "loadgroup"))
+    codes.append(
+        _test(Path(sys.executable), "handlers", "tests/synth/stacks/test_hyperpod_permissions.py", "-k", "suffice")
+    )
     codes.append(_test(RAY_ENVIRONMENT / "bin" / "python", "pods", "tests/jobs/test_ray_role.py"))
     write(show)
     return int(any(codes))

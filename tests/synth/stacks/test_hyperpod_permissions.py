@@ -6,13 +6,16 @@ handlers' tests check themselves that they make no call beyond the policies (`Fr
 
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
+from config import load, naming
 from config.facts.hyperpod_permissions import HANDLER_CALLS, actions_of
 from embedded_account.hyperpod.bench import HyperPodBench
+from embedded_account.journal import Clock, Journal
 from embedded_account.services.iam.policies import Policy, PolicyDecision, evaluate
 from handlers.hyperpod_cluster import index
 from tests.handlers.support.clients import NO_RETRIES, DirectClient, Stacks
@@ -61,12 +64,17 @@ def cloudformation(bench: HyperPodBench, monkeypatch: pytest.MonkeyPatch) -> Clo
     return CloudFormation(bench, monkeypatch)
 
 
+def logical_id(dev: Assembly, handler: str) -> str:
+    """Return the logical id of a handler's role in the template."""
+    functions = dev.templates["hyperpod"].properties("AWS::Lambda::Function")
+    [role] = [each["Role"]["Fn::GetAtt"][0] for each in functions if each["Handler"].endswith(f".{handler}")]
+    return str(role)
+
+
 def policy(dev: Assembly, bench: HyperPodBench, handler: str, without: str = "") -> dict[str, Any]:
     """Return the deployed policy of a handler, with its references resolved to the test bench's resources."""
-    template = dev.templates["hyperpod"]
-    [function] = [f for f in template.properties("AWS::Lambda::Function") if f["Handler"].endswith(f".{handler}")]
-    role = {"Ref": function["Role"]["Fn::GetAtt"][0]}
-    [found] = [p for p in template.properties("AWS::IAM::Policy") if role in p["Roles"]]
+    role = {"Ref": logical_id(dev, handler)}
+    [found] = [p for p in dev.templates["hyperpod"].properties("AWS::IAM::Policy") if role in p["Roles"]]
     document: dict[str, Any] = _resolved(found["PolicyDocument"], dev, bench)
     for statement in document["Statement"]:
         actions = [statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"]
@@ -170,7 +178,23 @@ def test_policy_is_what_the_calls_of_the_handler_need_and_no_more(
     assert actions(policy(dev, bench, handler)) == needed_by(handler)
 
 
-def test_policies_suffice_for_every_path_through_the_handlers(dev: Assembly, cloudformation: CloudFormation) -> None:
+def record(bench: HyperPodBench, dev: Assembly, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write the decisions to a file, with the owners of the roles, as an account does: `make test-rights` reads it."""
+    journal = Journal(directory / "journal.jsonl", Clock())
+    monkeypatch.setattr(bench, "record", journal.record)
+    monkeypatch.setattr(bench, "record_once", journal.record_once)
+    role = {"stack": naming.stack(load("dev"), "hyperpod"), "type": "AWS::IAM::Role"}
+    for handler in HANDLER_CALLS:
+        journal.record("cfn", **role, logical_id=logical_id(dev, handler), physical_id=handler)
+
+
+def test_policies_suffice_for_every_path_through_the_handlers(
+    dev: Assembly,
+    cloudformation: CloudFormation,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    record(cloudformation.bench, dev, tmp_path_factory.mktemp("decisions"), monkeypatch)
     assert first_failure(dev, cloudformation, client=through_botocore) is None
 
 
