@@ -139,7 +139,7 @@ drill: setup-rehearsal ## rehearse failures, such as NAME='create-fails capacity
 	@touch $@
 
 .PHONY: check
-check: setup .venv/.locks ## check formatting, lint, types, import rules, error messages, shell scripts, lock files, the root's entries
+check: setup .venv/.locks ## check formatting, lint, types, import rules, error messages, shell scripts, lock files, tracked files
 	@$(RUN) ruff format --check --quiet .
 	@$(RUN) ruff check --quiet .
 	@$(RUN) mypy
@@ -150,6 +150,7 @@ check: setup .venv/.locks ## check formatting, lint, types, import rules, error 
 	@$(RUN) shellcheck setup.sh requirements/*.sh .ci/run lifecycle_scripts/eks/*.sh lifecycle_scripts/slurm/*.sh ray_jobs/slurm/*.sh ray_jobs/slurm/*.sbatch
 	@entries=$$(git ls-files | cut -d/ -f1 | sort -u | grep -vc '^\.'); [ "$$entries" -le 30 ] || \
 	  { printf 'check: %s entries at the root of the repository. Allowed: 30. Fix: give the new ones a folder\n' "$$entries"; exit 1; }
+	@$(RUN) $(VENV)/python -m ops.review.checkouts.tracked
 	@$(RUN) $(VENV)/python -m rehearsal actionlint
 	@$(RUN) zizmor --offline --no-progress --quiet .github
 

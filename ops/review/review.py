@@ -18,6 +18,7 @@ from ops.review.checkouts.cdk import ReviewError, cli
 from ops.review.checkouts.inputs import ENVIRONMENTS, changed, fingerprint, own
 from ops.review.checkouts.progress import ReviewProgress
 from ops.review.checkouts.syntheses import AT_ONCE, Checkouts, SynthesisFolders, synthesised, worker_threads
+from ops.review.checkouts.tracked import require_sources
 from ops.review.consequences import Thing
 from ops.review.digests import digest
 from ops.review.kubernetes.differences import notes as chart_notes
@@ -46,11 +47,12 @@ def review(
         console: Where progress is printed.
 
     Raises:
-        ReviewError: A checkout is not set up, lacks Helm charts or does not synthesise, or no checkout has an
-            environment.
+        ReviewError: A checkout is not set up, lacks Helm charts or does not synthesise, no checkout has an
+            environment, or git tracks in `head` what a program made.
     """
     for checkout in (base, head):
         _require_set_up(checkout)
+    require_sources(head)
     before, after = (set(available(checkout / ENVIRONMENTS)) for checkout in (base, head))
     wanted = _wanted(environments, before | after)
     # Files may be edited during the syntheses: the verdict must not hold for the edited ones.

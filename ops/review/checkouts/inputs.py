@@ -2,16 +2,18 @@
 
 Every file of the checkout is an input, except names in NOT_READ, which no synthesis reads, and files of other
 environments. A file in a new folder is an input until NOT_READ lists the folder; tests/synth/test_review_inputs.py
-compares NOT_READ with the files that a synthesis opens.
+compares NOT_READ with the files that a synthesis opens. What programs make counts wherever they do not make it.
 """
 
 import hashlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from config import available
 from config.reading import strict_yaml
+from ops.review.checkouts import tracked
 
 ENVIRONMENTS: Final = "environments"
 APPROVALS: Final = "approvals"
@@ -20,6 +22,9 @@ NOT_READ: Final = frozenset(
     {
         *(".ci", ".git", ".github", "bench", "docs", "manifests", "ops", "ray_jobs", "rehearsal", "tests"),
         *("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md"),
+        # Made at the top. `ops.review.checkouts.tracked` refuses them if git tracks them.
+        *("cdk.out", ".rehearsal", ".hypothesis", ".import_linter_cache"),
+        *(".mypy_cache", ".pytest_cache", ".ruff_cache"),
         # Where the documentation writes reports.
         *("review.html", "review.json", "review.md"),
         # Installed from the lock files, which are inputs.
@@ -27,13 +32,10 @@ NOT_READ: Final = frozenset(
     }
 )
 """Files and folders at the top of a checkout that no synthesis reads."""
-_MADE: Final = frozenset(
-    {
-        *("__pycache__", "cdk.out", ".rehearsal", ".hypothesis", ".import_linter_cache"),
-        *(".mypy_cache", ".pytest_cache", ".ruff_cache"),
-    }
-)
-"""Folders that programs create anywhere in a checkout; git ignores them."""
+_BYTECODE: Final = "__pycache__"
+"""Python makes it everywhere. A synthesis of a review reads none, and no upload takes it along."""
+_CACHES: Final = "packages/*/.*_cache"
+"""What linters and tests of a package make."""
 
 
 def changed(base: Path, head: Path) -> list[str]:
@@ -45,12 +47,16 @@ def changed(base: Path, head: Path) -> list[str]:
 
 
 def fingerprint(checkout: Path) -> str:
-    """Return the hash of the files that a verdict depends on: the inputs of all environments, and `ops`, which reviews.
+    """Return the hash of the files that a verdict depends on: all that git tracks, and inputs not tracked yet.
 
-    Files count as they are, committed or not.
+    Files count as they are, committed or not. Approvals do not count: the gate reads them itself.
     """
     environments = {name: own(checkout, name) for name in available(checkout / ENVIRONMENTS)}
-    parts = [_shared(checkout, NOT_READ - {"ops"}), environments]
+    approvals = f"{ENVIRONMENTS}/{APPROVALS}/"
+    names = [name for name in tracked.files(checkout) or () if not name.startswith(approvals)]
+    # A file that somebody deleted is tracked until the deletion is committed.
+    known = [file for name in names if os.path.lexists(file := checkout / name)]
+    parts = [_shared(checkout, NOT_READ - {"ops"}), environments, _hash(checkout, known)]
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
@@ -58,8 +64,8 @@ def _shared(checkout: Path, not_read: frozenset[str] = NOT_READ) -> str:
     """Return the hash of the inputs that all environments share."""
     own = {checkout / ENVIRONMENTS / f"{name}.yaml" for name in available(checkout / ENVIRONMENTS)}
     parts = [path for path in checkout.iterdir() if path.name not in not_read]
-    approvals = checkout / ENVIRONMENTS / APPROVALS
-    read = (path for path in _files(parts) if path not in own and not path.is_relative_to(approvals))
+    left_out = {checkout / ENVIRONMENTS / APPROVALS, *own, *checkout.glob(_CACHES)}
+    read = _files(parts, left_out=frozenset(left_out))
     return _hash(checkout, read)
 
 
@@ -99,15 +105,20 @@ def _texts(value: Any) -> Iterator[str]:
         yield value
 
 
-def _files(paths: Iterator[Path] | list[Path], within: frozenset[Path] = frozenset()) -> Iterator[Path]:
+def _files(
+    paths: Iterator[Path] | list[Path],
+    within: frozenset[Path] = frozenset(),
+    *,
+    left_out: frozenset[Path] = frozenset(),
+) -> Iterator[Path]:
     """Yield the files of these paths, of their folders and of linked folders, and the links themselves."""
     for path in sorted(paths):
-        if path.name in _MADE:
+        if path.name == _BYTECODE or path in left_out:
             continue
         if path.is_symlink() or not path.is_dir():
             yield path
         if path.is_dir() and (real := path.resolve()) not in within:
-            yield from _files(path.iterdir(), within | {real})
+            yield from _files(path.iterdir(), within | {real}, left_out=left_out)
 
 
 def _hash(checkout: Path, files: Iterator[Path] | list[Path]) -> str:

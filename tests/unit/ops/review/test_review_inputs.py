@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ops.review.checkouts.inputs import changed, fingerprint
+from tests.unit.ops.review.test_tracked import commit
 
 LIFECYCLE = "hyperpod:\n  instance_groups:\n    - name: workers\n      lifecycle_scripts: {folder}\n"
 
@@ -73,6 +74,9 @@ SHARED = {
     "the set-up": "setup.sh",
     "an environment's neighbour": "environments/schema.json",
     "a folder that nobody has heard of": "new_folder/deep/file",
+    "a folder named like a synthesis' output, which CDK uploads": "lifecycle_scripts/eks/cdk.out/on_create_main.sh",
+    "a folder named like a tool's cache": "lifecycle_scripts/eks/.ruff_cache/x.sh",
+    "bytecode that Python imports without a source": "stacks/extra.pyc",
 }
 
 
@@ -138,6 +142,7 @@ NOT_READ = (
     *("docs/explain/jobs.md", "tests/unit/test.py", "manifests/a/ray.yaml", ".git/index", "README.md"),
     "ops/environment/check.py",
     *("node_modules/aws-cdk/bin/cdk", ".venv/pyvenv.cfg", "stacks/__pycache__/ray.pyc", "cdk.out/manifest.json"),
+    *(".mypy_cache/x.json", "packages/ray-resume/.mypy_cache/x.json", ".rehearsal/dev/x"),
 )
 
 
@@ -193,3 +198,21 @@ def test_fingerprint_covers_an_environments_scripts_in_a_folder_that_is_not_read
         write(side, "environments/b.yaml", LIFECYCLE.format(folder="docs/scripts"))
         write(side, "docs/scripts/on_create.sh", side.name)
     assert fingerprint(sides[0]) != fingerprint(sides[1])
+
+
+@pytest.mark.parametrize("path", ["docs/page.md", "tests/unit/test.py", ".github/workflows/ci.yml", "review.json"])
+def test_fingerprint_covers_every_tracked_file(sides: tuple[Path, Path], path: str) -> None:
+    for side in sides:
+        commit(side, path)
+    assert fingerprint(sides[0]) == fingerprint(sides[1])
+    write(sides[1], path, "changed")
+    assert fingerprint(sides[0]) != fingerprint(sides[1])
+    (sides[1] / path).unlink()
+    assert fingerprint(sides[0]) != fingerprint(sides[1])
+
+
+def test_fingerprint_leaves_approvals_to_the_gate(sides: tuple[Path, Path]) -> None:
+    for side in sides:
+        commit(side, "environments/approvals/a.yaml")
+    write(sides[1], "environments/approvals/a.yaml", "approvals: []\n")
+    assert fingerprint(sides[0]) == fingerprint(sides[1])
