@@ -16,6 +16,7 @@ from stacks.shared.nag_suppressions import acknowledge, imported, managed_policy
 
 PROJECT: Final = Path(__file__).resolve().parents[2]
 ENTRY_POINT: Final = "on_create.sh"
+_BYTECODE: Final = ["__pycache__", "*.pyc"]
 SETTINGS: Final = "settings"
 
 
@@ -67,14 +68,15 @@ class LifecycleScripts(Construct):
     def _upload(
         self, name: str, folder: Path, bucket: s3.IBucket, beside: list[s3_deployment.ISource], extra: str
     ) -> s3_deployment.BucketDeployment:
-        prefix = FileSystem.fingerprint(str(folder), extra_hash=extra or None)
+        # A node must run what people read, and no address may depend on what ran here before.
+        prefix = FileSystem.fingerprint(str(folder), extra_hash=extra or None, exclude=_BYTECODE)
         self.uris[name] = f"s3://{bucket.bucket_name}/{prefix}/"
         return s3_deployment.BucketDeployment(
             self,
             f"Upload-{name.replace('/', '-')}",
             destination_bucket=bucket,
             destination_key_prefix=prefix,
-            sources=[s3_deployment.Source.asset(str(folder)), *beside],
+            sources=[s3_deployment.Source.asset(str(folder), exclude=_BYTECODE), *beside],
             prune=False,
             retain_on_delete=True,
         )

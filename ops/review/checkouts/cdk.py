@@ -5,8 +5,20 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from config.load import DIRECTORY_VARIABLE
+
+SOURCES_NOT_READ: Final = frozenset(
+    {
+        *(".ci", ".github", "bench", "docs", "manifests", "ops", "ray_jobs", "rehearsal", "tests"),
+        *("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md"),
+        # Where the documentation writes reports.
+        *("review.html", "review.json", "review.md"),
+    }
+)
+"""Files and folders at the top of a checkout that a synthesis of a review cannot open."""
+_START: Final = Path(__file__).with_name("python_start")
 
 
 class ReviewError(Exception):
@@ -34,6 +46,9 @@ def _cdk(checkout: Path, *arguments: str) -> None:
     inherited = {name: value for name, value in os.environ.items() if name != DIRECTORY_VARIABLE}
     env = inherited | {
         "CDK_VALIDATION": "false",
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(_START), os.environ.get("PYTHONPATH")])),
+        "REVIEWED_CHECKOUT": str(checkout),
+        "REVIEW_NOT_READ": os.pathsep.join(sorted(SOURCES_NOT_READ)),
         "PATH": f"{path}{os.pathsep}{os.environ['PATH']}",
         "CDK_DISABLE_CLI_TELEMETRY": "true",
     }

@@ -14,24 +14,20 @@ from typing import Any, Final
 from config import available
 from config.reading import strict_yaml
 from ops.review.checkouts import tracked
+from ops.review.checkouts.cdk import SOURCES_NOT_READ
 
 ENVIRONMENTS: Final = "environments"
 APPROVALS: Final = "approvals"
 """The folder of `environments/` that only `ops gate` reads."""
-NOT_READ: Final = frozenset(
-    {
-        *(".ci", ".git", ".github", "bench", "docs", "manifests", "ops", "ray_jobs", "rehearsal", "tests"),
-        *("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md"),
-        # Made at the top. `ops.review.checkouts.tracked` refuses them if git tracks them.
-        *("cdk.out", ".rehearsal", ".hypothesis", ".import_linter_cache"),
-        *(".mypy_cache", ".pytest_cache", ".ruff_cache"),
-        # Where the documentation writes reports.
-        *("review.html", "review.json", "review.md"),
-        # Installed from the lock files, which are inputs.
-        *(".venv", ".venv-jobs", ".venv-policies", "node_modules"),
-    }
-)
-"""Files and folders at the top of a checkout that no synthesis reads."""
+NOT_READ: Final = SOURCES_NOT_READ | {
+    ".git",
+    # Made at the top. `ops.review.checkouts.tracked` refuses them if git tracks them.
+    *("cdk.out", ".rehearsal", ".hypothesis", ".import_linter_cache"),
+    *(".mypy_cache", ".pytest_cache", ".ruff_cache"),
+    # Installed from the lock files, which are inputs.
+    *(".venv", ".venv-jobs", ".venv-policies", "node_modules"),
+}
+"""Files and folders at the top of a checkout that are no inputs."""
 _BYTECODE: Final = "__pycache__"
 """Python makes it everywhere. A synthesis of a review reads none, and no upload takes it along."""
 _CACHES: Final = "packages/*/.*_cache"

@@ -189,8 +189,20 @@ def test_changed_script_is_a_changed_prefix(tmp_path: Path) -> None:
     assert _prefix(tmp_path) != _prefix(PROJECT)
 
 
-def _prefix(project: Path) -> str:
-    app = App()
+def test_bytecode_beside_the_scripts_is_not_uploaded_and_changes_no_address(tmp_path: Path) -> None:
+    shutil.copytree(PROJECT / SCRIPTS, tmp_path / SCRIPTS)
+    before = _prefix(tmp_path)
+    for path in ("__pycache__/read.cpython-311.pyc", "read.pyc"):
+        (tmp_path / SCRIPTS / path).parent.mkdir(exist_ok=True)
+        (tmp_path / SCRIPTS / path).write_bytes(b"bytecode")
+    assert _prefix(tmp_path, tmp_path / "out") == before
+    uploaded = {path.name for path in (tmp_path / "out").rglob("*")}
+    assert "on_create.sh" in uploaded
+    assert not {name for name in uploaded if name.endswith(".pyc")}
+
+
+def _prefix(project: Path, out: Path | None = None) -> str:
+    app = App(outdir=str(out) if out else None)
     bucket = s3.Bucket(Stack(app, "storage"), "bucket", bucket_name="sagemaker-scripts")
     stack = Stack(app, "hyperpod")
     scripts = LifecycleScripts(stack, "scripts", bucket=bucket, folders=[SCRIPTS], project=project)
