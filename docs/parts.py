@@ -148,6 +148,8 @@ REGISTRATIONS: Final = (
     *("k8s_charts/helm/images.py", "config/facts/versions.py", "k8s_charts/ray/from_environment.py"),
     # The page of the connections, and the probes that try them; the roles of people; what the review prices.
     *("ops/environment/flows.py", "ops/isolation/plan.py", "ops/policy/roles.py", "ops/review/cost.py"),
+    # The files that people must read in a review.
+    "ops/review/checkouts/content.py",
     # What drift detection reads; the checks of an account.
     *("ops/policy/operating.py", "ops/preflight/checks.py"),
     # The lists of commands, of pages that they serve, and of kinds of runs with their operators.

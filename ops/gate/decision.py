@@ -6,7 +6,7 @@ from datetime import date
 
 from config.findings import Finding, shown
 from ops.gate.approvals import Approval
-from ops.review.model import Change, Danger, EnvironmentVerdict, Verdict
+from ops.review.model import Change, ContentChange, Danger, EnvironmentVerdict, Verdict
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class Decision:
     passed: tuple[Passed, ...]
     errors: tuple[Finding, ...]
     """Approvals that expired, or that approve no change of this verdict."""
+    content: tuple[ContentChange, ...] = ()
+    """What owners must read: it stops nothing."""
 
     @property
     def opens(self) -> bool:
@@ -68,7 +70,7 @@ def decide(verdict: Verdict, approvals: Mapping[str, Sequence[Approval]], today:
             else:
                 passed.append(Passed(environment.name, change, tuple(_place(each) for each in matching)))
         errors += [_unused(each, environment) for each in valid if each not in used]
-    return Decision(tuple(stops), tuple(passed), tuple(errors))
+    return Decision(tuple(stops), tuple(passed), tuple(errors), verdict.content)
 
 
 def _is_about(approval: Approval, change: Change) -> bool:

@@ -5,10 +5,12 @@ from typing import Any
 
 from ops.gate.decision import Decision, Stop
 from ops.review.report.approvals import entries, file
+from ops.review.report.outcome import owners
 
 
 def lines(decision: Decision) -> Iterator[str]:
-    """Yield what is approved, then what stops with the entry that would approve it."""
+    """Yield what owners must read, what is approved, then what stops with the entry that would approve it."""
+    yield from owners(decision.content)
     for passed in decision.passed:
         change = passed.change
         yield f"approved  {passed.environment}: {change.title}: {change.what} ({', '.join(passed.by)})"

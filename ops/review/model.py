@@ -78,6 +78,37 @@ class Danger(StrEnum):
     """A resource type, property or kind that no rule knows."""
 
 
+class Content(StrEnum):
+    """What runs without a declaration to judge, so that people must read it."""
+
+    WORKFLOWS = "workflows"
+    GATE = "the gate"
+    """What decides, and what approves."""
+    BEFORE = "what runs before the gate"
+    """The set-up, lock files, package managers' configuration, and all commands."""
+    ROLES = "deployment roles"
+    IMAGE = "the image"
+    NODES = "node scripts"
+    PODS = "what pods run"
+    FUNCTIONS = "functions"
+    TEMPLATES = "the templates' code"
+    """It runs in a synthesis, and so in the gate's job."""
+    OTHER = "other files that may run"
+    """What no list names."""
+
+
+@dataclass(frozen=True)
+class ContentChange:
+    """One file that differs and that owners must read."""
+
+    kind: Content
+    path: str
+    lines: int
+    """Added and removed ones."""
+    diff: str
+    """Lines of a unified diff, without file headers; at its end, what is not shown."""
+
+
 @dataclass(frozen=True)
 class Change:
     """One change of one thing in one environment."""
@@ -193,5 +224,7 @@ class Verdict:
     notes: tuple[str, ...] = field(default=())
     """What holds for the whole review: stale files in manifests/, charts that were not rendered."""
     compared: Compared = field(default_factory=Compared)
+    content: tuple[ContentChange, ...] = ()
+    """What no template declares, and people must read."""
     format: Literal[1] = 1
     """The version of this form; another one cannot be read."""

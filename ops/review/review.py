@@ -15,6 +15,7 @@ from config import available
 from ops.review.assembly import Assembly, Pair
 from ops.review.checkouts import charts, manifests
 from ops.review.checkouts.cdk import ReviewError, cli
+from ops.review.checkouts.content import changed_content
 from ops.review.checkouts.inputs import ENVIRONMENTS, changed, fingerprint, own
 from ops.review.checkouts.progress import ReviewProgress
 from ops.review.checkouts.syntheses import AT_ONCE, Checkouts, SynthesisFolders, synthesised, worker_threads
@@ -57,6 +58,7 @@ def review(
     wanted = _wanted(environments, before | after)
     # Files may be edited during the syntheses: the verdict must not hold for the edited ones.
     compared = Compared(fingerprint(base), fingerprint(head), context or {}, wanted == before | after)
+    content = changed_content(base, head)
     names = [name for name in changed(base, head) if name in wanted]
     charts.require(Checkouts(base, head, context or {}), names)
     with (
@@ -73,7 +75,7 @@ def review(
         found += [EnvironmentVerdict(name, synthesised=False) for name in unchanged]
         notes += filter(None, [stale.result()])
     found += [_removed(base, name) for name in wanted & before - after]
-    return Verdict(tuple(sorted(found, key=_worst_first)), tuple(dict.fromkeys(notes)), compared)
+    return Verdict(tuple(sorted(found, key=_worst_first)), tuple(dict.fromkeys(notes)), compared, content)
 
 
 def _wanted(environments: Collection[str] | None, known: set[str]) -> set[str]:

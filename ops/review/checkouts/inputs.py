@@ -73,6 +73,17 @@ def own(checkout: Path, name: str) -> str | None:
     return _hash(checkout, [file, *_files(_folders(checkout, file))])
 
 
+def own_folders(checkout: Path, name: str) -> Iterator[Path]:
+    """Yield the folders that an environment names."""
+    return _folders(checkout, checkout / ENVIRONMENTS / f"{name}.yaml")
+
+
+def walk(checkout: Path) -> Iterator[Path]:
+    """Yield all files of a checkout but those that programs install or make."""
+    parts = [path for path in checkout.iterdir() if path.name not in NOT_READ - SOURCES_NOT_READ]
+    return _files(parts, left_out=frozenset(checkout.glob(_CACHES)))
+
+
 def _folders(checkout: Path, file: Path) -> Iterator[Path]:
     """Yield the folders that an environment names: lifecycle scripts may be anywhere, even below NOT_READ."""
     try:

@@ -5,13 +5,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ops.review.model import ComparedRow, EnvironmentVerdict, Verdict
+from ops.review.model import ComparedRow, Difference, EnvironmentVerdict, Verdict
 from ops.review.report import outcome, summary, texts
 from ops.review.report.summary import Words
 
 LIMIT: Final = 65_000
 """A comment on GitHub holds 65,536 characters; the rest is room for what GitHub may count otherwise."""
 _ADDRESS: Final = re.compile(r"https?://[^\s<>\"'()`\[\]]+")
+OWNERS: Final = "What owners must read"
 _MOST_STOPS: Final = 40
 
 
@@ -25,6 +26,8 @@ class _Section:
     """Each as a folded block, or as one line if it was left out."""
     lines: list[str]
     """The line that replaces each difference."""
+    last_to_go: bool = False
+    """Whether its differences stay longer than those of other sections."""
 
     @property
     def text(self) -> str:
@@ -132,9 +135,15 @@ def _list(lines: list[str], words: Words) -> str:
 
 
 def _sections(verdict: Verdict, elsewhere: str) -> list[_Section]:
-    """Return a section for each environment that has details."""
-    found = [_section(environment, elsewhere) for environment in verdict.environments]
+    """Return a section for what owners must read, and for each environment that has details."""
+    found = [_owners(verdict, elsewhere), *(_section(environment, elsewhere) for environment in verdict.environments)]
     return [section for section in found if section.details or section.differences]
+
+
+def _owners(verdict: Verdict, elsewhere: str) -> _Section:
+    kinds = [f"- **{kind}:** {texts.markdown(', '.join(files))}" for kind, files in summary.content(verdict)]
+    differences = [Difference(each.path, each.diff) for each in verdict.content]
+    return _Section(OWNERS, "\n".join(kinds), *_folded(differences, elsewhere), last_to_go=True)
 
 
 def _section(environment: EnvironmentVerdict, elsewhere: str) -> _Section:
@@ -145,12 +154,17 @@ def _section(environment: EnvironmentVerdict, elsewhere: str) -> _Section:
     if environment.permissions:
         sentences = "\n".join(f"- {texts.markdown(sentence)}" for sentence in environment.permissions)
         details.append(f"**Permissions and network**\n\n{sentences}")
+    return _Section(environment.name, "\n\n".join(details), *_folded(environment.differences, elsewhere))
+
+
+def _folded(differences: Iterable[Difference], elsewhere: str) -> tuple[list[str], list[str]]:
+    """Return each difference as a folded block, and as the line that replaces it."""
     folded, lines = [], []
-    for each in environment.differences:
+    for each in differences:
         title, count = texts.summary(each.title), each.diff.count("\n") + 1
         folded.append(f"<details><summary>{title}</summary>\n\n{texts.fenced(each.diff)}\n\n</details>")
         lines.append(f"{texts.markdown(each.title)}: {count} lines of differences; {elsewhere}")
-    return _Section(environment.name, "\n\n".join(details), folded, lines)
+    return folded, lines
 
 
 def _before_after(title: str, table: Sequence[ComparedRow]) -> Iterator[str]:
@@ -176,7 +190,7 @@ def _without_differences(sections: Sequence[_Section], surplus: int) -> None:
         for number, diff in enumerate(section.differences)
         if _size(diff) > _size(section.lines[number])
     ]
-    for size, section, number in sorted(sizes, key=lambda each: each[0], reverse=True):
+    for size, section, number in sorted(sizes, key=lambda each: (each[1].last_to_go, -each[0])):
         if surplus <= 0:
             break
         section.differences[number] = section.lines[number]

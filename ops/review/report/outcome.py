@@ -1,13 +1,13 @@
 """Answer a reviewer's first questions from the changes: whether it deploys, what ends, what is lost, who acts."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from ops.review import steps
 from ops.review.cloudformation.kinds import KINDS, Holds
 from ops.review.cloudformation.risks.protection import PROTECT
-from ops.review.model import Change, Danger, Effect, EnvironmentVerdict, Verdict
+from ops.review.model import Change, ContentChange, Danger, Effect, EnvironmentVerdict, Verdict
 
 Found = list[tuple[str, Change]]
 """Changes with their environments."""
@@ -22,9 +22,9 @@ _LONGEST: Final = 60
 def headline(verdict: Verdict, approvals: int) -> str:
     """Return the verdict in few sentences; `approvals` is the number of changes that need one."""
     changes = list(_all(verdict))
-    sentences = [*_lost_or_unguarded(changes)]
+    sentences = [*owners(verdict.content), *_lost_or_unguarded(changes)]
     if not any(change.effect is not Effect.NOTHING or change.gated for _, change in changes):
-        sentences.append("Nothing that runs changes.")
+        sentences.append(f"Nothing that {'is declared' if verdict.content else 'runs'} changes.")
     if failing := dict.fromkeys(name for name, change in changes if _fails(change)):
         sentences.append(f"The deployment of {', '.join(failing)} fails as it stands.")
     if any(_ends_jobs(change) for _, change in changes):
@@ -34,6 +34,14 @@ def headline(verdict: Verdict, approvals: int) -> str:
     else:
         sentences.append(f"{approvals} change{' needs' if approvals == 1 else 's need'} an approval.")
     return " ".join(sentences)
+
+
+def owners(content: Sequence[ContentChange]) -> Iterator[str]:
+    """Yield the sentence that says what owners must read; nothing if no content differs."""
+    if content:
+        lines = sum(each.lines for each in content)
+        kinds = ", ".join(dict.fromkeys(each.kind for each in content))
+        yield f"This pull request changes {kinds}: owners must read {lines:,} line{'' if lines == 1 else 's'}."
 
 
 def answers(verdict: Verdict) -> Iterator[tuple[str, str]]:

@@ -36,6 +36,11 @@ def _document(verdict: Verdict) -> Iterator[str]:
     yield from _table(verdict)
     yield from (f"<p>{texts.markup(paragraphs)}</p>" for paragraphs in summary.below(verdict))
     yield from _gate(verdict)
+    if verdict.content:
+        yield "<section><h2>What owners must read</h2>"
+        yield _list([f"{kind}: {', '.join(files)}" for kind, files in summary.content(verdict)])
+        yield from (_folded(Difference(each.path, each.diff)) for each in verdict.content)
+        yield "</section>"
     for environment in verdict.environments:
         yield from _details(environment)
     yield "</main>\n</body>\n</html>"

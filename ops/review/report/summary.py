@@ -17,6 +17,7 @@ _COST: Final = "cost of all changes together"
 # A new environment creates hundreds of things, and a company's tag is on all of them: one row stands for many.
 _MOST_ALIKE: Final = 5
 _OF_A_TAG: Final = re.compile(r"([\w.]+\.)?(Tags|tags)\.\S+ ")
+_MOST_FILES: Final = 20
 _SEVERE: Final = Effect.NODES_REPLACED.rank
 _ATTENTION: Final = Effect.KEPT.rank
 
@@ -86,6 +87,15 @@ def acts(row: TableRow) -> tuple[str, ...]:
 def headline(verdict: Verdict) -> str:
     """Return the verdict in few sentences: whether it deploys, what it ends or loses, what needs an approval."""
     return outcome.headline(verdict, len(list(stops(verdict))))
+
+
+def content(verdict: Verdict) -> Iterator[tuple[str, list[str]]]:
+    """Yield each kind of content, and its files with the number of lines that owners must read."""
+    for kind in dict.fromkeys(each.kind for each in verdict.content):
+        files = [each for each in verdict.content if each.kind is kind]
+        shown = [f"`{_code(each.path)}` ({each.lines:,} line{'' if each.lines == 1 else 's'})" for each in files]
+        more = [f"and {len(files) - _MOST_FILES} more files"] if len(files) > _MOST_FILES else []
+        yield kind, shown[:_MOST_FILES] + more
 
 
 def stops(verdict: Verdict) -> Iterator[tuple[str, Change]]:

@@ -28,9 +28,10 @@ def _parts(verdict: Verdict) -> Iterator[RenderableType]:
     for file, lines in summary.approvals(verdict):
         yield from _gate(f"A reviewer who accepts what needs an approval adds to {file}, under approvals:", lines)
     yield from _gate("Confirmed already:", _lines(summary.confirmed(verdict), summary.is_confirmed))
+    yield from _gate("Owners must read:", [f"{kind}: {', '.join(files)}" for kind, files in summary.content(verdict)])
     for environment in verdict.environments:
         yield from _details(environment)
-    if number := sum(len(each.differences) for each in verdict.environments):
+    if number := len(verdict.content) + sum(len(each.differences) for each in verdict.environments):
         yield ""
         them = "1 difference: show it" if number == 1 else f"{number} differences: show them"
         yield Text(f"{them} with --format markdown, or --out review.html", style="dim")

@@ -361,7 +361,7 @@ def test_one_run_writes_each_format(base: Checkout, head: Checkout, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("format_", "start"), [("markdown", "## What"), ("html", "<!doctype"), ("json", "{"), ("terminal", "No change")]
+    ("format_", "start"), [("markdown", "## What"), ("html", "<!doctype"), ("json", "{"), ("terminal", "This pull")]
 )
 def test_format_chooses_the_output(base: Checkout, head: Checkout, format_: str, start: str) -> None:
     differing(base, head)
