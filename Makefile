@@ -8,6 +8,7 @@ LIKE ?=
 KEEP ?=
 WHAT ?=
 FORCE ?=
+TEAM ?=
 # WSL sets an environment variable NAME, the machine's name: only a NAME of make's command line counts.
 NAMES = $(if $(filter command,$(firstword $(origin NAME))),$(NAME))
 comma := ,
@@ -252,6 +253,10 @@ test-kept-jobs: setup setup-jobs ## type the commands of a job that loses its no
 .PHONY: manifests
 manifests: setup-rehearsal ## render manifests/ for all files of environments/
 	@$(RUN) ops manifests
+
+.PHONY: owners
+owners: setup ## write .github/CODEOWNERS from the review's table of files that people must read (TEAM=@OWNER/TEAM)
+	@$(RUN) $(VENV)/python -m ops.review.checkouts.owners '$(TEAM)'
 
 .PHONY: house
 house: setup ## show what has grown: the longest pages, records and files, the fullest folders

@@ -20,7 +20,7 @@ commands of `ops`; make's targets install what they need. `make` also lists the 
 """
 _TARGETS: Final = (
     *("setup", "rehearse", "rehearse-job", "rehearse-down", "lose"),
-    *("drill", "test", "manifests", "lock", "clean"),
+    *("drill", "test", "manifests", "owners", "lock", "clean"),
 )
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from config import available
 from ops.review.assembly import Assembly, Pair
-from ops.review.checkouts import charts, manifests
+from ops.review.checkouts import charts, manifests, owners
 from ops.review.checkouts.cdk import ReviewError, cli
 from ops.review.checkouts.content import changed_content
 from ops.review.checkouts.inputs import ENVIRONMENTS, changed, fingerprint, own
@@ -70,7 +70,7 @@ def review(
         progress.say(f"environments with changed inputs: {', '.join(names) or 'none'}; unchanged: {len(unchanged)}")
         sides = synthesised(Checkouts(base, head, context or {}), names, Path(scratch), progress, workers)
         stale = workers.submit(manifests.note, head, wanted)
-        notes: list[str] = []
+        notes = [*filter(None, [owners.note(base) if content else ""])]
         found = list(_verdicts(sides, progress, notes))
         found += [EnvironmentVerdict(name, synthesised=False) for name in unchanged]
         notes += filter(None, [stale.result()])

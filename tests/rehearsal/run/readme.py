@@ -152,6 +152,7 @@ NOT_TYPED: Final[Mapping[str, tuple[str, ...]]] = {
         "ops update-software --env dev --group worker-group-1",
         "ops update-software --env dev --group head-group",
     ),
+    "tests/unit/ops/review/test_owners.py": ("make owners TEAM=@OWNER/PLATFORM-TEAM",),
     "tests/unit/ops/test_output.py": ("ops images --env closed",),
     "tests/rehearsal/account/test_data.py": (
         "ops data ls --env prod",
