@@ -56,7 +56,7 @@ def plan(environment: Environment, cloudformation: Any, assembly: Path) -> list[
 
     Raises AssemblyError if the folder lacks a template, UnreachableError if AWS refuses to show one.
     """
-    new = {part: _read(assembly, naming.stack(environment, part)) for part in naming.STACKS}
+    new = {part: _read(assembly, naming.stack(environment, part)) for part in environment.stacks}
     with in_plain_words():
         deployed = {
             stack.part: stacks.template(cloudformation, stack)

@@ -12,6 +12,7 @@ from ops.policy.statement import Conditions, Statement, actions
 SLURM_COMMANDS: Final[Mapping[str, tuple[PersonRole, ...]]] = {
     **dict.fromkeys(("preflight", "destroy"), (PersonRole.DEPLOYER,)),
     **dict.fromkeys(("node list", "status", "wait"), (PersonRole.DEPLOYER, PersonRole.OPERATOR, PersonRole.VIEWER)),
+    "plan": (PersonRole.DEPLOYER, PersonRole.VIEWER),
     "drift": (PersonRole.OPERATOR,),
     "ssh-config": (PersonRole.OPERATOR, PersonRole.SCIENTIST, PersonRole.VIEWER),
     **dict.fromkeys(("node shell", "node reboot", "node replace"), (PersonRole.OPERATOR,)),

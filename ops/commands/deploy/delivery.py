@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from ops.cli import EnvName, app, fail, load, load_any, say
+from ops.cli import EnvName, app, fail, load_any, say
 from ops.output import Format, Output, emit, teller
 
 
@@ -50,7 +50,7 @@ def plan(
     from ops.delivery import plan as plans  # noqa: PLC0415
     from ops.errors import UnreachableError  # noqa: PLC0415
 
-    environment = load(env)
+    environment = load_any(env)
     try:
         made = plans.plan(environment, CallerAccount(environment).client("cloudformation"), app_)
     except (plans.AssemblyError, UnreachableError) as error:

@@ -111,7 +111,9 @@ def _deleted(change: ResourceChange, key: Key, sides: TemplateComparison) -> Rev
         ),
         None,
     )
-    note = f"{stable(successor[1])} in stack {successor[0]} is new and empty." if successor else ""
+    kind = KINDS.get(change.type)
+    holds = kind is None or kind.holds is not Holds.NOTHING
+    note = f"{stable(successor[1])} in stack {successor[0]} is new and empty." if successor and holds else ""
     if change.type == "AWS::FSx::FileSystem":
         note = f"{note} {mirrored(key, sides)}".strip()
     return removal(before, "removed", note, continues=successor is not None)

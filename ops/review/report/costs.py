@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from config.estimates.costs import HOURS_PER_MONTH
-from ops.review.model import EnvironmentVerdict, StandingCosts, Verdict
+from ops.review.model import Effect, EnvironmentVerdict, StandingCosts, Verdict
 
 UNCHANGED: Final = "unchanged"
 _CENT: Final = 0.005
@@ -28,17 +28,22 @@ def are_unchanged(environment: EnvironmentVerdict) -> bool:
 
 def total(verdict: Verdict) -> str:
     """Return the difference of several environments' standing costs; empty if none changes."""
-    pairs = [(each.before or _NOTHING, each.after) for each in verdict.environments if each.after]
+    deployed = [each for each in verdict.environments if not _fails(each)]
+    pairs = [(each.before or _NOTHING, each.after) for each in deployed if each.after]
     hour = sum(after.usd_per_hour - before.usd_per_hour for before, after in pairs)
     gpus = sum(after.gpus - before.gpus for before, after in pairs)
     if len(verdict.environments) < 2 or (abs(hour) < _CENT and not gpus):
         return ""
-    return f"All environments: {_signed(hour)} per hour, {_signed(hour, month=True)} per month, {gpus:+} GPUs."
+    named = (
+        "All environments" if len(deployed) == len(verdict.environments) else "All environments that can be deployed"
+    )
+    return f"{named}: {_signed(hour)} per hour, {_signed(hour, month=True)} per month, {gpus:+} GPUs."
 
 
 def notes(verdict: Verdict) -> Iterator[str]:
     """Yield what the figures are, and what they lack; nothing if no environment shows figures."""
-    bills = [bill for each in verdict.environments if each.changes for bill in (each.before, each.after) if bill]
+    shown = [each for each in verdict.environments if each.changes and not _fails(each)]
+    bills = [bill for each in shown for bill in (each.before, each.after) if bill]
     if not bills:
         return
     yield f"Costs are on-demand list prices of what runs all the time; a month has {HOURS_PER_MONTH} hours."
@@ -46,10 +51,19 @@ def notes(verdict: Verdict) -> Iterator[str]:
         yield f"Not in these figures, because the price table lacks them: {', '.join(unpriced)}."
 
 
+def _fails(environment: EnvironmentVerdict) -> bool:
+    """Return whether a deployment fails in any case: nobody pays for what it would have brought."""
+    return any(change.effect is Effect.REFUSED for change in environment.changes)
+
+
 def _lines(environment: EnvironmentVerdict) -> Iterator[str]:
     before, after = environment.before, environment.after
     if after is None:
         yield f"{UNCHANGED} until its stacks are destroyed" if environment.changes else UNCHANGED
+        return
+    if _fails(environment):
+        yield "not shown: the deployment fails as it stands"
+        yield from _budget(before.budget_usd if before else None, after.budget_usd)
         return
     old = before or _NOTHING
     hour = after.usd_per_hour - old.usd_per_hour
@@ -61,7 +75,8 @@ def _lines(environment: EnvironmentVerdict) -> Iterator[str]:
         months = [_price(bill.usd_per_hour, month=True) for bill in (old, after)]
         yield f"{_signed(hour, month=True)} per month ({' → '.join(months)})"
         if after.gpus != old.gpus:
-            yield f"{after.gpus - old.gpus:+} GPUs ({old.gpus} → {after.gpus})"
+            gpus = after.gpus - old.gpus
+            yield f"{gpus:+} GPUs ({old.gpus} → {after.gpus}), {gpus * HOURS_PER_MONTH:+,} GPU-hours per month"
     yield from _budget(old.budget_usd, after.budget_usd)
 
 

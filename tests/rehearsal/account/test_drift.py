@@ -71,6 +71,22 @@ def test_changed_and_deleted_resources_are_named(
     assert "dev: no drift" in mended.stdout
 
 
+def test_environment_with_slurm_is_compared(
+    stacks: StackDeployer, clients: Clients, as_person: AsPerson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm = config.load_any("slurm")
+    operator = as_person(slurm, PersonRole.OPERATOR)
+    monkeypatch.setattr(ops_clients, "CallerAccount", lambda _: Account(operator))
+    stacks.deploy(naming.stack(slurm, "network"), TEMPLATE)
+    same = CliRunner().invoke(app, ["drift", "--env", "slurm"])
+    assert same.exit_code == 0, same.output
+    assert "slurm: no drift in what was compared" in same.stdout
+    clients("logs").put_retention_policy(logGroupName="log", retentionInDays=7)
+    changed = CliRunner().invoke(app, ["drift", "--env", "slurm"])
+    assert changed.exit_code == 1, changed.output
+    assert "/RetentionInDays is 7, deployed 30" in " ".join(changed.stdout.split())
+
+
 def test_policy_given_as_text_is_compared_by_its_content(
     stacks: StackDeployer, clients: Clients, drift: Callable[..., Result]
 ) -> None:

@@ -14,7 +14,9 @@ from config import naming
 from embedded_account.testing.stacks import StackDeployer, Template, repository, topic
 from ops import clients as ops_clients
 from ops.commands.whole import app
+from ops.policy.role import PersonRole
 from ops.policy.roles import COMMANDS
+from ops.policy.slurm import SLURM_COMMANDS
 from ops.stacks import DESTROY_ORDER
 from tests.rehearsal.conftest import AsPerson
 
@@ -86,3 +88,23 @@ def test_incomplete_assembly_is_bad_input(plan: Callable[..., Result], assembly:
     result = plan()
     assert result.exit_code == 2
     assert "Fix: run `cdk synth`" in result.stderr
+
+
+@pytest.mark.parametrize("role", SLURM_COMMANDS["plan"])
+def test_environment_with_slurm_has_a_plan_of_its_own_stacks(
+    role: PersonRole, stacks: StackDeployer, as_person: AsPerson, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm = config.load_any("slurm")
+    names = [naming.stack(slurm, part) for part in slurm.stacks]
+    for name in names:
+        (tmp_path / f"{name}.template.json").write_text(json.dumps(of(T=topic())))
+    stacks.deploy(names[0], of(T=repository()))
+    person = as_person(slurm, role)
+    monkeypatch.setattr(ops_clients, "CallerAccount", lambda _: Account(person))
+    result = CliRunner().invoke(app, ["plan", "--env", "slurm", "--app", str(tmp_path), "-o", "json"])
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert [(each["stack"], each["exists"]) for each in document["stacks"]] == [
+        (name, name == names[0]) for name in names
+    ]
+    assert [each["change"] for each in document["stacks"][0]["changes"]] == ["change"]

@@ -53,22 +53,43 @@ def review_volume(before: Body | None, after: Body, _context: RuleContext) -> It
         yield endangers(Danger.LOOSER_ISOLATION, f"hostPath {path}", "Pods mount the node's own disk.")
     if before is None:
         return
-    if moved := fields(old, new, *_SOURCES):
+    moved = fields(old, new, *_SOURCES)
+    if moved and _is_renamed(before, after):
+        yield endangers(Danger.DATA_LOSS, summary(moved), _OTHER_FILES, Effect.CREATED)
+    elif moved:
         why = f"The source of a PersistentVolume is immutable. {_OTHER_FILES}"
         yield ReviewFinding(summary(moved), Effect.REFUSED, why, _RENAME, frozenset({Danger.DATA_LOSS}))
     yield from _other(old, new, _VOLUME_FIELDS - set(_SOURCES) - {"persistentVolumeReclaimPolicy"})
 
 
-def review_claim(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:
+def review_claim(before: Body | None, after: Body, context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield what a PersistentVolumeClaim's change does to its data."""
     if before is None:
         return
     old, new = at(before, "spec") or {}, at(after, "spec") or {}
+    if _is_renamed(before, after):
+        source = _source(old, context, after=False)
+        if source is None or source != _source(new, context, after=True):
+            yield endangers(Danger.DATA_LOSS, f"instead of {before['metadata']['name']}", _OTHER_FILES, Effect.CREATED)
+        return
     if fixed := fields(old, new, *_CLAIM_FIXED):
         why = f"These fields of a claim are immutable. {_OTHER_FILES}"
         yield ReviewFinding(summary(fixed), Effect.REFUSED, why, _RENAME, frozenset({Danger.DATA_LOSS}))
     yield from _size(old, new)
     yield from _other(old, new, frozenset({*_CLAIM_FIXED, "resources"}), skip=True)
+
+
+def _is_renamed(before: Body, after: Body) -> bool:
+    """Return whether the object is a new one in the place of another: it may differ in what is immutable."""
+    return bool(before["metadata"]["name"] != after["metadata"]["name"])
+
+
+def _source(claim: Any, context: RuleContext, *, after: bool) -> Any:
+    """Return the source of a static claim's volume; None if it is dynamic, or its volume is not among the objects."""
+    volumes = [
+        each for each in context.of_kind("PersistentVolume", after=after) if each.name == claim.get("volumeName")
+    ]
+    return next(({key: at(each.body, "spec", key) for key in _SOURCES} for each in volumes), None)
 
 
 def _size(old: Any, new: Any) -> Iterator[ReviewFinding]:
@@ -98,8 +119,7 @@ def review_storage_class(before: Body | None, after: Body, _context: RuleContext
     if was and was != now:
         what = f"kmsKeyId {shown(was)} → {shown(now)}"
         yield endangers(Danger.LOWER_PROTECTION, what, "New file systems have another key.", Effect.REFUSED)
-    same_name = before["metadata"]["name"] == after["metadata"]["name"]
-    if same_name and (fixed := fields(before, after, *_CLASS_FIXED)):
+    if not _is_renamed(before, after) and (fixed := fields(before, after, *_CLASS_FIXED)):
         action = "Delete the StorageClass, then deploy; volumes stay."
         yield refused(summary(fixed), "A StorageClass is immutable.", action)
     if at(before, "metadata", "annotations", default) != at(after, "metadata", "annotations", default):

@@ -239,3 +239,10 @@ def test_kubernetes_goes_up_by_one_minor_version(pairs: Pairs, after: str | None
 def test_a_cluster_whose_role_changes_is_lost(pairs: Pairs) -> None:
     [change] = pairs.edited(of("AWS::EKS::Cluster", RoleArn="a"), RoleArn="b")
     assert (change.effect, set(change.dangers)) == (Effect.REPLACED, {Danger.CLUSTER_LOSS})
+
+
+@pytest.mark.parametrize(("kind", "empty"), [("AWS::EKS::AccessEntry", False), ("AWS::S3::Bucket", True)])
+def test_only_what_holds_something_is_called_new_and_empty(pairs: Pairs, kind: str, empty: bool) -> None:
+    before, after = (of(kind, PrincipalArn=name) for name in ("old", "new"))
+    found = pairs.changes({"Old": before}, {"New": after})
+    assert any("New in stack storage is new and empty" in each.reason for each in found) is empty

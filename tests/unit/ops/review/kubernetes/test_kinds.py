@@ -313,3 +313,35 @@ def test_a_renamed_job_is_compared_with_the_one_that_it_replaces(environment: En
     root = changed(renamed, *_TEMPLATE, "securityContext", "runAsNonRoot", value=False)
     assert dangers(environment.of_object(a.JOB, renamed)) == set()
     assert dangers(environment.of_object(a.JOB, root)) == {Danger.LOOSER_ISOLATION}
+
+
+def test_a_renamed_claim_is_a_new_one_and_fails_nothing(environment: Environment) -> None:
+    """Nothing of a new claim is immutable: only another file system behind it matters."""
+
+    def renamed(volume: Body, claim: Body, source: str) -> tuple[Body, Body]:
+        volume = changed(
+            changed(volume, "metadata", "name", value="ray-team"), "spec", "csi", "volumeHandle", value=source
+        )
+        return volume, changed(changed(claim, "metadata", "name", value="team"), "spec", "volumeName", value="ray-team")
+
+    before = {"A": manifest(a.VOLUME, a.CLAIM)}
+    same = environment.changes(before, {"A": manifest(*renamed(a.VOLUME, a.CLAIM, "fs-1"))})
+    assert {each.resource: each.effect for each in same} == {
+        "PersistentVolume ray-fsx-claim": Effect.DELETED,
+        "PersistentVolumeClaim ray/fsx-claim": Effect.DELETED,
+        "PersistentVolume ray-team": Effect.CREATED,
+        "PersistentVolumeClaim ray/team": Effect.CREATED,
+    }
+    assert dangers(same) == set()
+    other = environment.changes(before, {"A": manifest(*renamed(a.VOLUME, a.CLAIM, "fs-2"))})
+    assert {each.resource for each in other if each.dangers == {Danger.DATA_LOSS}} == {
+        "PersistentVolume ray-team",
+        "PersistentVolumeClaim ray/team",
+    }
+    assert Effect.REFUSED not in effects(other)
+    dynamic = changed(a.DYNAMIC_CLAIM, "metadata", "name", value="team")
+    emptied = environment.changes({"A": manifest(a.DYNAMIC_CLAIM)}, {"A": manifest(dynamic)})
+    assert {each.resource: (each.effect, set(each.dangers)) for each in emptied} == {
+        "PersistentVolumeClaim ray/fsx-claim": (Effect.DATA_LOST, {Danger.DATA_LOSS}),
+        "PersistentVolumeClaim ray/team": (Effect.CREATED, {Danger.DATA_LOSS}),
+    }

@@ -45,7 +45,7 @@ def test_page_shows_all_of_the_verdict() -> None:
     assert read.path == []
     for text in (
         *("Jobs may end. 1 change needs an approval.", "a note", "environments/approvals/prod.yaml"),
-        *("ops rollout rayml --env prod", "+US$ 24.58 per hour (US$ 98.32 → US$ 122.90)", "4 → 5"),
+        *("ops rollout rayml --env prod", "not shown: the deployment fails as it stands", "4 → 5"),
         *("RayRole", "-replicas: 4", "+replicas: 5", "nothing: no input of the synthesis differs"),
     ):
         assert text in read.shown

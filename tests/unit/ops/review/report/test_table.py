@@ -27,9 +27,7 @@ def table(text: str) -> list[str]:
 
 def test_five_changes_say_what_happens_to_training_and_who_must_act() -> None:
     assert table(markdown.report(verdict(everything("prod")))) == [
-        "| prod | **cost of all changes together** "
-        "| +US$ 24.58 per hour (US$ 98.32 → US$ 122.90)<br>+US$ 17,943 per month (US$ 71,774 → US$ 89,717)"
-        "<br>+2 GPUs (8 → 10) |  |",
+        "| prod | **cost of all changes together** | not shown: the deployment fails as it stands |  |",
         "| prod | **file system**: throughput 250 → 500 MB/s per TiB "
         "| ⛔ **data lost**<br>A new file system is empty, and the old one is deleted. "
         "| Reviewer: approve `data-loss`, or reject the change."
@@ -229,7 +227,7 @@ def test_equal_gaps_in_the_prices_are_no_change_of_costs() -> None:
 
 
 def test_costs_are_explained_once_below_the_table() -> None:
-    text = markdown.report(verdict(everything("prod"), everything("dev")))
+    text = markdown.report(verdict(deployable(everything("prod")), deployable(everything("dev"))))
     assert text.count("Costs are on-demand list prices of what runs all the time; a month has 730 hours.") == 1
     assert text.count("Not in these figures, because the price table lacks them: KMS key.") == 1
     assert "price" not in markdown.report(verdict(EnvironmentVerdict("dev")))
@@ -263,7 +261,11 @@ COSTS = {
     ),
     "cheaper": (
         (StandingCosts(2, 2), StandingCosts(1, 1)),
-        ["-US$ 1.00 per hour (US$ 2.00 → US$ 1.00)", "-US$ 730 per month (US$ 1,460 → US$ 730)", "-1 GPUs (2 → 1)"],
+        [
+            "-US$ 1.00 per hour (US$ 2.00 → US$ 1.00)",
+            "-US$ 730 per month (US$ 1,460 → US$ 730)",
+            "-1 GPUs (2 → 1), -730 GPU-hours per month",
+        ],
     ),
     "a budget": (
         (StandingCosts(1, 0), StandingCosts(1, 0, budget_usd=20_000)),
@@ -305,11 +307,35 @@ def test_environments_whose_budgets_changed_do_not_share_a_row_of_costs() -> Non
 
 
 def test_total_adds_the_differences_of_all_environments() -> None:
-    both = verdict(everything("prod"), EnvironmentVerdict("dev", (), None, StandingCosts(1, 1)))
-    assert costs.total(both) == "All environments: +US$ 25.58 per hour, +US$ 18,673 per month, +3 GPUs."
+    prod = deployable(everything("prod"))
+    dev = EnvironmentVerdict("dev", (), None, StandingCosts(1, 1))
+    assert costs.total(verdict(prod, dev)) == "All environments: +US$ 25.58 per hour, +US$ 18,673 per month, +3 GPUs."
     unchanged = EnvironmentVerdict("dev", (), StandingCosts(1, 1), StandingCosts(1, 1))
     assert costs.total(verdict(unchanged, unchanged)) == ""
     assert costs.total(verdict(everything("prod"))) == ""
+
+
+def test_nobody_pays_for_what_a_failing_deployment_would_have_brought() -> None:
+    failing = everything("prod")
+    assert list(costs.of(failing)) == ["not shown: the deployment fails as it stands"]
+    assert list(costs.of(deployable(failing))) == [
+        "+US$ 24.58 per hour (US$ 98.32 → US$ 122.90)",
+        "+US$ 17,943 per month (US$ 71,774 → US$ 89,717)",
+        "+2 GPUs (8 → 10), +1,460 GPU-hours per month",
+    ]
+    dev, small = (EnvironmentVerdict(name, (), None, StandingCosts(1, 1)) for name in ("dev", "small"))
+    assert costs.total(verdict(failing, dev, small)) == (
+        "All environments that can be deployed: +US$ 2.00 per hour, +US$ 1,460 per month, +2 GPUs."
+    )
+    assert list(costs.notes(verdict(failing))) == []
+    # One that may succeed is shown.
+    doubtful = replace(five_changes("prod")[0], fails_unless="the file system is empty")
+    assert costs.of(replace(failing, changes=(doubtful,)))[0].startswith("+US$ 24.58")
+
+
+def deployable(environment: EnvironmentVerdict) -> EnvironmentVerdict:
+    changes = tuple(each for each in environment.changes if each.effect is not Effect.REFUSED)
+    return replace(environment, changes=changes)
 
 
 @pytest.mark.parametrize("words", Words)
