@@ -1,5 +1,6 @@
 """Run `python -m rehearsal`, which `make rehearse`, `make rehearse-down`, `make check` and `make clean` call."""
 
+import atexit
 import errno
 import signal
 import subprocess
@@ -329,8 +330,13 @@ def _say_interrupted(before: dict[int, str], left: dict[int, str]) -> None:
 
 def _expect_jsii_to_be_gone() -> None:
     """Print no traceback of jsii at exit: Ctrl-C at a terminal also ends its Node, and breaks its pipe."""
-    hook = sys.unraisablehook
-    sys.unraisablehook = lambda error: None if isinstance(error.exc_value, BrokenPipeError) else hook(error)
+
+    def ignore() -> None:
+        hook = sys.unraisablehook
+        sys.unraisablehook = lambda error: None if isinstance(error.exc_value, BrokenPipeError) else hook(error)
+
+    # Functions that were registered later run earlier, and `interruption.never_lost` restores its hook before.
+    atexit.register(ignore)
 
 
 if __name__ == "__main__":

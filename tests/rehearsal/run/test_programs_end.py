@@ -22,14 +22,23 @@ from tests.support.waiting import REHEARSAL_PATIENCE_SECONDS, wait_until
 
 # Ctrl-C at a terminal reaches the Node of jsii, too, which synthesises the drills' objects.
 JSII_ENDS_FIRST = """
-import os, signal
+import os, signal, sys
 from pathlib import Path
-import cdk8s
-from rehearsal.__main__ import _say_interrupted
+import cdk8s, typer
+from rehearsal import __main__ as main
 cdk8s.App()
 for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
     os.kill(int(pid), signal.SIGKILL)
     os.waitid(os.P_PID, int(pid), os.WEXITED | os.WNOWAIT)
+"""
+INTERRUPTED = """
+main.living = lambda directory: {1: "etcd", 2: "helm"}
+main._end_undisturbed = lambda directories: {2: "helm"}
+try:
+    with main._alone(Path(sys.argv[1])):
+        os.kill(os.getpid(), signal.SIGINT)
+except typer.Exit as end:
+    sys.exit(end.exit_code)
 """
 FATAL = ("account", *(name for name in COMPONENTS if name != "kwok"))
 
@@ -118,12 +127,12 @@ def test_what_a_killed_rehearsal_started_ends_without_it(run: Run) -> None:
     assert run.checkout.run(*rehearsal("down")) == (0, "nothing was running\n")
 
 
-def test_an_interruption_that_ends_jsii_first_shows_no_traceback_of_it() -> None:
-    def printed(script: str) -> str:
-        argv = [sys.executable, "-c", script]
-        return subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, check=False).stderr
+def test_an_interruption_that_ends_jsii_first_shows_no_traceback_of_it(tmp_path: Path) -> None:
+    def ended(script: str) -> tuple[int, str]:
+        argv = [sys.executable, "-c", script, str(tmp_path)]
+        done = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+        return done.returncode, done.stderr
 
-    assert "BrokenPipeError" in printed(JSII_ENDS_FIRST)
+    assert "BrokenPipeError" in ended(JSII_ENDS_FIRST)[1]
     said = "interrupted; ended: etcd\nstill running: helm (process 2)\n"
-    before, left = {1: "etcd", 2: "helm"}, {2: "helm"}
-    assert printed(f"{JSII_ENDS_FIRST}_say_interrupted({before}, {left})") == said
+    assert ended(f"{JSII_ENDS_FIRST}{INTERRUPTED}") == (130, said)
