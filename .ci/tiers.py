@@ -38,6 +38,8 @@ _JOBS: Final = (
     # What `ops job submit` uploads, a test lets a job fetch.
     *("ops/__init__.py", "ops/counted.py", "ops/progress.py"),
     *("ops/jobs/__init__.py", "ops/jobs/bucket.py", "ops/jobs/packing.py"),
+    # `ops isolation-check` asks a head with it.
+    *("ops/isolation/__init__.py", "ops/isolation/probe.py"),
     *("tests/__init__.py", "tests/conftest.py", "tests/skips.py"),
     *("tests/support/__init__.py", "tests/support/fake_kubernetes.py"),
     # A test types its command.

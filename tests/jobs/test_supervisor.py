@@ -29,6 +29,7 @@ from typing_extensions import Self
 from controllers.ray_jobs_api import ENDED, PORT, HeadUnavailableError, RayError, RayJobs
 from embedded_account.kubernetes import pki
 from embedded_account.machine.processes import free_port
+from ops.isolation import probe
 from ray_resume.output.kept import jobs, pieces
 from ray_resume.storage import open_storage
 from tests.jobs.support.embedded_s3 import VARIABLES, serving
@@ -406,7 +407,10 @@ def test_head_with_a_token_takes_jobs_from_the_supervisor_and_refuses_others(tmp
         Head(Path(sys.executable), TOKEN) as head,
         serve(certificates, tmp_path / "account") as kubernetes,
     ):
-        if tuple(map(int, SET.ray.split("."))) >= (2, 52):
+        asks = tuple(map(int, SET.ray.split("."))) >= (2, 52)
+        # As `ops isolation-check` finds out.
+        assert probe.attempt(head.address, PORT, token=True) == (probe.CONNECTED if asks else probe.WITHOUT_TOKEN)
+        if asks:
             for token, refusal in (("", "401: Unauthorized: Missing"), ("another", "403: Forbidden: Invalid")):
                 with pytest.raises(RayError, match=refusal):
                     RayJobs(head.address, token=token).list()
