@@ -16,13 +16,17 @@ from rich.markup import escape
 from rich.table import Table
 
 import config
-from config.facts.versions import SetName
+from config.facts import tokens
+from config.facts.versions import SETS, SetName
 from config.labels import NODE_HEALTH_LABEL, NODE_SCHEDULABLE
+from config.model import Autoscaling
 from embedded_account.kubernetes.api import Object
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.machine.processes import Child, ProcessSupervisor
 from rehearsal import programs
 from rehearsal.drills.cluster.cluster import DETECTION_SECONDS, DrillCluster
+from rehearsal.drills.cluster.kubectl import rendered
+from rehearsal.drills.cluster.objects import ray_objects
 from rehearsal.drills.cluster.report import lines
 from rehearsal.drills.cluster.subject import names, wait
 from rehearsal.drills.node_replaced import REPLACE
@@ -46,8 +50,8 @@ _JOB: Final = "paced_ddp"
 _POD_CPUS: Final = 3
 _JOB_WORDS: Final = ("--workers", "2", "--cpus", "2", "--samples", "512", "--epochs", "15", "--every", "5")
 _VERDICT: Final = """[bold green]The job survived an upgrade of the controllers, a move and the loss of a node.[/]
-real: control plane, KubeRay {kuberay}, reaper, job supervisor, `ops job submit` and `ops smoke` as a submitter
-real: Ray {ray} and PyTorch, with CPython {python}, in sandboxed pods
+real: control plane, KubeRay {kuberay}, reaper, job supervisor, a RayJob; `ops job submit`, `ops smoke` as a submitter
+real: Ray {ray}, its autoscaler and PyTorch, with CPython {python}, in sandboxed pods
 slowed down: the training, to a step per second until the node is lost
 simulated: nodes and their loss (processes killed, heartbeats stopped), images, the file system (a folder)"""
 
@@ -67,6 +71,7 @@ def rehearse_job(console: Console, versions: SetName) -> int:
             rehearsal.see_it_end()
             rehearsal.submit_own_script()
             rehearsal.smoke()
+            rehearsal.submit_ray_job()
         rehearsal.show(rehearsal.verdict)
     except (RehearsalError, CommandError, TimedOutError) as failure:
         rehearsal.show("")
@@ -91,7 +96,7 @@ class JobRehearsal:
         shutil.rmtree(directory, ignore_errors=True)
         self._project = Project(directory / "project")
         self._project.edit(_ENVIRONMENT, _on_processors)
-        self._project.edit(_ENVIRONMENT, lambda document: document.update(versions=versions))
+        self._project.edit(_ENVIRONMENT, lambda document: _with_versions(document, versions))
         self._environment = config.load(_ENVIRONMENT, self._project.directory / "environments")
         built = programs.built(self._environment, console.print)
         self._account = JobAccount(self._environment, directory / "account", built.directory)
@@ -257,8 +262,29 @@ class JobRehearsal:
                 raise RehearsalError(f"all workers must take part in the all-reduce:\n{smoking.tail(100)}")
             step.see(f"{len(workers)} workers took part in an all-reduce")
 
+    def submit_ray_job(self) -> None:
+        """Submit the script as a RayJob: a copy of the RayCluster, whose autoscaler starts the workers.
+
+        Raises RehearsalError unless they run it.
+        """
+        with self._progress.step("the RayCluster gets an autoscaler, and is suspended: a RayJob copies it"):
+            manifest = self._with_autoscaler()
+            manifest["spec"]["suspend"] = True
+            self._cluster.kubectl.apply([manifest])
+            wait("the end of all its pods", lambda: not self._ray.pods())
+        self._submit_script("mine/squares.py", ["--as", "rayjob"])
+
+    def _with_autoscaler(self) -> Object:
+        ray = self._environment.ray
+        [workers] = ray.clusters[0].workers
+        workers = workers.model_copy(update={"replicas": 0, "min_replicas": 0, "max_replicas": _NODES})
+        cluster = ray.clusters[0].model_copy(update={"autoscaling": Autoscaling(), "workers": (workers,)})
+        changed = self._environment.model_copy(update={"ray": ray.model_copy(update={"clusters": (cluster,)})})
+        [manifest] = rendered(*ray_objects(changed).clusters.values())
+        return manifest
+
     def _submit_script(self, script: str, way: list[str]) -> None:
-        name = "".join(["squares", *way]).replace("--", "-")
+        name = "-".join(["squares", *(word.strip("-") for word in way)])
         words = ["job", "submit", *way, script, "--env", _ENVIRONMENT, "--name", name]
         with self._progress.step(f"ops {' '.join(words)}") as step:
             submitting = self._ended(name, words)
@@ -342,6 +368,13 @@ def _on_processors(document: Document) -> None:
     document["hyperpod"]["instance_groups"][-1].update(instance_type="ml.m5.2xlarge", count=_NODES)
     document["ray"]["clusters"][0]["workers"][0].update(cpu=_POD_CPUS)
     document["access"]["submitters"] = [_SUBMITTER.format(account=document["account"])]
+
+
+def _with_versions(document: Document, versions: SetName) -> None:
+    """Choose a set of versions, and guard the heads with a token where its KubeRay makes one."""
+    document["versions"] = versions
+    if tokens.made_by(SETS[versions].kuberay):
+        document["ray"]["clusters"][0]["env"] = {tokens.AUTH_MODE: "token"}
 
 
 def starts(run: Path) -> list[tuple[float, int]]:
