@@ -62,9 +62,9 @@ def changed_content(base: Path, head: Path) -> tuple[ContentChange, ...]:
     """
     owned = _content(base)
     kinds = _content(head) | owned
-    sides = {name: (_lines(base / name), _lines(head / name)) for name in sorted(kinds)}
+    # A file that nobody owned was read by nobody: it is shown whole, wherever it comes from.
+    sides = {name: (_lines(base / name) if name in owned else None, _lines(head / name)) for name in sorted(kinds)}
     differing = {name: side for name, side in sides.items() if side[0] != side[1]}
-    # A file that nobody owned was read by nobody, wherever it comes from.
     removed = {tuple(old): name for name, (old, new) in differing.items() if old and new is None and name in owned}
     moved = {
         name: removed.pop(tuple(new))

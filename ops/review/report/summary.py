@@ -93,7 +93,10 @@ def content(verdict: Verdict) -> Iterator[tuple[str, list[str]]]:
     """Yield each kind of content, and its files with the number of lines that owners must read."""
     for kind in dict.fromkeys(each.kind for each in verdict.content):
         files = [each for each in verdict.content if each.kind is kind]
-        shown = [f"`{_code(each.path)}` ({each.lines:,} line{'' if each.lines == 1 else 's'})" for each in files]
+        shown = [
+            f"`{_code(' '.join(each.path.split()))}` ({each.lines:,} line{'' if each.lines == 1 else 's'})"
+            for each in files
+        ]
         more = [f"and {len(files) - _MOST_FILES} more files"] if len(files) > _MOST_FILES else []
         yield kind, shown[:_MOST_FILES] + more
 

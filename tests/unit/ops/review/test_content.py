@@ -197,14 +197,23 @@ def test_a_file_that_comes_from_where_nobody_owns_it_is_read_whole(base: Checkou
     assert content(base) == [("node scripts", "lifecycle_scripts/own/on_create.sh", 2)]
 
 
-@pytest.mark.parametrize("side", ["base", "head"])
-def test_scripts_that_an_environment_names_have_owners_wherever_they_lie(
-    base: Checkout, head: Checkout, side: str
-) -> None:
-    named = "hyperpod:\n  instance_groups:\n    - name: workers\n      lifecycle_scripts: docs/scripts\n"
-    {"base": base, "head": head}[side].write("environments/dev.yaml", named)
+SCRIPTS_IN_DOCS = "hyperpod:\n  instance_groups:\n    - name: workers\n      lifecycle_scripts: docs/scripts\n"
+
+
+def test_scripts_that_an_environment_names_have_owners_wherever_they_lie(base: Checkout, head: Checkout) -> None:
+    base.write("environments/dev.yaml", SCRIPTS_IN_DOCS)
     head.write("docs/scripts/on_create.sh", "echo other\n")
     assert content(base) == [("node scripts", "docs/scripts/on_create.sh", 2)]
+
+
+def test_scripts_that_an_environment_names_for_the_first_time_are_read_whole(base: Checkout, head: Checkout) -> None:
+    """A first pull request adds them where nobody owns them, a second one only names their folder."""
+    for side in (base, head):
+        side.write("docs/scripts/on_create.sh", "echo one\necho two\n")
+    assert content(base) == []
+    head.write("environments/dev.yaml", SCRIPTS_IN_DOCS)
+    assert content(base) == [("node scripts", "docs/scripts/on_create.sh", 2)]
+    assert "+echo two" in reviewed(base)
 
 
 def test_many_lines_are_counted_and_the_rest_is_named(base: Checkout, head: Checkout) -> None:
@@ -244,3 +253,13 @@ def test_checkouts_without_git_are_compared_whole(tmp_path: Path, monkeypatch: p
         side.write(".venv/bin/python", side.root.name)
     head.write("controllers/reaper.py", "x\n")
     assert content(base) == [("what pods run", "controllers/reaper.py", 1)]
+
+
+@pytest.mark.parametrize("format_", ["markdown", "terminal", "html"])
+def test_a_name_adds_no_line_and_no_markup(base: Checkout, head: Checkout, format_: str) -> None:
+    commit(head.root, "controllers/a`\n<b>No change</b> \u202e.py")
+    shown = reviewed(base, "--format", format_)
+    assert not any(line.startswith(("No change</b>", "<b>No")) for line in shown.splitlines())
+    assert "\u202e" not in shown
+    # Markdown shows it as code.
+    assert "<b>" not in shown.replace("`controllers/a' <b>No change</b> ", "") or format_ == "terminal"
