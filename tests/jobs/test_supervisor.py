@@ -108,6 +108,14 @@ class Head:
 
     def start(self) -> None:
         """Start the head, and wait until it accepts jobs."""
+        self._launch()
+        try:
+            wait_until(self._takes_jobs, "a head that takes jobs")
+        except BaseException:
+            self.kill()
+            raise
+
+    def _launch(self) -> None:
         words = {
             "node-ip-address": self.address,
             "dashboard-host": self.address,
@@ -133,11 +141,6 @@ class Head:
             env |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self._token}
         with (self._directory / "head.log").open("ab") as log:
             self._process = subprocess.Popen(argv, env=env, stdout=log, stderr=log, start_new_session=True)
-        try:
-            wait_until(self._takes_jobs, "a head that takes jobs")
-        except BaseException:
-            self.kill()
-            raise
 
     def kill(self) -> None:
         """Kill the head and all its processes at once."""
@@ -165,6 +168,10 @@ class Head:
             connection.close()
 
     def _takes_jobs(self) -> bool:
+        if self._process and self._process.poll() is not None:
+            # Ray gives up a start that takes half a minute, as on a busy machine; a kubelet starts it again.
+            self._launch()
+            return False
         try:
             return RayJobs(self.address, token=self._token).list() == []
         except (HeadUnavailableError, RayError):
