@@ -30,7 +30,7 @@ WITHOUT_CHARTS: Final = f"unset {STAND_IN_VARIABLE}"
 """Without charts no synthesis succeeds, and a destroy needs none."""
 REFUSED: Final = "RayCluster ray/rayml has unfinished jobs: RayJob train. Fix: wait for their end or stop them"
 DEPLOYED_STATE: Final = (
-    "printf '%s\\n' .venv node_modules .rehearsal __pycache__ > .gitignore; git init -q -b main; git add .; "
+    "printf '%s\\n' .venv node_modules .rehearsal __pycache__ cdk.out > .gitignore; git init -q -b main; git add .; "
     "git -c user.name=reader -c user.email=reader@example.com commit -q -m deployed"
 )
 SET_UP_BEFORE: Final = "cp -a .venv node_modules ../before"
