@@ -18,7 +18,7 @@ _BOOTSTRAP_BUCKET: Final = (
     "PutBucketVersioning PutEncryptionConfiguration PutLifecycleConfiguration"
 )
 _BOOTSTRAP_REPOSITORY: Final = (
-    "CreateRepository DescribeRepositories GetLifecyclePolicy GetRepositoryPolicy ListTagsForResource "
+    "CreateRepository DeleteRepository DescribeRepositories GetLifecyclePolicy GetRepositoryPolicy ListTagsForResource "
     "PutImageScanningConfiguration PutImageTagMutability PutLifecyclePolicy SetRepositoryPolicy TagResource"
 )
 _BOOTSTRAP_ROLES: Final = (

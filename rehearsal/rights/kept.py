@@ -17,7 +17,7 @@ _HYPERPOD: Final = (
 _PULL: Final = (
     "kubelet's image pulls (same page: what nodes with EKS need; Amazon ECR user guide, required permissions)"
 )
-_BOOTSTRAP: Final = "CloudFormation makes the bootstrap with it, in the caller's name, which is not evaluated"
+_BOOTSTRAP: Final = "CloudFormation reads or updates the bootstrap with it, for the caller; only creations are tried"
 _CDK_CLI: Final = "the CDK CLI, in a bootstrap of another kind: {}"
 _PLUGIN: Final = "Session Manager's plugin of the AWS CLI (session-manager-plugin, src/sessionmanagerplugin/session/{})"
 _DRIFT_READ: Final = "CloudFormation reads with it for drift detection, in the caller's name, which is not evaluated"

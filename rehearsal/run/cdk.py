@@ -12,6 +12,7 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Final
 
+from config import Environment
 from embedded_account.machine import cache_folders
 from embedded_account.machine.isolation import search_path
 from embedded_account.machine.processes import Child, ProcessError, ProcessSupervisor, end_with_parent
@@ -116,17 +117,21 @@ class Cdk:
             return DeployOutcome.REFUSED
         raise CommandError(f"`cdk deploy`, run again, ended with exit code {ended.code}; its output: {log}")
 
-    def bootstrap(
-        self, account_id: str, region: str, qualifier: str | None = None, *, credentials: Mapping[str, str]
-    ) -> str:
+    def bootstrap(self, environment: Environment, credentials: Mapping[str, str]) -> str:
         """Run `cdk bootstrap` with these credentials; return its output.
 
         It runs in a folder without an app, which the CLI would synthesise first.
         """
-        own = ["--qualifier", qualifier, "--toolkit-stack-name", f"CDKToolkit-{qualifier}"] if qualifier else []
+        company, own = environment.company, list[str]()
+        if qualifier := company.bootstrap_qualifier:
+            own += ["--qualifier", qualifier, "--toolkit-stack-name", f"CDKToolkit-{qualifier}"]
+        if boundary := company.permissions_boundary:
+            name = boundary.partition(":policy/")[2]
+            own += ["--custom-permissions-boundary", name, "--apply-permissions-boundary-to-all-roles"]
         empty = self._project.parent / "no-app"
         empty.mkdir(exist_ok=True)
-        return self._run(empty, "bootstrap", f"aws://{account_id}/{region}", *own, env={**self._env, **credentials})
+        where = f"aws://{environment.account}/{environment.region}"
+        return self._run(empty, "bootstrap", where, *own, env={**self._env, **credentials})
 
     def begin_synthesis(self, supervisor: ProcessSupervisor) -> "Synthesis":
         """Start `cdk synth`, beside runs with `again`, which use the last synthesis until this one is finished."""

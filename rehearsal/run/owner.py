@@ -20,6 +20,16 @@ _NAMES: Final = {PersonRole.DEPLOYER: DEPLOYER, PersonRole.ADMIN: "Administrator
 """The roles that do not need the Kubernetes API here; the others are those of the environment's `access`."""
 _OPERATOR: Final = "Operator"
 """The role that operates an environment whose `access` names no admin: an existing cluster has its own, Slurm none."""
+_BOUNDED: Final = (
+    "budgets cloudformation cloudwatch ec2 ecr eks eks-auth events fsx iam kms lambda logs s3 sagemaker sns ssm "
+    "ssmmessages states sts"
+)
+"""The services that a rehearsal's permissions boundary allows."""
+_UNBOUNDED: Final = ["iam:CreateRole", "iam:CreateUser", "iam:PutRolePermissionsBoundary"]
+_OF_BOUNDARY: Final = [
+    f"iam:{name}" for name in ("CreatePolicyVersion", "DeletePolicy", "DeletePolicyVersion", "SetDefaultPolicyVersion")
+]
+_REMOVE_BOUNDARY: Final = ["iam:DeleteRolePermissionsBoundary", "iam:DeleteUserPermissionsBoundary"]
 _SESSION_SECONDS: Final = 12 * 3600
 """IAM's maximum: a kept rehearsal is practised on for a day."""
 
@@ -44,11 +54,20 @@ def make_roles(account: EmbeddedAccount, environment: Environment) -> None:
 
 
 def make_boundary(iam: Any, environment: Environment) -> None:
-    """Create the company's permissions boundary, if it has one."""
+    """Create the company's permissions boundary, if it has one.
+
+    Its denials are those of the example in CDK's bootstrap template; it allows no service that an environment lacks.
+    """
     if boundary := environment.company.permissions_boundary:
         path, _, name = boundary.split(":policy")[1].rpartition("/")
-        everything = {"Effect": "Allow", "Action": "*", "Resource": "*"}
-        document = json.dumps({"Version": "2012-10-17", "Statement": [everything]})
+        others = {"StringNotEquals": {"iam:PermissionsBoundary": boundary}}
+        statements = [
+            {"Effect": "Allow", "Action": [f"{service}:*" for service in _BOUNDED.split()], "Resource": "*"},
+            {"Effect": "Deny", "Action": _UNBOUNDED, "Resource": "*", "Condition": others},
+            {"Effect": "Deny", "Action": _OF_BOUNDARY, "Resource": boundary},
+            {"Effect": "Deny", "Action": _REMOVE_BOUNDARY, "Resource": "*"},
+        ]
+        document = json.dumps({"Version": "2012-10-17", "Statement": statements})
         iam.create_policy(PolicyName=name, Path=f"{path}/", PolicyDocument=document)
 
 

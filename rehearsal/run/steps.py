@@ -183,13 +183,8 @@ class RehearsalSteps(Generic[E]):
 
     def bootstrap(self) -> None:
         with self.progress.step("cdk bootstrap"):
-            environment = self.environment
-            self.cdk.bootstrap(
-                environment.account,
-                environment.region,
-                environment.company.bootstrap_qualifier,
-                credentials=owner.credentials(self.account, environment, PersonRole.ADMIN),
-            )
+            admin = owner.credentials(self.account, self.environment, PersonRole.ADMIN)
+            self.cdk.bootstrap(self.environment, admin)
 
     def preflight(self) -> None:
         """Type the command that finds what the account lacks for a deployment."""

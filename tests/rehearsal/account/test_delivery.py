@@ -4,7 +4,6 @@ The commands that ask the Kubernetes API run in `test_every_day`.
 """
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,12 @@ from config.facts import support
 from config.load import DIRECTORY, DIRECTORY_VARIABLE
 from embedded_account.context import Account
 from embedded_account.machine import isolation
-from embedded_account.paths import CDK_PRELOAD
-from embedded_account.testing.clients import NODE_MODULES, Clients
+from embedded_account.testing.clients import Clients
 from embedded_account.testing.stacks import FakeFunctions, StackDeployer, Template, topic
 from ops.commands.whole import app
 from ops.drift.cluster import RESOURCE_TYPE
 from stacks.delivery.stack import ISSUER
-from tests.rehearsal.account import delivery_roles
+from tests.rehearsal.account import cdk_cli, delivery_roles
 from tests.support import people, workflows
 from tests.support.workflows import WorkflowCommand
 
@@ -147,13 +145,13 @@ def test_job_deploys_the_plan_that_another_job_showed(
     """Both jobs synthesise in one folder, as in a checkout; the CDK CLI is the project's."""
     monkeypatch.chdir(tmp_path)
     synthesise(tmp_path / "cdk.out")
-    cli("bootstrap", f"aws://{DEV.account}/{DEV.region}", "--app", "cdk.out", env=owner(account, tmp_path))
+    cdk_cli.bootstrap(account, DEV, account.keys.aws, tmp_path)
     stacks.deploy(naming.stack(DEV, "eks"), DEPLOYED)
     digest = json.loads(job.ops("plan", "dev-read", "-o", "json").stdout)["digest"]
     planned = json.loads(job.ops("plan", "dev", "-o", "json", digest=digest).stdout)
     assert [each["stack"] for each in planned["stacks"] if each["exists"]] == [naming.stack(DEV, "eks")]
     command, since = job.command("cdk deploy", "dev"), len(account.journal.entries())
-    cli(*command.words[1:], env=job.environment(command))
+    cdk_cli.run(tmp_path, *command.words[1:], env=job.environment(command))
     job.assert_not_refused("dev", since)
     for part in DEV.stacks:
         assert stacks.physical_id(naming.stack(DEV, part), "Topic")
@@ -166,26 +164,6 @@ def synthesise(directory: Path) -> None:
     for part in naming.STACKS:
         sns.CfnTopic(cdk.Stack(made, naming.stack(DEV, part), env=where), "Topic")
     made.synth()
-
-
-def owner(account: Account, directory: Path) -> dict[str, str]:
-    """Return the variables of a command of the account's owner."""
-    return isolation.child_environment(
-        directory, endpoint=account.endpoint, region=DEV.region, account_id=DEV.account, extra=account.keys.aws
-    )
-
-
-def cli(*words: str, env: dict[str, str]) -> None:
-    """Run the CDK CLI without its pauses between polls."""
-    command = [
-        "node",
-        f"--require={CDK_PRELOAD}",
-        str(NODE_MODULES / "aws-cdk" / "bin" / "cdk"),
-        *words,
-        "--no-notices",
-    ]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_job_looks_for_drift_of_stacks_and_of_the_cluster(

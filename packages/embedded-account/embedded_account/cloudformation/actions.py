@@ -26,8 +26,7 @@ _log = logging.getLogger(__name__)
 class Actions:
     """Carries out actions on the resources of one stack. Thread-safe.
 
-    `role_arn` is the role that the stack was given (CDK's execution role). It is written to the journal; its rights are
-    not enforced.
+    `role_arn` is the role that the stack was given (CDK's execution role); it is written to the journal.
     """
 
     account: "Account"

@@ -15,6 +15,8 @@ from embedded_account.cloudformation.faulty import FaultyHandler
 from embedded_account.cloudformation.handlers import Marker, ResourceHandler
 from embedded_account.cloudformation.lookups import AccountLookups
 from embedded_account.cloudformation.models import ModelHandler
+from embedded_account.cloudformation.permitted import PermittedHandler, caller
+from embedded_account.cloudformation.rights import RIGHTS
 from embedded_account.cloudformation.service_role import require_assumable
 from embedded_account.cloudformation.stack import NOTHING, Desired, Stack, StackResource, now
 from embedded_account.cloudformation.store import Store
@@ -134,6 +136,8 @@ class Engine:
     # --- the threads -------------------------------------------------------------------------------------
 
     def _start(self, stack: Stack, operation: Callable[[], None]) -> None:
+        stack.caller = caller()
+
         def run() -> None:
             try:
                 operation()
@@ -231,7 +235,13 @@ class Engine:
             self.store.drop_change_sets(stack)
 
     def _actions(self, stack: Stack, desired: Desired) -> Actions:
-        return Actions(self._account, self.handler_for, stack, desired.tags, desired.role_arn)
+        principal = desired.role_arn or stack.caller
+
+        def permitted(resource_type: str) -> ResourceHandler:
+            handler = self.handler_for(resource_type)
+            return PermittedHandler(handler, self._account, principal) if resource_type in RIGHTS else handler
+
+        return Actions(self._account, permitted, stack, desired.tags, desired.role_arn)
 
 
 def _rollback_verb(deployment: Deployment) -> str:

@@ -1,7 +1,6 @@
 """Check the role that CloudFormation uses for a stack: it must exist and trust CloudFormation.
 
-Only the trust is checked, not what the role's policies allow: CloudFormation calls with the rights of the account's
-root user.
+What the role's policies allow is checked for each resource (`permitted`).
 """
 
 from typing import TYPE_CHECKING

@@ -116,6 +116,8 @@ class Stack:
     updated: datetime | None = None
     deleted: datetime | None = None
     token: str | None = None
+    caller: str = ""
+    """The ARN of who asked for the last operation; CloudFormation acts with the caller's rights if it has no role."""
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property

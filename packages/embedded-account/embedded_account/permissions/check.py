@@ -2,8 +2,8 @@
 
 Evaluated is every caller but the account's root: users, and sessions of roles, whether a person assumed the role, a
 function, a state machine or a pod. Of resource policies those of buckets count; services that use a KMS key evaluate
-its policy. HyperPod evaluates the callers of its own calls. Not evaluated is what CloudFormation does with its role, or
-with the caller's own rights.
+its policy. HyperPod evaluates the callers of its own calls. What CloudFormation does with its role, or with the
+caller's own rights, is evaluated for the types of `cloudformation.rights`.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ class AccessDeniedError(Exception):
 
 def authorize(account: Account, owner: AccessKeyOwner, request: Request, service: str) -> None:
     """Record which permissions a request needs, and raise AccessDeniedError if one is missing."""
-    identity = _identity(account, owner)
+    identity = identity_of(account, owner)
     if identity is None:
         return
     try:
@@ -50,14 +50,14 @@ def authorize(account: Account, owner: AccessKeyOwner, request: Request, service
             own = resource_policy(account, resource, owner.arn)
             decision = grants.decide(action, resource, context, own)
             if decision is not PolicyDecision.ALLOW:
-                raise AccessDeniedError(_refusal(owner, action, resource, decision))
+                raise AccessDeniedError(refusal(owner, action, resource, decision))
         if action_of(call) == "sts:AssumeRole":
             _require_trust(account, owner, call)
     except (UnknownCallError, UnsupportedPolicyError) as error:
         raise AccessDeniedError(f"The embedded account cannot evaluate this request of {owner.arn}: {error}") from error
 
 
-def _identity(account: Account, owner: AccessKeyOwner) -> Any | None:
+def identity_of(account: Account, owner: AccessKeyOwner) -> Any | None:
     """Return moto's Role or User of the caller; None for the account's root."""
     if ":user/" in owner.arn:
         return next(user for user in backend_of(account).users.values() if user.arn == owner.arn)
@@ -94,17 +94,18 @@ def _require_trust(account: Account, owner: AccessKeyOwner, call: AwsCall) -> No
     role = find_role(account, parameters["RoleArn"])
     context = {"sts:ExternalId": parameters["ExternalId"]} if parameters.get("ExternalId") else {}
     if role is None or not trusts_caller(document(role.assume_role_policy_document), owner.arn, context):
-        raise AccessDeniedError(_refusal(owner, "sts:AssumeRole", parameters["RoleArn"], PolicyDecision.IMPLICIT_DENY))
+        raise AccessDeniedError(refusal(owner, "sts:AssumeRole", parameters["RoleArn"], PolicyDecision.IMPLICIT_DENY))
 
 
-def _refusal(owner: AccessKeyOwner, action: str, resource: str, decision: PolicyDecision) -> str:
+def refusal(owner: AccessKeyOwner, action: str, resource: str, decision: PolicyDecision) -> str:
+    """Return AWS's sentence about a missing permission."""
     because = (
         "with an explicit deny in an identity-based policy"
         if decision is PolicyDecision.EXPLICIT_DENY
         else f"because no identity-based policy allows the {action} action"
     )
     who = owner.arn
-    if owner.session_name:
+    if owner.session_name and ":role/" in owner.arn:
         # The ARN of a session has no path.
         account, name = owner.arn.split(":")[4], owner.arn.rpartition("/")[2]
         who = f"arn:aws:sts::{account}:assumed-role/{name}/{owner.session_name}"
