@@ -32,6 +32,17 @@ _REASONS: Final = (
     ("*CustomCDKBucketDeployment*", "s3:*", "CDK's own grant of its `BucketDeployment`"),
     ("admin", "iam:*Role* s3:*Bucket* s3:Put*Configuration ssm:*Parameter*", _BOOTSTRAP),
     ("admin", "ecr:CreateRepository ecr:Put* ecr:SetRepositoryPolicy ecr:TagResource", _BOOTSTRAP),
+    (
+        "admin",
+        "ecr:Batch* ecr:CompleteLayerUpload ecr:GetDownloadUrlForLayer ecr:InitiateLayerUpload ecr:UploadLayerPart",
+        "`ops mirror` copies images with it by the registry's HTTP API, which no ECR answers here (Amazon ECR user "
+        "guide, required permissions)",
+    ),
+    (
+        "admin",
+        "kms:CreateGrant",
+        "UpdateCluster with a company's key, as `ops resume` calls it (service authorization reference)",
+    ),
     ("admin", "cloudformation:DeleteChangeSet", _CDK_CLI.format("it deletes a change set without changes")),
     ("admin", "cloudformation:DescribeEvents", _CDK_CLI.format("it shows why a change set is invalid")),
     ("admin", "cloudformation:UpdateTerminationProtection", _CDK_CLI.format("`--termination-protection`")),
