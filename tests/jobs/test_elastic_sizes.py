@@ -17,6 +17,7 @@ from ray_resume.elastic.group import ElasticGroup, end_if_asked, train_in
 from ray_resume.elastic.resizing import Resizing
 from ray_resume.elastic.sizes import Elastic, Room, Sizes, fitting, sizes
 from tests.jobs.support.paths import MODULES
+from tests.jobs.support.version_set import SET, TABLE
 
 VARIABLES = ("RUN_MIN_WORKERS", "RUN_MAX_WORKERS", "RUN_WAIT_FOR_WORKERS")
 TRAINS = Room(waits=False, free=0, wanted=False)
@@ -98,7 +99,7 @@ ray_resume.main(run, print, {}, ray_resume.workers(2), elastic=elastic)
         (["elastic"], {"RAY_TRAIN_V2_ENABLED": "0"}, 0),
         (["elastic"], {}, 0),
     ],
-    ids=["elastic", "elastic by a variable", "made fixed", "fixed", "V2 switched off as the fix says", "V1"],
+    ids=["elastic", "elastic by a variable", "made fixed", "fixed", "V2 switched off as the fix says", "as Ray's pods"],
 )
 def test_elastic_run_with_ray_train_v2_is_refused(
     tmp_path: Path, words: list[str], variables: dict[str, str], code: int
@@ -107,7 +108,7 @@ def test_elastic_run_with_ray_train_v2_is_refused(
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("RUN_", "RAY_TRAIN"))}
     ended = subprocess.run(
         [sys.executable, "-c", DONE_RUN, str(tmp_path), *words],
-        env={**kept, "PYTHONPATH": MODULES, **variables},
+        env={**kept, "PYTHONPATH": MODULES, **TABLE["as_before"](SET.ray), **variables},
         capture_output=True,
         text=True,
         check=False,
