@@ -14,6 +14,9 @@ from embedded_account.kubernetes.pods.sandbox import kernel
 _BRIDGE: Final = "pods"
 _GATEWAY: Final = "10.245.255.254"
 _PREFIX: Final = 16
+# Without an address of its own a bridge takes the lowest of its interfaces, which changes as pods come and go: other
+# pods then send to the old one until their kernel asks anew, for up to two minutes.
+_ETHERNET: Final = "02:00:00:00:00:01"
 
 Result = TypeVar("Result")
 
@@ -32,7 +35,7 @@ class PodNetwork:
         self._inside.submit(kernel.new_network_of_this_thread).result()
         for command in (
             "link set lo up",
-            f"link add {_BRIDGE} type bridge",
+            f"link add {_BRIDGE} address {_ETHERNET} type bridge",
             f"address add {_GATEWAY}/{_PREFIX} dev {_BRIDGE}",
             f"address add {service_ip}/32 dev {_BRIDGE}",
             f"link set {_BRIDGE} up",
