@@ -740,7 +740,7 @@ def test_a_workflows_job_is_refused_nothing(every_day: EveryDay, command: Workfl
     since = len(every_day.account.journal.entries())
     env = every_day.environment(name=command.github_environment)
     result = CliRunner(env=env).invoke(app, [*command.words[1:], *more])
-    every_day.clients("cloudformation").delete_stack(StackName=name)
+    stacks.delete(name)
     assert result.exit_code == code, result.output
     assert said in result.output
     role = delivery_roles.role_of(every_day.delivery, command.github_environment).rpartition("/")[2]
