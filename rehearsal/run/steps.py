@@ -381,7 +381,7 @@ class RehearsalSteps(Generic[E]):
         parts = breakdown.breakdown((steps[0].began, time.time()), self.spans, journal)
         report.write(self.directory, steps, parts)
         if found := self._expected(journal):
-            title, page = f"DeployOutcome of {self.environment.name}, in AWS's time", self.directory / timeline.NAME
+            title, page = f"Deployment of {self.environment.name}, in AWS's time", self.directory / timeline.NAME
             timeline.write(found.typical.bands, found.typical.critical, title, page)
 
     def _expected(self, journal: list[dict[str, Any]]) -> expected.Expectation | None:

@@ -49,5 +49,7 @@ def test_what_ops_new_writes_is_accepted_deployed_and_destroyed(tmp_path: Path, 
     done = re.findall(r"^✔ (cdk deploy --all|ops drift|ops destroy|inventory) ", shown, re.MULTILINE)
     assert done[:3] == ["cdk deploy --all", "ops drift", "ops destroy"], shown
     assert done[-1] == "inventory", shown
+    [page] = checkout.runs.glob("runs/*/timeline.html")
+    assert "<title>Deployment of trial, in AWS" in page.read_text()
     if LIKE in COMPARED:
         assert surplus(checkout.runs.glob("runs/*/account/journal.jsonl")) == []
