@@ -46,7 +46,7 @@ def test_the_administrators_rights_suffice(
 ) -> None:
     since = len(account.journal.entries())
     bootstrap(environment, *more)
-    # With a qualifier, the CLI also looks for the stack of the default one, and goes on without.
+    # With a qualifier, the CLI also looks for the stack of the default one, and continues without it.
     assert not [each for each in people.refusals(account, since) if not each.endswith(":stack/CDKToolkit/*")]
     boundary = environment.company.permissions_boundary
     for name in (*naming.BOOTSTRAP_ROLES, "cfn-exec"):

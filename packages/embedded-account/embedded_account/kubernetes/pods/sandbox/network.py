@@ -15,7 +15,7 @@ _BRIDGE: Final = "pods"
 _GATEWAY: Final = "10.245.255.254"
 _PREFIX: Final = 16
 # Without an address of its own a bridge takes the lowest of its interfaces, which changes as pods come and go: other
-# pods then send to the old one until their kernel asks anew, for up to two minutes.
+# pods then send to the old one until their kernel asks again, for up to two minutes.
 _ETHERNET: Final = "02:00:00:00:00:01"
 
 Result = TypeVar("Result")
