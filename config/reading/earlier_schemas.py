@@ -49,7 +49,7 @@ def without_refused_features(document: Any) -> Iterator[Removal]:
     features = document.get("aws_ray") if isinstance(document, dict) else None
     for key in ("hang_detection", "metrics"):
         if isinstance(features, dict) and key in features:
-            yield Removal(("aws_ray", key), "0.2.0", "AWS supports this feature from KubeRay 1.6.0 on")
+            yield Removal(("aws_ray", key), "0.2.0", "it needs no key with KubeRay 1.6.0 or newer")
 
 
 STEPS: Final[tuple[Callable[[Any], Iterator[Removal]], ...]] = (

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from config import EksEnvironment, Environment, naming
-from config.facts import tokens, versions
+from config.facts import hyperpod_ray, tokens, versions
 from config.facts.capacity import NodeResources, whole_node_pod
 from config.model import MANAGED, RayWorkers
 from config.model import RayCluster as RayClusterConfig
@@ -38,6 +38,7 @@ def ray_cluster(environment: EksEnvironment, cluster: RayClusterConfig, image: s
             secrets=tuple(each for each in cluster.secrets if each.env not in kuberays),
             volumes=cluster.volumes,
             priority_class=priority.name if priority else None,
+            node_address=hyperpod_ray.JOB_MONITOR if hyperpod_ray.watches(environment.kuberay_version) else None,
         ),
         head=HeadPod(
             place=_place(environment, head.instance_group, head.node_selector),

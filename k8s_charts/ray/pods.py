@@ -51,7 +51,10 @@ class Placement:
 
 @dataclass(frozen=True)
 class Common:
-    """What all pods of a RayCluster share: they run `image` and mount `claim` at `mount_path`."""
+    """What all pods of a RayCluster share: they run `image` and mount `claim` at `mount_path`.
+
+    `node_address` is the name of the variable with the address of the pod's node.
+    """
 
     image: str
     claim: str
@@ -60,10 +63,14 @@ class Common:
     secrets: Sequence[SecretVariable] = ()
     volumes: Sequence[ClaimVolume] = ()
     priority_class: str | None = None
+    node_address: str | None = None
 
     def variables(self, env: Mapping[str, str]) -> list[dict[str, Any]]:
         """Return a container's `env`: `env` has the variables of its role, which the RayCluster's own override."""
-        return [*_plain({**env, **self.env}), *map(_from_secret, self.secrets)]
+        plain = {**env, **self.env}
+        taken = {*plain, *(secret.env for secret in self.secrets)}
+        node = [] if self.node_address is None or self.node_address in taken else [_address(self.node_address)]
+        return [*_plain(plain), *map(_from_secret, self.secrets), *node]
 
 
 def pod(
@@ -184,6 +191,10 @@ def _no_gpus(resources: NodeResources) -> dict[str, str]:
 
 def _from_secret(variable: SecretVariable) -> dict[str, Any]:
     return {"name": variable.env, "valueFrom": {"secretKeyRef": {"name": variable.secret, "key": variable.key}}}
+
+
+def _address(variable: str) -> dict[str, Any]:
+    return {"name": variable, "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}
 
 
 def _mount(name: str, volume: ClaimVolume) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from config import EksEnvironment
+from config.facts import hyperpod_ray
 from config.model import MANAGED, port_of
 from k8s_charts.shared.names import (
     ALERTMANAGER,
@@ -37,7 +38,7 @@ from k8s_charts.shared.names import (
 
 HTTPS_PORT: Final = 443
 Labels = Mapping[str, str]
-Key = Literal["tiered_checkpoints", "in_cluster", "gpus", "efa", "alertmanager", "mlflow"]
+Key = Literal["tiered_checkpoints", "in_cluster", "gpus", "efa", "alertmanager", "mlflow", "hyperpod_ray"]
 
 _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 _RAY_HEAD: Final[Labels] = MappingProxyType({"ray.io/node-type": "head"})
@@ -142,6 +143,8 @@ def enabled(key: Key, environment: EksEnvironment) -> bool:
         return bool(environment.observed_efa_groups)
     if key == "mlflow":
         return ends(environment).tracking_port != HTTPS_PORT
+    if key == "hyperpod_ray":
+        return environment.hyperpod_observability and hyperpod_ray.watches(environment.kuberay_version)
     if key == "alertmanager":
         return environment.alertmanager
     on = any(getattr(part, key, None) for part in (environment.aws_ray, environment.observability))
@@ -152,9 +155,12 @@ def enabled(key: Key, environment: EksEnvironment) -> bool:
 _ANYWHERE: Final = Peer("any address but instance metadata", block="0.0.0.0/0", left_out=("169.254.0.0/16",))
 _DNS: Final = Peer("CoreDNS", SYSTEM_NAMESPACE, {"k8s-app": "kube-dns"})
 _MONITORING: Final = Peer(f"namespace `{PROMETHEUS_NAMESPACE}`", PROMETHEUS_NAMESPACE)
+_HYPERPOD_METRICS: Final = "hyperpod-observability"
+_HYPERPOD_COLLECTOR: Final = Peer(f"namespace `{_HYPERPOD_METRICS}`", _HYPERPOD_METRICS)
 _CHECKPOINTS: Final = Peer(f"namespace `{HYPERPOD_NAMESPACE}`", HYPERPOD_NAMESPACE)
 
 _SCRAPED: Final = "Prometheus scrapes them"
+_COLLECTED: Final = "HyperPod's observability add-on collects Ray's metrics"
 _KUBERNETES_API: Final = "the Kubernetes API, whose addresses are not known in advance"
 
 
@@ -193,6 +199,7 @@ def ray_flows(ends: Ends) -> tuple[Flow, ...]:
             (CHECKPOINTS_PORT,),
             key="tiered_checkpoints",
         ),
+        _collected("Ray's pods", RAY_NODE),
         _tracking_flow(ends),
         Flow(
             *("supervisor-metrics", "submitters", _SUBMITTER, "in"),
@@ -202,6 +209,11 @@ def ray_flows(ends: Ends) -> tuple[Flow, ...]:
             key="in_cluster",
         ),
     )
+
+
+def _collected(title: str, pods: Labels) -> Flow:
+    peers = (_HYPERPOD_COLLECTOR,)
+    return Flow("hyperpod-metrics", title, pods, "in", peers, _COLLECTED, (METRICS_PORT,), key="hyperpod_ray")
 
 
 def _tracking_flow(ends: Ends) -> Flow:
@@ -224,6 +236,7 @@ def operator_flows(ends: Ends) -> tuple[Flow, ...]:
     return (
         *_names_and_https("the operator", _OPERATOR, _KUBERNETES_API),
         Flow("metrics", "all pods", _ALL, "in", (_MONITORING,), _SCRAPED, (METRICS_PORT,)),
+        _collected("the operator", _OPERATOR),
         Flow("ray-jobs", "the operator", _OPERATOR, "out", (heads,), status, (DASHBOARD_PORT,)),
     )
 

@@ -33,7 +33,8 @@ A flow with a key is allowed only if [`aws_ray`](environment.md#aws_ray) or
 `alertmanager`.
 [`hyperpod.tiered_storage`](environment.md#hyperpodtiered_storage) enables `tiered_checkpoints`, too. An address
 in [`mlflow`](environment.md) with another port than 443 enables `mlflow`; 5000 is an example. `in_cluster` with an
-instance group with NVIDIA GPUs enables `gpus`, and with EFA `efa`.
+instance group with NVIDIA GPUs enables `gpus`, and with EFA `efa`. The key `hyperpod` of
+[`observability`](environment.md#observability) enables `hyperpod_ray` with KubeRay 1.6.0 or newer.
 """
 
 

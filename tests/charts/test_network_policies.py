@@ -14,6 +14,7 @@ from tests.charts.support.connection_table import (
     Connection,
     Matrix,
     with_aws_ray,
+    with_hyperpod_ray,
     with_in_cluster,
     with_two_ray_clusters,
 )
@@ -23,6 +24,7 @@ from tests.charts.support.network_policies import Pod, Policies, connects
 TURNED_ON: dict[str, Callable[[EksEnvironment], EksEnvironment]] = {
     "aws_ray": with_aws_ray,
     "in_cluster": partial(with_in_cluster, alertmanager=True),
+    "hyperpod_ray": with_hyperpod_ray,
 }
 
 
@@ -84,7 +86,8 @@ def test_every_namespace_denies_what_nothing_allows(matrix: Matrix) -> None:
 
 def test_every_policy_is_needed() -> None:
     """Therefore, the test of the table detects the loss of any policy."""
-    matrix = Matrix(with_in_cluster(with_aws_ray(with_two_ray_clusters(load("dev"))), alertmanager=True))
+    every_key = with_in_cluster(with_aws_ray(with_two_ray_clusters(load("dev"))), alertmanager=True)
+    matrix = Matrix(with_hyperpod_ray(every_key))
     expected, surplus = matrix.allowed(), []
     for policy in matrix.policies:
         others = Policies(other for other in matrix.policies if other is not policy)
@@ -101,6 +104,13 @@ def test_checkpoint_daemons_are_unreachable_until_their_key_is_on() -> None:
     connection = ("rayml-worker", "checkpoints", 9200, "TCP")
     assert not passes(off, Policies(off.policies), connection)
     assert passes(on, Policies(on.policies), connection)
+
+
+def test_hyperpods_collector_reaches_metrics_from_the_kuberay_on_that_aws_supports() -> None:
+    for kuberay, reached in (("1.2.0", False), ("1.6.2", True)):
+        matrix = Matrix(with_hyperpod_ray(load("dev"), kuberay))
+        for target in ("rayml-head", "rayml-worker", "operator"):
+            assert passes(matrix, Policies(matrix.policies), ("collector", target, 8080, "TCP")) is reached
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import product
 
 from config import EksEnvironment
-from config.model import Alerts, AwsRay, InCluster, Observability
+from config.model import Alerts, AwsRay, HyperPodObservability, InCluster, Observability
 from k8s_charts.platform_objects import platform_objects
 from k8s_charts.ray_objects import ray_objects
 from k8s_charts.shared.chart import ProjectChart
@@ -53,13 +53,20 @@ def with_in_cluster(environment: EksEnvironment, *, alertmanager: bool = False) 
     return environment.model_copy(update={"observability": Observability(in_cluster=InCluster(), alerts=alerts)})
 
 
+def with_hyperpod_ray(environment: EksEnvironment, kuberay: str = "1.6.2") -> EksEnvironment:
+    """Return the environment with HyperPod's observability add-on and this KubeRay, beside its other parts."""
+    observability = environment.observability.model_copy(update={"hyperpod": HyperPodObservability()})
+    version = environment.kuberay.model_copy(update={"version": kuberay})
+    return environment.model_copy(update={"observability": observability, "kuberay": version})
+
+
 class Matrix:
     """The pods of an environment by the table's names, its policies, and all connections to check."""
 
     def __init__(self, environment: EksEnvironment) -> None:
         self.objects = _objects(environment)
         switches = [*environment.aws_ray, *environment.observability]
-        switches += [(key, enabled(key, environment)) for key in ("mlflow", "gpus", "efa")]
+        switches += [(key, enabled(key, environment)) for key in ("mlflow", "gpus", "efa", "hyperpod_ray")]
         switches += [("alertmanager", environment.alertmanager)]
         self._keys = {key if on else f"no {key}" for key, on in switches}
         self.policies = self.of_kind("NetworkPolicy")
@@ -126,6 +133,7 @@ class Matrix:
             **(_further_monitoring_pods() if PROMETHEUS_NAMESPACE in self.namespaces else {}),
             **self._exporters(),
             "checkpoints": Pod(HYPERPOD_NAMESPACE, {"app": "ai-toolkit"}),
+            "collector": Pod("hyperpod-observability", {"app": "collector"}),
             "dns": Pod(SYSTEM_NAMESPACE, {"k8s-app": "kube-dns"}),
             "csi-controller": Pod(SYSTEM_NAMESPACE, {"app": "fsx-csi-controller"}),
             "stranger": Pod("default"),
@@ -151,7 +159,7 @@ class Matrix:
         for template in self.of_kind("CronJob"):
             found["supervisor"] = Pod(ray, _labels(template["spec"]["jobTemplate"]["spec"]))
         # Pods of another namespace with the same labels.
-        roles = ("rayml-head", "submitter", "operator", "prometheus", "checkpoints", "dns")
+        roles = ("rayml-head", "submitter", "operator", "prometheus", "checkpoints", "collector", "dns")
         return found | {f"false-{role}": replace(found[role], namespace="default") for role in roles}
 
 

@@ -60,6 +60,18 @@ def test_pod_without_a_token_volume_has_no_identity(tmp_path: Path) -> None:
     assert "KUBECONFIG" not in launch(tmp_path).environment
 
 
+def test_a_variable_has_the_address_of_the_pods_node_by_the_api(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node: Object = {"status": {"addresses": [{"type": "Hostname", "address": "n"}]}}
+    monkeypatch.setattr(KubernetesClient, "get", lambda _, path: {"/api/v1/nodes/system-1": node}[path])
+    env = [{"name": "HOST", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}]
+    with pytest.raises(ContainerConfigError, match="system-1 has no internal address"):
+        launch(tmp_path, env=env)
+    node["status"]["addresses"].append({"type": "InternalIP", "address": "10.0.0.7"})
+    assert launch(tmp_path, env=env).environment["HOST"] == "10.0.0.7"
+
+
 def test_controllers_find_their_package_in_the_folder_of_its_volume(tmp_path: Path) -> None:
     given = launch(
         tmp_path,
@@ -82,7 +94,7 @@ def test_mount_paths_become_folders_in_words_and_variables_once(tmp_path: Path) 
 
 
 def test_source_that_is_not_simulated_is_refused(tmp_path: Path) -> None:
-    for source in ({"resourceFieldRef": {"resource": "limits.cpu"}}, {"fieldRef": {"fieldPath": "status.hostIP"}}):
+    for source in ({"resourceFieldRef": {"resource": "limits.cpu"}}, {"fieldRef": {"fieldPath": "status.podIP"}}):
         with pytest.raises(ContainerConfigError, match="the rehearsal does not support"):
             launch(tmp_path, env=[{"name": "X", "valueFrom": source}])
 

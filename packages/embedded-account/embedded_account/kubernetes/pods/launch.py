@@ -10,7 +10,7 @@ from embedded_account.kubernetes.api import KubernetesClient, Object
 from embedded_account.kubernetes.kubeconfig import write_kubeconfig
 from embedded_account.kubernetes.pki import SERVICE_IP
 from embedded_account.kubernetes.pods.programs import Program
-from embedded_account.kubernetes.pods.references import ContainerConfigError, content, field
+from embedded_account.kubernetes.pods.references import ContainerConfigError, content, field, node_address
 from embedded_account.kubernetes.pods.sandbox.pod import Sandbox
 from embedded_account.kubernetes.pods.volumes import TOKEN_MOUNT, Volumes
 from embedded_account.machine.isolation import search_path
@@ -142,5 +142,7 @@ def _value_from(api: KubernetesClient, pod: Object, name: str, source: Object) -
                 return None
             raise ContainerConfigError(f"variable {name}: no key {reference['key']} in {reference['name']}")
     if reference := source.get("fieldRef"):
+        if reference["fieldPath"] == "status.hostIP":
+            return node_address(api, pod)
         return field(pod, reference["fieldPath"])
     raise ContainerConfigError(f"variable {name}: the rehearsal does not support {', '.join(source)}")

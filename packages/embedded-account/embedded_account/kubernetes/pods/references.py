@@ -39,3 +39,12 @@ def field(pod: Object, path: str) -> str:
         part, name = path.split(".")
         return str(pod[part].get(name, ""))
     raise ContainerConfigError(f"the rehearsal does not support the field {path}")
+
+
+def node_address(api: KubernetesClient, pod: Object) -> str:
+    """Return the internal address of the pod's node. Raises ContainerConfigError if the node has none."""
+    node = api.get(f"/api/v1/nodes/{pod['spec']['nodeName']}")
+    addresses = node.get("status", {}).get("addresses", ())
+    if found := next((each["address"] for each in addresses if each["type"] == "InternalIP"), None):
+        return str(found)
+    raise ContainerConfigError(f"the node {pod['spec']['nodeName']} has no internal address yet")
