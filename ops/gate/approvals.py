@@ -29,6 +29,8 @@ from ops.review.model import Danger
 _KEYS: Final = ("stack", "resource", "change", "digest", "reason", "expires")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _TOP: Final = "approvals"
+_WORDS: Final = 3
+"""Fewer are a placeholder such as WHY, or approve without a reason."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ def read(checkout: Path, environment: str) -> list[Approval]:
         raise ApprovalsError([found]) from error
     findings: list[Finding] = []
     approvals = list(_entries(file, document, findings))
+    findings += _duplicates(approvals)
     if findings:
         raise ApprovalsError(findings)
     return approvals
@@ -130,8 +133,20 @@ def _wrong(file: Path, document: strict_yaml.YamlDocument, number: int, entry: d
             yield finding(key, "no change has this name", ", ".join(Danger), "copy it from `ops gate`")
         elif key == "digest" and not _DIGEST.fullmatch(value):
             yield finding(key, "it is no digest of a change", "64 hexadecimal digits", "copy it from `ops gate`")
+        elif key == "reason" and len(value.split()) < _WORDS:
+            yield finding(key, "it says too little", f"at least {_WORDS} words", "write why the change is acceptable")
         elif key == "expires" and not _is_date(value):
             yield finding(key, "it is no date", 'a date such as "2026-12-31"', "write the last day on which it holds")
+
+
+def _duplicates(approvals: list[Approval]) -> Iterator[Finding]:
+    """Yield an error for each entry that approves what an earlier one approves: which reason and day would hold?"""
+    first: dict[tuple[str, str, Danger, str], Approval] = {}
+    for each in approvals:
+        known = first.setdefault((each.stack, each.resource, each.change, each.digest), each)
+        if known is not each:
+            name, reason = f"the approval of {each.change} for {each.resource}", f"line {known.line} approves the same"
+            yield Finding(_TOP, name, reason, "one entry", "remove one of them", file=each.file, line=each.line)
 
 
 def _is_date(text: str) -> bool:

@@ -2,11 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
+from typing import Final
 
 from config.findings import Finding, shown
 from ops.gate.approvals import Approval
 from ops.review.model import Change, ContentChange, Danger, EnvironmentVerdict, Verdict
+
+LONGEST: Final = timedelta(days=90)
+"""How far ahead the last day of an approval may be."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +57,9 @@ def decide(verdict: Verdict, approvals: Mapping[str, Sequence[Approval]], today:
     errors: list[Finding] = []
     for environment in verdict.environments:
         given = approvals.get(environment.name, ())
-        valid = [each for each in given if each.expires >= today]
+        valid = [each for each in given if today <= each.expires <= today + LONGEST]
         errors += [_expired(each) for each in given if each.expires < today]
+        errors += [_too_long(each, today + LONGEST) for each in given if each.expires > today + LONGEST]
         used: set[Approval] = set()
         for change in environment.changes:
             if not (found := change.gated):
@@ -83,15 +88,18 @@ def _place(approval: Approval) -> str:
 
 
 def _expired(approval: Approval) -> Finding:
-    return Finding(
-        "approvals",
-        f"the approval of {approval.change} for {approval.resource}",
-        f"it expired after {approval.expires}",
-        "a last day that is not past",
-        "remove it, or let it be reviewed again with a later day",
-        file=approval.file,
-        line=approval.line,
-    )
+    fix = "remove it, or let it be reviewed again with a later day"
+    return _wrong(approval, f"it expired after {approval.expires}", "a last day that is not past", fix)
+
+
+def _too_long(approval: Approval, last: date) -> Finding:
+    reason = f"it holds for more than {LONGEST.days} days"
+    return _wrong(approval, reason, f"a last day up to {last}", "write an earlier day")
+
+
+def _wrong(approval: Approval, reason: str, allowed: str, fix: str) -> Finding:
+    name = f"the approval of {approval.change} for {approval.resource}"
+    return Finding("approvals", name, reason, allowed, fix, file=approval.file, line=approval.line)
 
 
 def _unused(approval: Approval, environment: EnvironmentVerdict) -> Finding:
@@ -100,12 +108,9 @@ def _unused(approval: Approval, environment: EnvironmentVerdict) -> Finding:
         for change in environment.changes
         if _is_about(approval, change) and approval.change in change.gated and not change.confirmed_by
     ]
-    return Finding(
-        "approvals",
-        f"the approval of {approval.change} for {approval.resource}",
+    return _wrong(
+        approval,
         "it approves another change of this resource" if others else f"no change of {environment.name} needs it",
         f"the digest {' or '.join(others)}" if others else "approvals of what this pull request changes",
         "remove it, or review this change and write its digest" if others else "remove it",
-        file=approval.file,
-        line=approval.line,
     )

@@ -19,6 +19,7 @@ from ops.review.cloudformation.changes import changes
 from ops.review.model import Change, Danger, Effect
 from ops.review.report.approvals import entries
 from rehearsal.paths import NODE_MODULES
+from tests.support.approving import accepted
 from tests.support.waiting import REHEARSAL_PATIENCE_SECONDS
 from tests.synth.support.synthesis import Assembly, write_empty_charts
 
@@ -110,7 +111,7 @@ def test_base_stops_a_pull_request_that_opens_its_own_gate(tmp_path: Path) -> No
     ]
     approvals = head / "environments" / "approvals" / "dev.yaml"
     approvals.parent.mkdir()
-    approvals.write_text("\n".join(["approvals:", *lines]).replace("YYYY-MM-DD", "2999-12-31"))
+    approvals.write_text(accepted("\n".join(["approvals:", *lines])))
     # The second syntheses give the same digests.
     code, decision = decided()
     assert (code, decision["opens"]) == (0, True)

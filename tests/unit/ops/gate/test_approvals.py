@@ -54,7 +54,7 @@ def test_entry_for_what_is_in_no_stack_names_none(tmp_path: Path) -> None:
 def test_entry_that_the_review_prints_is_read_as_it_was_meant(resource: str, digest: str, tmp_path: Path) -> None:
     change = Change("storage", resource, "role", "what", Effect.IN_PLACE, digest=digest)
     text = "\n".join(["approvals:", *entries(change, [Danger.DATA_LOSS, Danger.UNKNOWN])])
-    write(tmp_path, text.replace("YYYY-MM-DD", "2026-12-31"))
+    write(tmp_path, text.replace("YYYY-MM-DD", "2026-12-31").replace("WHY", "it was tried"))
     assert [(each.stack, each.resource, each.change, each.digest) for each in read(tmp_path, "dev")] == [
         ("storage", resource, danger, digest) for danger in (Danger.DATA_LOSS, Danger.UNKNOWN)
     ]
@@ -71,6 +71,8 @@ def test_environment_without_a_file_has_no_approvals(tmp_path: Path) -> None:
         ("change: data-loss", "change: data", "dev.yaml:4 approvals.0.change: 'data' is invalid: no change"),
         ("data-loss", "'*'", "approvals.0.change: '*' is invalid"),
         ("reason: its data is in the bucket", "reason: ' '", "approvals.0.reason: ' ' is invalid: it must be a text"),
+        ("its data is in the bucket", "WHY", "dev.yaml:6 approvals.0.reason: 'WHY' is invalid: it says too little"),
+        ("its data is in the bucket", "looks good", "Allowed: at least 3 words"),
         ('expires: "2026-12-31"', "", "approvals.0.expires: (missing) is invalid"),
         ('"2026-12-31"', '"31.12.2026"', "it is no date"),
         ('"2026-12-31"', '"20261231"', "it is no date"),
@@ -94,6 +96,15 @@ def test_wrong_entry_is_refused_with_file_and_line(before: str, after: str, mess
         read(tmp_path, "dev")
     assert message in str(error.value)
     assert "Allowed:" in str(error.value)
+
+
+def test_second_approval_of_the_same_change_is_refused_whatever_its_reason_and_day(tmp_path: Path) -> None:
+    entry = GOOD.removeprefix("approvals:\n")
+    write(tmp_path, GOOD + entry.replace("2026-12-31", "2026-11-30").replace("bucket", "other bucket"))
+    with pytest.raises(ApprovalsError, match=r"dev\.yaml:8 .*line 2 approves the same.*Fix: remove one of them"):
+        read(tmp_path, "dev")
+    write(tmp_path, GOOD + entry.replace("data-loss", "unknown"))
+    assert len(read(tmp_path, "dev")) == 2
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from ops.commands.whole import app
 from ops.review.checkouts.inputs import fingerprint
 from ops.review.data import to_json
 from ops.review.model import Change, Compared, Danger, Effect, EnvironmentVerdict, Verdict
+from tests.support.approving import SOON, accepted
 from tests.unit.support.documented_data import assert_same_shape, documented
 
 LOST = Change(
@@ -31,7 +32,7 @@ approvals:
     change: data-loss
     digest: {LOST.digest}
     reason: its data is in the bucket
-    expires: "2999-12-31"
+    expires: "{SOON}"
 """
 
 Gate = Callable[..., Result]
@@ -79,7 +80,7 @@ def test_stopped_change_is_named_with_the_entry_that_would_approve_it(gate: Gate
     assert result.exit_code == 1
     assert "STOPPED   dev: file system: throughput 250 → 500: data lost" in result.stdout
     entry = "\n".join(line.removeprefix("          ") for line in result.stdout.splitlines() if "  " in line[:4])
-    written = entry[entry.index("  - stack") :].replace("WHY", "saved").replace("YYYY-MM-DD", "2999-12-31")
+    written = accepted(entry[entry.index("  - stack") :])
     assert gate(LOST, approvals=f"approvals:\n{written}\n").exit_code == 0
 
 
@@ -93,7 +94,7 @@ def test_approved_change_passes_and_names_its_approval(gate: Gate) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "code", "message"),
     [
-        ("2999-12-31", "2020-01-01", 1, "it expired after 2020-01-01"),
+        (SOON, "2020-01-01", 1, "it expired after 2020-01-01"),
         ("FileSystem FileSystem", "FileSystem Other", 1, "no change of dev needs it"),
         ("data-loss", "everything", 2, "no change has this name"),
         ("approvals:", "approved:", 2, "the key is unknown"),

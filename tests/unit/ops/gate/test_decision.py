@@ -102,6 +102,14 @@ def test_approval_holds_on_its_last_day_and_not_after_it() -> None:
     assert "it expired after 2026-12-01" in str(decision.errors[0])
 
 
+def test_approval_holds_at_most_90_days_ahead() -> None:
+    dangerous, given = verdict(change(Danger.DATA_LOSS)), {"dev": [approval()]}
+    assert decide(dangerous, given, date(2026, 9, 2)).opens
+    decision = decide(dangerous, given, date(2026, 9, 1))
+    assert decision.stops
+    assert "it holds for more than 90 days. Allowed: a last day up to 2026-11-30" in str(decision.errors[0])
+
+
 def test_what_the_environment_confirms_needs_no_approval_and_takes_none() -> None:
     confirmed = verdict(change(Danger.GROUP_REMOVED, confirmed_by="hyperpod.confirm_group_removal"))
     assert decide(confirmed, {}, TODAY).opens
