@@ -14,7 +14,7 @@ from config.estimates.costs import HOURS_PER_MONTH, control_plane, prices
 from config.facts.add_ons import CLOUDWATCH
 from config.facts.instance_types import GPU_RESOURCE, instance_type
 from config.facts.versions import KUBERNETES_DEFAULT
-from ops.review.assembly import Assembly, Properties, number
+from ops.review.assembly import RETAINED, Assembly, Properties, number
 from ops.review.kubernetes.objects import MANIFEST, applied
 from ops.review.model import StandingCosts
 
@@ -64,18 +64,22 @@ class _Line:
     gpus: int = 0
 
 
-def bill(assembly: Assembly) -> StandingCosts:
+def bill(assembly: Assembly, base: Assembly | None = None) -> StandingCosts:
     """Return the standing costs per hour of all stacks of the assembly, and the number of their GPUs.
 
-    Raises ReviewError if a template or a manifest in it cannot be read.
+    What a deployment over `base` leaves in the account costs on. Raises ReviewError if a template or a manifest in it
+    cannot be read.
     """
-    lines = [*_resources(assembly), *_claimed_file_systems(assembly)]
+    kept = [line for each in _left(base, assembly) for line in _lines(each)] if base else []
+    resources = (resource for stack in assembly.stacks.values() for resource in stack.resources.values())
+    lines = [*(line for each in resources for line in _lines(each)), *_claimed_file_systems(assembly), *kept]
     unpriced = Counter(line.what for line in lines if line.usd_per_hour is None)
     return StandingCosts(
         usd_per_hour=sum(line.usd_per_hour or 0.0 for line in lines),
         gpus=sum(line.gpus for line in lines),
         unpriced=tuple(f"{what} ({count})" if count > 1 else what for what, count in unpriced.items()),
         budget_usd=_budget(assembly),
+        kept_usd_per_hour=sum(line.usd_per_hour or 0.0 for line in kept),
     )
 
 
@@ -99,17 +103,31 @@ def _budget(assembly: Assembly) -> float | None:
     return min((float(each) for each in amounts if isinstance(each, int | float)), default=None)
 
 
-def _resources(assembly: Assembly) -> Iterator[_Line]:
-    for stack in assembly.stacks.values():
-        for resource in stack.resources.values():
-            kind, properties = str(resource.get("Type", "")), resource.get("Properties", {})
-            if kind in _AT_ONE_PRICE:
-                what, key, hours = _AT_ONE_PRICE[kind]
-                yield _Line(what, prices()[key] / hours)
-            elif kind in _PRICED:
-                yield from _PRICED[kind](properties)
-            elif kind not in _WITHOUT_A_STANDING_PRICE | {MANIFEST}:
-                yield _Line(_NAMES.get(kind, kind), None)
+def _left(base: Assembly, head: Assembly) -> Iterator[Mapping[str, Any]]:
+    """Yield the resources of `base` that a deployment of `head` neither deletes nor manages any more."""
+    for part, stack in base.stacks.items():
+        now = head.stacks.get(part)
+        # CloudFormation knows a stack by its name, and a deployment deletes none.
+        if now is None or now.name != stack.name:
+            yield from stack.resources.values()
+        else:
+            gone = stack.resources.keys() - now.resources.keys()
+            yield from (stack.resources[name] for name in gone if _is_retained(stack.resources[name]))
+
+
+def _is_retained(resource: Mapping[str, Any]) -> bool:
+    return resource.get("DeletionPolicy") in RETAINED
+
+
+def _lines(resource: Mapping[str, Any]) -> Iterator[_Line]:
+    kind, properties = str(resource.get("Type", "")), resource.get("Properties", {})
+    if kind in _AT_ONE_PRICE:
+        what, key, hours = _AT_ONE_PRICE[kind]
+        yield _Line(what, prices()[key] / hours)
+    elif kind in _PRICED:
+        yield from _PRICED[kind](properties)
+    elif kind not in _WITHOUT_A_STANDING_PRICE | {MANIFEST}:
+        yield _Line(_NAMES.get(kind, kind), None)
 
 
 def _cluster(properties: Properties) -> Iterator[_Line]:

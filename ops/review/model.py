@@ -173,6 +173,8 @@ class StandingCosts:
     unpriced: tuple[str, ...] = ()
     budget_usd: float | None = None
     """AWS's budget of a month, which calls somebody; None if there is none."""
+    kept_usd_per_hour: float = 0.0
+    """The part of `usd_per_hour` for what no stack manages any more."""
 
 
 @dataclass(frozen=True)

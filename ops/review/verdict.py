@@ -31,7 +31,7 @@ def verdict_on(pair: Pair) -> EnvironmentVerdict:
         pair.environment,
         tuple(sorted(changes, key=lambda each: (each.effect.rank, not each.gated, each.title, each.what))),
         before=bill(pair.base) if pair.base else None,
-        after=bill(pair.head),
+        after=bill(pair.head, pair.base),
         groups=groups(pair),
         ray_clusters=ray_clusters(pair),
         permissions=(*aws_permissions(pair), *kubernetes_permissions(pair)),

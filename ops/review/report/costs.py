@@ -77,6 +77,9 @@ def _lines(environment: EnvironmentVerdict) -> Iterator[str]:
         if after.gpus != old.gpus:
             gpus = after.gpus - old.gpus
             yield f"{gpus:+} GPUs ({old.gpus} → {after.gpus}), {gpus * HOURS_PER_MONTH:+,} GPU-hours per month"
+    if (kept := after.kept_usd_per_hour) >= _CENT:
+        prices = f"{_price(kept)} of it per hour, {_price(kept, month=True)} per month"
+        yield f"{prices}, for what leaves its stack and stays"
     yield from _budget(old.budget_usd, after.budget_usd)
 
 

@@ -132,3 +132,35 @@ def test_a_manifest_that_cannot_be_read_is_no_free_one(tmp_path: Path, manifest:
         ReviewError, match=r"Manifest of R in stack one (is not JSON|holds a document that is no Kubernetes object)"
     ):
         of(tmp_path, R={"Type": "Custom::AWSCDK-EKS-KubernetesResource", "Properties": {"Manifest": manifest}})
+
+
+def volume(policy: str) -> dict[str, Any]:
+    lustre = {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 125}
+    properties = {"FileSystemType": "LUSTRE", "StorageCapacity": 2400, "LustreConfiguration": lustre}
+    return {"Type": "AWS::FSx::FileSystem", "DeletionPolicy": policy, "Properties": properties}
+
+
+@pytest.mark.parametrize(
+    ("policy", "head", "kept"),
+    [("Retain", {}, True), ("RetainExceptOnCreate", {}, True), ("Delete", {}, False), ("Retain", {"V": ()}, False)],
+)
+def test_what_leaves_its_stack_and_stays_costs_on(
+    policy: str, head: dict[str, Any], *, kept: bool, tmp_path: Path
+) -> None:
+    base = assembly(tmp_path / "base", one={"V": volume(policy)})
+    found = bill(assembly(tmp_path / "head", one={name: volume(policy) for name in head}), base)
+    price = pytest.approx(2400 * prices()["fsx_gib_month"]["125"] / HOURS_PER_MONTH)
+    assert found.kept_usd_per_hour == (price if kept else 0)
+    assert found.usd_per_hour == (price if kept or head else 0)
+
+
+def test_stacks_that_no_deployment_deletes_cost_on_beside_their_new_namesakes(tmp_path: Path) -> None:
+    base = assembly(tmp_path / "base", one={"C": cluster(group("a", 2))}, two={"V": volume("Delete")})
+    gone = bill(assembly(tmp_path / "gone", one={"C": cluster(group("a", 2))}), base)
+    assert gone.kept_usd_per_hour == pytest.approx(2400 * prices()["fsx_gib_month"]["125"] / HOURS_PER_MONTH)
+    head = assembly(tmp_path / "renamed", one={"C": cluster(group("a", 2))})
+    manifest = head.directory / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"stackName": "rayhp-', '"stackName": "other-'))
+    renamed = bill(head, base)
+    assert renamed.gpus == 32
+    assert renamed.usd_per_hour == pytest.approx(4 * P5 + gone.kept_usd_per_hour)

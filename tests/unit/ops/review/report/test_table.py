@@ -267,6 +267,13 @@ COSTS = {
             "-1 GPUs (2 → 1), -730 GPU-hours per month",
         ],
     ),
+    "something stays": (
+        (StandingCosts(2, 0), StandingCosts(2, 0, kept_usd_per_hour=1)),
+        [
+            "unchanged: US$ 2.00 per hour, US$ 1,460 per month, 0 GPUs",
+            "US$ 1.00 of it per hour, US$ 730 per month, for what leaves its stack and stays",
+        ],
+    ),
     "a budget": (
         (StandingCosts(1, 0), StandingCosts(1, 0, budget_usd=20_000)),
         ["unchanged: US$ 1.00 per hour, US$ 730 per month, 0 GPUs", "budget added: US$ 20,000 per month"],
