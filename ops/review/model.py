@@ -70,7 +70,8 @@ class Danger(StrEnum):
     LOOSER_ISOLATION = "looser-isolation"
     """A NetworkPolicy, pod security level, quota, security context or admission rule allows more or is removed."""
     LOWER_PROTECTION = "lower-protection"
-    """Termination protection, a retention policy, versioning, encryption, backups, logs or a guard is switched off."""
+    """Termination protection, a retention policy, versioning, encryption, backups, logs or a guard is switched off; an
+    alarm, budget, event rule, topic or subscription, or a deep health check, is removed."""
     RUNS_CODE = "runs-code"
     """A script, or a container's command, gets a line that deletes data, formats a disk, opens the network, or runs
     code that it fetches."""

@@ -38,6 +38,13 @@ _OPAQUE: Final = frozenset(
     {"AWS::CloudFormation::Stack", "AWS::CloudFormation::Macro", "AWS::CloudFormation::StackSet"}
 )
 _CONTENT_HASH: Final = re.compile(r"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{16})(?![0-9a-f])")
+# A new one calls about something else, or somebody else.
+_CALLS: Final = frozenset(
+    {
+        *("AWS::Budgets::Budget", "AWS::CloudWatch::Alarm", "AWS::Events::Rule", "AWS::SNS::Subscription"),
+        "AWS::SNS::Topic",
+    }
+)
 # Types without a row that run programs, act on other resources, give rights, or carry data to another place.
 _ACTING: Final = re.compile(
     r"AWS::(SSM|Scheduler|SSO|RolesAnywhere|DLM|DataSync|Config|Code\w+|Batch|ECS|Pipes|Budgets|FIS|AutoScaling\w*|ImageBuilder"
@@ -116,7 +123,7 @@ def _deleted(change: ResourceChange, key: Key, sides: TemplateComparison) -> Rev
     note = f"{stable(successor[1])} in stack {successor[0]} is new and empty." if successor and holds else ""
     if change.type == "AWS::FSx::FileSystem":
         note = f"{note} {mirrored(key, sides)}".strip()
-    return removal(before, "removed", note, continues=successor is not None)
+    return removal(before, "removed", note, continues=successor is not None and change.type not in _CALLS)
 
 
 def _logger_goes(key: Key, sides: TemplateComparison) -> bool:

@@ -13,7 +13,7 @@ class Holds(Enum):
     """Everything that runs in it, or depends on it."""
     NODES = auto()
     GUARD = auto()
-    """A protection: logs, backups, a policy that denies."""
+    """A protection: logs, backups, what calls somebody."""
     NOTHING = auto()
 
 
@@ -61,7 +61,11 @@ KINDS: Final = {
     "AWS::Backup::BackupSelection": ResourceKind("backup selection", Holds.GUARD, "No more backups are made."),
     "AWS::CloudTrail::Trail": ResourceKind("trail", Holds.GUARD, "API calls are no longer logged."),
     "AWS::GuardDuty::Detector": ResourceKind("GuardDuty detector", Holds.GUARD, "Threats are no longer detected."),
-    "AWS::Budgets::Budget": ResourceKind("budget", lost="Nobody is called when the month's costs exceed it."),
+    "AWS::Budgets::Budget": ResourceKind("budget", Holds.GUARD, "Nobody is called when the month's costs exceed it."),
+    "AWS::CloudWatch::Alarm": ResourceKind("alarm", Holds.GUARD, "Nobody is called when its limit is broken."),
+    "AWS::Events::Rule": ResourceKind("event rule", Holds.GUARD, "Its notifications end."),
+    "AWS::SNS::Subscription": ResourceKind("subscription", Holds.GUARD, "Its notifications end."),
+    "AWS::SNS::Topic": ResourceKind("topic", Holds.GUARD, "Its notifications end."),
     "AWS::EC2::EIP": ResourceKind("public address", lost="Firewalls that name the address no longer match."),
     "AWS::EC2::InternetGateway": ResourceKind("internet gateway"),
     "AWS::EC2::LaunchTemplate": ResourceKind("launch template"),
@@ -81,7 +85,6 @@ KINDS: Final = {
     "AWS::EKS::AccessEntry": ResourceKind("access to the Kubernetes API"),
     "AWS::EKS::Addon": ResourceKind("EKS add-on"),
     "AWS::EKS::PodIdentityAssociation": ResourceKind("pod identity"),
-    "AWS::Events::Rule": ResourceKind("event rule", lost="Its notifications end."),
     "AWS::IAM::InstanceProfile": ResourceKind("instance profile"),
     "AWS::IAM::ManagedPolicy": ResourceKind("policy"),
     "AWS::IAM::OIDCProvider": ResourceKind(
@@ -92,14 +95,11 @@ KINDS: Final = {
     "AWS::IAM::RolePolicy": ResourceKind("policy"),
     "AWS::IAM::User": ResourceKind("user"),
     "AWS::KMS::Alias": ResourceKind("alias of a key"),
-    "AWS::CloudWatch::Alarm": ResourceKind("alarm", lost="Nobody is called when its limit is broken."),
     "AWS::CloudWatch::Dashboard": ResourceKind("dashboard"),
     "AWS::Lambda::Function": ResourceKind("function"),
     "AWS::Lambda::LayerVersion": ResourceKind("layer of functions"),
     "AWS::Lambda::Permission": ResourceKind("right to call a function"),
     "AWS::S3::BucketPolicy": ResourceKind("bucket policy"),
-    "AWS::SNS::Subscription": ResourceKind("subscription", lost="Its notifications end."),
-    "AWS::SNS::Topic": ResourceKind("topic", lost="Its notifications end."),
     "AWS::SNS::TopicPolicy": ResourceKind("topic policy"),
     "AWS::SSM::Parameter": ResourceKind("parameter"),
     "AWS::StepFunctions::StateMachine": ResourceKind("state machine"),

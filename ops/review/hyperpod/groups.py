@@ -154,6 +154,8 @@ def _changed(groups: Groups, name: str) -> Iterator[Change]:
             yield _scripts(groups, thing, old or {}, new or {})
         elif key == "InstanceStorageConfigs":
             yield from _volumes(groups, thing, before, after)
+        elif key == "OnStartDeepHealthChecks":
+            yield _deep_checks(groups, thing, old, new)
         elif key == "SlurmConfig":
             yield from _slurm(groups, thing, old, new)
         else:
@@ -172,6 +174,14 @@ def _volumes(groups: Groups, thing: ClusterPart, before: Group, after: Group) ->
     volumes = [without_keys(side.get(name)) for side in (before, after)]
     if not same(*volumes):
         yield _by_table(groups, thing, name, *volumes)
+
+
+def _deep_checks(groups: Groups, thing: ClusterPart, old: Any, new: Any) -> Change:
+    found = _by_table(groups, thing, "OnStartDeepHealthChecks", old, new)
+    if isinstance(new or [], list) and {*map(str, old or [])} <= {*map(str, new or [])}:
+        return found
+    reason = f"{found.reason} New nodes are no longer tested in depth before pods run on them."
+    return replace(found, reason=reason.strip(), dangers=frozenset({Danger.LOWER_PROTECTION}))
 
 
 def _slurm(groups: Groups, thing: ClusterPart, old: Any, new: Any) -> Iterator[Change]:

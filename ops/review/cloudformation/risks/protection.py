@@ -150,6 +150,7 @@ RULES: Final[Mapping[str, Mapping[str, Lowered]]] = {
         "VpcConfig": _gone,
         "ReservedConcurrentExecutions": _never,
     },
+    "AWS::Budgets::Budget": {"NotificationsWithSubscribers": _fewer},
     "AWS::CloudWatch::Alarm": {"ActionsEnabled": _switched_off, "AlarmActions": _fewer},
     "AWS::Events::Rule": {"State": _switched_off, "EventPattern": _narrower},
     "AWS::SNS::Subscription": {"FilterPolicy": _narrower, "FilterPolicyScope": _another},

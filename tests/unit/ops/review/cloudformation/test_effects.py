@@ -246,3 +246,18 @@ def test_only_what_holds_something_is_called_new_and_empty(pairs: Pairs, kind: s
     before, after = (of(kind, PrincipalArn=name) for name in ("old", "new"))
     found = pairs.changes({"Old": before}, {"New": after})
     assert any("New in stack storage is new and empty" in each.reason for each in found) is empty
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("AWS::Budgets::Budget", "AWS::CloudWatch::Alarm", "AWS::Events::Rule", "AWS::SNS::Subscription"),
+        "AWS::SNS::Topic",
+    ],
+)
+def test_what_calls_somebody_goes_only_with_an_approval(pairs: Pairs, kind: str) -> None:
+    old, other = of(kind, Name="gpu-node-failed"), of(kind, Name="dashboard-viewed")
+    assert dangers(pairs.changes({"Old0123ABCD": old}, {})) == {Danger.LOWER_PROTECTION}
+    replaced = pairs.changes({"Old0123ABCD": old}, {"New0123ABCD": other})
+    assert dangers(replaced) == {Danger.LOWER_PROTECTION}, "another one calls about something else"
+    assert dangers(pairs.changes({"Old0123ABCD": old}, {"New0123ABCD": old})) == set(), "it was renamed"

@@ -78,6 +78,7 @@ MIRRORED = of("AWS::FSx::DataRepositoryAssociation", S3={"AutoExportPolicy": {"E
         (of("AWS::Logs::LogGroup", RetentionInDays=30), {"RetentionInDays": 7}),
         (of("AWS::Logs::LogGroup"), {"RetentionInDays": 7}),
         (of("AWS::SNS::Topic", KmsMasterKeyId="k"), {"KmsMasterKeyId": None}),
+        (of("AWS::Budgets::Budget", NotificationsWithSubscribers=["a", "b"]), {"NotificationsWithSubscribers": ["a"]}),
         (TEMPLATE, {"LaunchTemplateData__MetadataOptions__HttpTokens": "optional"}),
         (TEMPLATE, {"LaunchTemplateData__MetadataOptions__HttpPutResponseHopLimit": 2}),
         (TEMPLATE, {"LaunchTemplateData__BlockDeviceMappings": [{"Ebs": {"Encrypted": False}}]}),

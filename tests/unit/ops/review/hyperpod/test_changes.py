@@ -315,6 +315,22 @@ def test_node_recovery_that_is_switched_off_lowers_protection(tmp_path: Path, va
     assert one(tmp_path / "back", cluster(HEAD, NodeRecovery="None"), cluster(HEAD)).dangers == set()
 
 
+@pytest.mark.parametrize(
+    ("after", "lower"),
+    [
+        (["InstanceStress"], True),
+        (None, True),
+        ({"Ref": "Checks"}, True),
+        (["InstanceConnectivity", "InstanceStress"], False),
+    ],
+)
+def test_deep_checks_that_are_removed_lower_protection(tmp_path: Path, after: Any, *, lower: bool) -> None:
+    checked = group("checked", OnStartDeepHealthChecks=["InstanceStress", "InstanceConnectivity"])
+    less = {**checked, "OnStartDeepHealthChecks": after}
+    found = of(tmp_path, cluster(HEAD, checked), cluster(HEAD, less))
+    assert {danger for change in found for danger in change.dangers} == ({Danger.LOWER_PROTECTION} if lower else set())
+
+
 @pytest.mark.parametrize("groups", [{"Fn::If": ["Big", [], []]}, [WORKERS, WORKERS], [{"InstanceCount": 1}]])
 def test_groups_without_readable_names_are_unknown(tmp_path: Path, groups: Any) -> None:
     change = one(tmp_path, cluster(HEAD), cluster(InstanceGroups=groups))
