@@ -1,5 +1,6 @@
 """Review a pull request and decide whether it may be deployed."""
 
+import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,8 +11,10 @@ from config import available
 from ops.gate import approvals
 from ops.gate.approvals import Approval, ApprovalsError
 from ops.gate.decision import Decision, decide
+from ops.review.checkouts import handover
 from ops.review.checkouts.cdk import ReviewError
 from ops.review.checkouts.inputs import ENVIRONMENTS, fingerprint
+from ops.review.checkouts.tracked import require_links_inside
 from ops.review.data import from_file
 from ops.review.model import Verdict
 from ops.review.review import REPOSITORY, review
@@ -31,6 +34,26 @@ def of_checkouts(base: Path, head: Path | None, context: Mapping[str, str], *, c
     # Before the syntheses, which take a while.
     given = _approvals(head)
     return _decided(review(base, head, context, console=console), given, head)
+
+
+def of_pull_request(head: Path, folder: Path, *, console: Console) -> tuple[Verdict, Decision]:
+    """Return the verdict and the decision on `head` against this checkout. No line of `head` runs.
+
+    Args:
+        head: The changed checkout: its files are read as data.
+        folder: What was downloaded of the job that synthesised `head`.
+        console: Where progress is printed.
+
+    Raises ApprovalsError for an approvals file with errors, ReviewError if the rules of this checkout cannot read
+    `head`, or refuse what was handed over.
+    """
+    # Before a file is read: a link may lead to any file of this machine.
+    require_links_inside(head)
+    given = _approvals(head)
+    with tempfile.TemporaryDirectory() as scratch:
+        assemblies = handover.read(folder, Path(scratch), given.keys())
+        verdict = review(REPOSITORY, head, handed_over=assemblies, console=console)
+        return verdict, _decided(verdict, given, head)
 
 
 def of_file(file: Path, base: Path | None, context: Mapping[str, str]) -> Decision:

@@ -66,6 +66,8 @@ class Assembly:
     """
 
     directory: Path
+    foreign: bool = False
+    """Whether code that nobody has reviewed yet wrote it: no program in it is run."""
 
     @cached_property
     def stacks(self) -> Mapping[str, AssemblyStack]:

@@ -23,7 +23,9 @@ def require(checkouts: Checkouts, names: Sequence[str]) -> None:
     """Raise ReviewError if the cache lacks charts of a checkout whose environments will be synthesised."""
     if _CONTEXT in checkouts.context or os.environ.get(charts_lock.STAND_IN_VARIABLE):
         return
-    missing = {side: _missing(side) for side in (checkouts.base, checkouts.head) if _takes_charts(side, names)}
+    # An assembly that was handed over has its charts.
+    synthesised = (checkouts.base,) if checkouts.handed_over else (checkouts.base, checkouts.head)
+    missing = {side: _missing(side) for side in synthesised if _takes_charts(side, names)}
     if not any(missing.values()):
         return
     charts = dict.fromkeys(f"{chart.name} {chart.version}" for side in missing.values() for chart in side)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from config import available
-from ops.review.checkouts.cdk import synthesise
+from ops.review.checkouts.cdk import ReviewError, synthesise
 from ops.review.checkouts.inputs import ENVIRONMENTS
 from ops.review.checkouts.progress import ReviewProgress
 
@@ -24,6 +24,8 @@ class Checkouts:
     base: Path
     head: Path
     context: Mapping[str, str]
+    handed_over: Path | None = None
+    """The folder of `head`'s assemblies, in place of its synthesis: no line of `head` runs."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,13 @@ def synthesised(
 ) -> Iterator[SynthesisFolders]:
     """Synthesise these environments of both checkouts below `scratch`; yield each when both its sides are there.
 
-    Raises ReviewError for the first environment that does not synthesise.
+    Raises ReviewError for the first environment that does not synthesise, or that was not handed over.
     """
 
     def start(side: str, checkout: Path, name: str) -> Future[Path]:
         def work() -> Path:
+            if side == "head" and checkouts.handed_over:
+                return _handed_over(checkouts.handed_over, name)
             with progress.step(f"{name}: synthesising {side}", f"{name}: {side} synthesised"):
                 return synthesise(checkout, name, scratch / name / side, checkouts.context)
 
@@ -57,6 +61,12 @@ def synthesised(
     ]
     for name, head, base in started:
         yield SynthesisFolders(name, base.result() if base else None, head.result())
+
+
+def _handed_over(folder: Path, name: str) -> Path:
+    if not (folder / name).is_dir():
+        raise ReviewError(f"the head handed over no assembly of {name}. Allowed: an assembly of each environment")
+    return folder / name
 
 
 @contextmanager

@@ -55,16 +55,43 @@ def build_outputs(checkout: Path) -> list[str]:
     return [path for path in files(checkout) or () if any(map(_is_made, PurePosixPath(path.casefold()).parts))]
 
 
+def require_links_inside(checkout: Path) -> None:
+    """Raise ReviewError if git tracks links out of the checkout: who reads them reads this machine's files."""
+    top = checkout.resolve()
+    if found := [name for name in files(checkout) or () if not _leads_inside(checkout / name, top)]:
+        raise ReviewError(
+            f"{checkout}: git tracks links that lead out of the checkout: {_named(found)}. Allowed: links to files of "
+            f"the checkout. Fix: run `git rm --cached {shlex.join(map(_printable, found[:_NAMED]))}`"
+        )
+
+
 def require_sources(checkout: Path) -> None:
     """Raise ReviewError if git tracks files in the checkout that a program made."""
     if found := build_outputs(checkout):
-        names = [name if name.isprintable() else ascii(name) for name in found[:_NAMED]]
-        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
         raise ReviewError(
-            f"{checkout}: git tracks files that a program made: {', '.join(names)}{more}. Programs may run them "
+            f"{checkout}: git tracks files that a program made: {_named(found)}. Programs may run them "
             "instead of the sources that people review. Allowed: sources. "
-            f"Fix: run `git rm --cached {shlex.join(names)}`"
+            f"Fix: run `git rm --cached {shlex.join(map(_printable, found[:_NAMED]))}`"
         )
+
+
+def _named(found: list[str]) -> str:
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return f"{', '.join(map(_printable, found[:_NAMED]))}{more}"
+
+
+def _printable(name: str) -> str:
+    return name if name.isprintable() else ascii(name)
+
+
+def _leads_inside(path: Path, top: Path) -> bool:
+    if not path.is_symlink():
+        return True
+    try:
+        target = path.resolve(strict=True)
+    except (OSError, RuntimeError):
+        return False
+    return target.is_relative_to(top) and target.relative_to(top).parts[:1] != (".git",)
 
 
 def _is_made(name: str) -> bool:

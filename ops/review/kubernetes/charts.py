@@ -2,6 +2,7 @@
 
 import atexit
 import json
+import math
 import os
 import platform
 import re
@@ -24,6 +25,7 @@ from ops.review.kubernetes.objects import ApplyingResource, KubernetesObject, do
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _IN_LAYER: Final = "helm/helm"
 _TIMEOUT_SECONDS: Final = 120
+_MOST_VALUES: Final = 1_000_000
 # The one template of stacks/shared/files_chart.py: Helm copies the files and renders nothing.
 _COPIES: Final = """\
 {{- range $path, $content := .Files.Glob "files/*.yaml" }}
@@ -79,9 +81,9 @@ def release(source: ApplyingResource, assembly: Assembly, helm: Path | None) -> 
 def helm_program(assemblies: Sequence[Assembly]) -> Path | None:
     """Return Helm: the one that the deployment runs, from an assembly's layer, or the one on PATH; None without both.
 
-    CDK's layer holds programs for Linux on x86-64.
+    CDK's layer holds programs for Linux on x86-64. A foreign assembly's is not run.
     """
-    layer = next((found for each in assemblies if (found := _layer(each))), None)
+    layer = next((found for each in assemblies if not each.foreign and (found := _layer(each))), None)
     if layer is None or (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         installed = shutil.which("helm")
         return Path(installed) if installed else None
@@ -195,6 +197,20 @@ def _copied(chart: Path) -> list[Path]:
 
 def _yaml(text: str, path: Path) -> list[Any]:
     try:
-        return [each for each in yaml.load_all(text, Loader=yaml.CSafeLoader) if each is not None]
-    except yaml.YAMLError as error:
+        found = [each for each in yaml.load_all(text, Loader=yaml.CSafeLoader) if each is not None]
+    except (yaml.YAMLError, RecursionError) as error:
         raise ReviewError(f"{path} is not YAML: {error}. Fix: synthesise the checkout again") from error
+    if "*" in text and _expanded(found, {}) > _MOST_VALUES:
+        raise ReviewError(f"{path}: its aliases stand for too many values. Allowed: {_MOST_VALUES:,} values")
+    return found
+
+
+def _expanded(value: Any, known: dict[int, float]) -> float:
+    """Return the number of values once all aliases are written out; infinite if a value contains itself."""
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in known:
+        known[id(value)] = math.inf
+        each = value.values() if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_expanded(inner, known) for inner in each)
+    return known[id(value)]
