@@ -12,9 +12,11 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import yaml
 from pydantic import BaseModel, ValidationError
 from rich.console import Console
 
@@ -160,6 +162,8 @@ def _require_assembly(directory: Path) -> None:
             if not isinstance(name, str) or not _TEMPLATE.fullmatch(name):
                 raise _refused(f"{directory.name}/manifest.json", "templateFile is no file name", "NAME.template.json")
             _read(directory / name, _Template)
+    for file in directory.glob(f"{_ASSETS}/**/*.y*ml"):
+        _require_shallow(file)
     for asset in directory.glob(_ASSETS):
         if asset.is_file() and zipfile.is_zipfile(asset):
             with zipfile.ZipFile(asset) as opened:
@@ -179,6 +183,16 @@ def _read(file: Path, model: type[_Model]) -> _Model:
     except (OSError, RecursionError, ValidationError, ValueError) as error:
         reason = str(error).partition("\n")[0]
         raise _refused(name, f"it cannot be read: {reason}", "a file of `cdk synth`") from error
+
+
+def _require_shallow(file: Path) -> None:
+    """Raise ReviewError for YAML so deep that the parser of a chart's objects would use up the stack."""
+    depth = 0
+    with suppress(yaml.YAMLError):
+        for event in yaml.parse(file.read_bytes(), Loader=yaml.CSafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:
+                raise _refused(file.name, "it is nested too deeply", f"{MAX_DEPTH} levels")
 
 
 def _depths(document: Any) -> Iterator[int]:

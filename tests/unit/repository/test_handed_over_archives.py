@@ -154,6 +154,8 @@ ATTACKS: dict[str, tuple[Callable[[], Archive | bytes], str]] = {
     "assembly within an assembly": (lambda: assembly(type="cdk:cloud-assembly"), "has a nested assembly (a Stage)"),
     "YAML bomb in objects": (lambda: chart(BOMB), "its aliases stand for too many values"),
     "YAML that contains itself": (lambda: chart("&a [*a]"), "its aliases stand for too many values"),
+    "YAML of 100,000 levels": (lambda: chart(nested(100_000).decode()), "o.yaml: it is nested too deeply"),
+    "YAML of 100,000 lists in a line": (lambda: chart("- " * 100_000), "o.yaml: it is nested too deeply"),
     "YAML tag": (lambda: chart("!!python/object/apply:os.system ['touch /tmp/ran']"), "is not YAML"),
     "objects of 100,000 levels": (lambda: manifest(nested(100_000).decode()), "cannot read the head: RecursionError"),
     "object without a kind": (lambda: manifest('{"metadata": []}'), "no Kubernetes object"),

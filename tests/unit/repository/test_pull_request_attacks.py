@@ -101,6 +101,14 @@ def test_gitattributes_are_shown_to_owners(attack: PullRequest) -> None:
     assert "+*.md text eol=crlf" in attack.own_comment
 
 
+@pytest.mark.parametrize("name", ["$(touch ran)", "-c evil", "..", "a\n::add-mask::closed", "\u202edev", "x" * 200])
+def test_an_odd_name_of_an_environment_is_no_word_of_a_script(name: str, attack: PullRequest) -> None:
+    attack.author.write(f"environments/{name}.yaml", "")
+    assert attack.run(handed_over(attack, "after")) in {1, 2}
+    assert not list(attack.directory.rglob("ran"))
+    assert runner_commands(attack.log) == []
+
+
 LINKS = {
     "environments/approvals/dev.yaml": "/proc/self/environ",
     "environments/more.yaml": "/etc/passwd",
