@@ -13,7 +13,7 @@ from rich.console import Console
 
 from config import available
 from ops.review.assembly import Assembly, Pair
-from ops.review.checkouts import charts, manifests, owners
+from ops.review.checkouts import charts, owners
 from ops.review.checkouts.cdk import ReviewError, cli
 from ops.review.checkouts.content import changed_content
 from ops.review.checkouts.inputs import ENVIRONMENTS, changed, fingerprint, own
@@ -73,12 +73,9 @@ def review(
         unchanged = wanted & after - set(names)
         progress.say(f"environments with changed inputs: {', '.join(names) or 'none'}; unchanged: {len(unchanged)}")
         sides = synthesised(checkouts, names, Path(scratch), progress, workers)
-        # The head's code would compare them; its own tests do.
-        stale = None if handed_over else workers.submit(manifests.note, head, wanted)
         notes = [*filter(None, [owners.note(base) if content else ""])]
         found = list(_verdicts(sides, progress, notes, foreign=handed_over is not None))
         found += [EnvironmentVerdict(name, synthesised=False) for name in unchanged]
-        notes += filter(None, [stale.result() if stale else ""])
     found += [_removed(base, name) for name in wanted & before - after]
     return Verdict(tuple(sorted(found, key=_worst_first)), tuple(dict.fromkeys(notes)), compared, content)
 

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from bench.checkout import checkout
-from config import load, naming
+from config import naming
 from embedded_account.cloudformation.templates.resource_types import resource_types
-from ops.render import manifests
 from ops.review.assembly import Assembly as Sides
 from ops.review.assembly import Pair, resource_changes
 from ops.review.cloudformation.changes import changes
@@ -58,11 +57,9 @@ def test_every_declared_setting_that_replaces_the_file_system_loses_its_data(dev
     assert reviewed == 5
 
 
-def test_a_pull_request_shows_a_changed_count_and_its_stale_manifest(tmp_path: Path) -> None:
+def test_a_pull_request_shows_a_changed_count(tmp_path: Path) -> None:
     write_empty_charts(tmp_path / "charts")
     base, head = (checkout(tmp_path / side, ["dev"]) for side in ("base", "head"))
-    for side in (base, head):
-        manifests.write(load("dev"), side / "manifests")
     change(head / "environments" / "dev.yaml", "count: 4", "count: 5")
     change(head / "environments" / "dev.yaml", "replicas: 4", "replicas: 5")
 
@@ -76,8 +73,7 @@ def test_a_pull_request_shows_a_changed_count_and_its_stale_manifest(tmp_path: P
     verdict = json.loads(result.stdout)
     [dev] = verdict["environments"]
     assert {each["stack"] for each in dev["changes"]} == {"hyperpod", "ray"}
-    [note] = verdict["notes"]
-    assert note.startswith("manifests/ is stale, this review ignores it: dev/ray/clusters/rayml.yaml. Fix: ")
+    assert verdict["notes"] == []
 
 
 @pytest.mark.long

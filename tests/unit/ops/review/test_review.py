@@ -131,42 +131,6 @@ def test_an_environment_that_no_checkout_has_is_refused(base: Checkout, head: Ch
     assert result.stderr == ("error: no checkout has the environment prdo. Allowed: dev. Fix: correct --env\n")
 
 
-# Takes the place of a checkout's own `ops`.
-OPS = """
-import sys
-from pathlib import Path
-assert sys.argv[1:] == ["manifests", "--check"], sys.argv
-if len({lines!r}) == 0:
-    sys.exit("error: jsii is missing")
-print(*(f"{{Path.cwd()}}/manifests/{{line}} is stale" for line in {lines!r}), sep="\\n")
-sys.exit(1)
-"""
-
-
-def stale(head: Checkout, *lines: str) -> None:
-    head.write("manifests/dev/ray/clusters/rayml.yaml", "")
-    head.write("ops/__main__.py", OPS.format(lines=list(lines)))
-
-
-def test_stale_manifests_of_reviewed_environments_are_named(base: Checkout, head: Checkout) -> None:
-    for checkout in (base, head):
-        for name in ("dev", "prod"):
-            checkout.environment(name, network={})
-    stale(head, "dev/ray/clusters/rayml.yaml", "prod/ray/claim.yaml")
-    assert json.loads(run(base, "--json", "--env", "dev").stdout)["notes"] == [
-        "manifests/ is stale, this review ignores it: dev/ray/clusters/rayml.yaml. "
-        "Fix: run `make manifests` and commit the files"
-    ]
-
-
-def test_manifests_that_cannot_be_compared_are_noted(base: Checkout, head: Checkout) -> None:
-    for checkout in (base, head):
-        checkout.environment("dev", network={})
-    stale(head)
-    [note] = json.loads(run(base, "--json").stdout)["notes"]
-    assert note.endswith("`ops manifests --check` failed: error: jsii is missing")
-
-
 def test_context_reaches_both_syntheses(base: Checkout, head: Checkout) -> None:
     for checkout in (base, head):
         checkout.environment("dev", network={})
