@@ -1,13 +1,13 @@
 """Review Deployments, DaemonSets, StatefulSets, Jobs, CronJobs and Pods."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ops.review.consequences import ReviewFinding, endangers, refused
 from ops.review.kubernetes.deltas import at, fields, summary
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import RuleContext
-from ops.review.kubernetes.rules.pods.reach import review_variables
+from ops.review.kubernetes.rules.pods.reach import containers, review_variables
 from ops.review.kubernetes.rules.pods.template import review_pod
 from ops.review.model import Danger, Effect
 from ops.review.steps import author
@@ -17,6 +17,8 @@ CODE_ANNOTATION: Final = "ray-on-hyperpod/code"
 
 _SELECTED: Final = frozenset({"Deployment", "DaemonSet", "StatefulSet", "ReplicaSet"})
 _CONTROLLERS: Final = _SELECTED | {"CronJob"}
+_OWN: Final = "controllers."
+"""The package of the project's controllers."""
 _ROLLED: Final = "Kubernetes replaces the object's pods one after another."
 _EFFECTS: Final = {
     "CronJob": "It holds from the next run on.",
@@ -38,7 +40,21 @@ def review_workload(before: Body | None, after: Body, context: RuleContext) -> I
         return
     if kind in _CONTROLLERS:
         yield from review_variables(at(old, "spec"), at(new, "spec"))
+        yield from _programs(at(old, "spec"), at(new, "spec"))
     yield from _in_place(before, after, kind)
+
+
+def _programs(old: Any, new: Any) -> Iterator[ReviewFinding]:
+    """Yield the containers of the project's own controllers that start with other words, or are gone."""
+    before, after = ({str(each["name"]): _words(each) for each in containers(side)} for side in (old, new))
+    for name, words in before.items():
+        if any(word.startswith(_OWN) for word in words) and after.get(name) != words:
+            what = f"{name}: {' '.join(words)} → {' '.join(after.get(name, ['none']))}"
+            yield endangers(Danger.LOWER_PROTECTION, what, "The controller may do something else, or nothing.")
+
+
+def _words(container: Mapping[str, Any]) -> list[str]:
+    return [*map(str, container.get("command") or []), *map(str, container.get("args") or [])]
 
 
 def template_of(body: Body | None) -> Any:

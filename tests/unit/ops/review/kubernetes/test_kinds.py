@@ -252,6 +252,26 @@ def test_an_unknown_kind_is_unknown_and_a_known_kind_of_another_group_is_too(env
         assert (effects(found), dangers(found)) == ({Effect.UNKNOWN}, {Danger.UNKNOWN})
 
 
+@pytest.mark.parametrize(
+    ("field", "words", "danger"),
+    [
+        ("command", ["sleep", "infinity"], True),
+        ("command", None, True),
+        ("args", ["--interval", "86400"], True),
+        ("resources", {"requests": {"cpu": "1"}}, False),
+    ],
+)
+def test_a_controller_of_the_project_that_starts_with_other_words_needs_an_approval(
+    environment: Environment, field: str, words: Any, *, danger: bool
+) -> None:
+    container = ("spec", "template", "spec", "containers", 0)
+    own = changed(a.DEPLOYMENT, *container, "command", value=["python", "-m", "controllers.reaper"])
+    found = environment.of_object(own, changed(own, *container, field, value=words))
+    assert dangers(found) == ({Danger.LOWER_PROTECTION} if danger else set())
+    ordinary = environment.of_object(a.DEPLOYMENT, changed(a.DEPLOYMENT, *container, "args", value=["--verbose"]))
+    assert dangers(ordinary) == set()
+
+
 def test_another_role_of_a_binding_is_refused_and_wider(environment: Environment) -> None:
     found = environment.of_object(a.BINDING, changed(a.BINDING, "roleRef", "name", value="ray-reaper-2"))
     assert Effect.REFUSED in effects(found)
