@@ -121,7 +121,9 @@ def _rendered(source: ApplyingResource, values: Mapping[str, Any], chart: Path, 
         file = Path(scratch, "values.yaml")
         # JSON: PyYAML writes a text such as 1e5 without quotes, which Helm takes for a number.
         file.write_text(json.dumps(dict(values)))
-        argv = [str(helm), "template", name, str(readable), "--namespace", namespace, "--values", str(file)]
+        # A name such as `--post-renderer=…` would be an option, with a program to run.
+        options = ["--namespace", namespace, "--values", str(file)]
+        argv = [str(helm), "template", *options, "--", name, str(readable)]
         # Helm reads no plugin, cache or credentials of this machine.
         env = {"PATH": os.environ.get("PATH", ""), "HOME": scratch}
         try:

@@ -216,5 +216,33 @@ def test_a_program_in_an_assembly_is_not_run(prepared: PullRequest, tmp_path: Pa
     assert not (tmp_path / "ran").exists()
 
 
+HELM = """#!/bin/sh
+# Helm 3 runs this option's program, wherever the option stands before `--`.
+for word; do
+  case "$word" in
+    --) exit 1 ;;
+    --post-renderer=*) "${word#*=}" ;;
+  esac
+done
+"""
+
+
+def test_a_release_whose_name_is_an_option_runs_no_program(prepared: PullRequest, tmp_path: Path) -> None:
+    evil, helm = tmp_path / "evil", prepared.directory / "gate" / "programs" / "helm"
+    evil.write_text(f"#!/bin/sh\ntouch {tmp_path / 'ran'}\n")
+    helm.write_text(HELM)
+    for program in (evil, helm):
+        program.chmod(0o755)
+    [found] = [data for name, data in chart("") if name == f"dev/{TEMPLATE}"]
+    option = found.replace(b'"Release": "r"', json.dumps({"Release": f"--post-renderer={evil}"})[1:-1].encode())
+    rest = [each for each in chart("") if each[0] != f"dev/{TEMPLATE}" and "/files/" not in str(each[0])]
+    more = (f"dev/asset.{CHART}/templates/more.yaml", b"")
+    try:
+        assert prepared.review_again([*rest, (f"dev/{TEMPLATE}", option), more]) == 1, prepared.log
+    finally:
+        helm.unlink()
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_harmless_archive_is_read(prepared: PullRequest) -> None:
     assert prepared.review_again(assembly()) == 0, prepared.log

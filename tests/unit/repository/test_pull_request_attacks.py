@@ -168,6 +168,9 @@ def test_names_are_no_commands_to_the_runner_and_no_markdown(attack: PullRequest
     assert attack.run() == 1
     assert runner_commands(f"{attack.log}\n::notice::after") == ["::notice::after"]
     assert runner_commands("::add-mask::x\n  ::error file=x::y") == ["::add-mask::x", "  ::error file=x::y"]
+    page = (attack.temp / "report" / "review.html").read_text()
+    assert "src=x" in page
+    assert not re.search(r"<img|<script|</details><!--|<a [^>]*e\.org", page)
     prose = re.sub(r"(?ms)^(`{3,})\w*\n.*?^\1$", "", attack.own_comment).partition("-->")[2]
     prose = re.sub(r"`[^`\n]+`", "", prose)
     for forbidden in ("@company", "<img", "<!--", "://e.org"):
@@ -282,6 +285,8 @@ def test_the_second_job_takes_no_cache_action_or_output_of_the_head() -> None:
     assert not [step for step in job["steps"] if "cache" in json.dumps(step)]
     assert not re.search(r"needs\.|\bsecrets\.", json.dumps(job))
     assert not [step for step in job["steps"] if "${{" in step.get("run", "")], "an expression would be typed into bash"
+    [report] = [step for step in job["steps"] if step.get("with", {}).get("name") == "review"]
+    assert report["with"]["overwrite"] is True, "another job of the run may have uploaded one"
     [holder] = [step for step in job["steps"] if "github.token" in json.dumps(step)]
     assert holder["name"] == "Comment"
     assert holder["working-directory"] == "base"
