@@ -150,8 +150,8 @@ REGISTRATIONS: Final = (
     *("ops/environment/flows.py", "ops/isolation/plan.py", "ops/policy/roles.py", "ops/review/cost.py"),
     # The files that people must read in a review.
     "ops/review/checkouts/content.py",
-    # What drift detection reads; the checks of an account.
-    *("ops/policy/operating.py", "ops/preflight/checks.py"),
+    # What drift detection reads, and what CloudFormation names; the checks of an account.
+    *("ops/policy/operating.py", "ops/policy/generated.py", "ops/preflight/checks.py"),
     # The lists of commands, of pages that they serve, and of kinds of runs with their operators.
     *("ops/commands/__init__.py", "ops/watch/page.py", "ops/jobs/kind.py", "ops/jobs/operators/runs.py"),
     # What `ops new` copies.

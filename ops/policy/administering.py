@@ -27,6 +27,8 @@ _BOOTSTRAP_ROLES: Final = (
 )
 _GRANT: Final = "AttachRolePolicy CreateRole DeleteRolePolicy DetachRolePolicy PutRolePolicy"
 """Actions that a condition on the permissions boundary restrains (service authorization reference, IAM)."""
+_OTHER_ROLES: Final = ("cfn-exec", "image-publishing")
+"""The bootstrap's roles that no deployment assumes: CloudFormation's own, and one for images."""
 _DESCRIBE_LEFTOVERS: Final = (
     "DescribeNetworkInterfaces DescribeSecurityGroups DescribeSnapshots DescribeVolumes DescribeVpcEndpoints "
     "DescribeVpcs"
@@ -45,7 +47,7 @@ def bootstrap(arns: Arns) -> Iterator[Statement]:
     bucket = (f"arn:aws:s3:::cdk-{qualifier}-assets-{where}",)
     repository = arns.of("ecr", f"repository/cdk-{qualifier}-container-assets-{where}")
     parameter = arns.of("ssm", f"parameter/{naming.bootstrap_version(environment).removeprefix('/')}")
-    roles = (f"arn:aws:iam::{environment.account}:role/cdk-{qualifier}-*",)
+    roles = tuple(naming.bootstrap_role(environment, role) for role in (*naming.BOOTSTRAP_ROLES, *_OTHER_ROLES))
     boundary = environment.company.permissions_boundary
     bounded: Conditions = {"StringEquals": {"iam:PermissionsBoundary": boundary}} if boundary else {}
     parameters = "DeleteParameter GetParameter GetParameters PutParameter"
@@ -85,8 +87,9 @@ def remove_leftovers(arns: EksArns) -> Iterator[Statement]:
     environment = arns.environment
     yield from _remove_of_eks(arns)
     tag = {f"aws:ResourceTag/{naming.ENVIRONMENT_TAG}": naming.environment_tag(environment)}
-    stacks = {"aws:ResourceTag/aws:cloudformation:stack-name": naming.stack(environment, "*")}
-    groups = (f"log-group:/aws/lambda/{naming.stack(environment, part)}-*" for part in environment.stacks)
+    names = tuple(naming.stack(environment, part) for part in environment.stacks)
+    stacks = {"aws:ResourceTag/aws:cloudformation:stack-name": names}
+    of_functions = arns.made("logs", "log-group:/aws/lambda/", "functions")
     yield Statement(
         "RemoveGuardDuty",
         actions("ec2", "DeleteSecurityGroup DeleteVpcEndpoints"),
@@ -96,11 +99,11 @@ def remove_leftovers(arns: EksArns) -> Iterator[Statement]:
     file_systems = arns.of("fsx", "file-system/*")
     yield Statement("RemoveFileSystems", actions("fsx", "DeleteFileSystem"), file_systems, {"StringEquals": tag})
     keys = arns.of("kms", "key/*")
-    yield Statement("RemoveKeys", actions("kms", "ScheduleKeyDeletion"), keys, {"StringLike": stacks})
+    yield Statement("RemoveKeys", actions("kms", "ScheduleKeyDeletion"), keys, {"StringEquals": stacks})
     repositories = arns.of("ecr", "repository/*")
-    yield Statement("RemoveRepository", actions("ecr", "DeleteRepository"), repositories, {"StringLike": stacks})
+    yield Statement("RemoveRepository", actions("ecr", "DeleteRepository"), repositories, {"StringEquals": stacks})
     of_eks = f"log-group:/aws/eks/{naming.eks_cluster(environment)}/*"
-    logs = (*arns.of("logs", of_eks, *groups), *arns.node_logs)
+    logs = (*arns.of("logs", of_eks), *of_functions, *arns.node_logs)
     yield Statement("RemoveLogs", actions("logs", "DeleteLogGroup"), logs)
 
 

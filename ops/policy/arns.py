@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from config import EksEnvironment, Environment, naming
+from ops.policy import generated
 
 EVERYTHING: Final = ("*",)
 """For actions without resource types only (service authorization reference)."""
-_KEPT_OF_A_STACKS_NAME: Final = 24
-"""CloudFormation shortens the stack's name in a role's name of more than 64 characters, to no less than this."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +20,10 @@ class Arns:
         """Return ARNs of a service's resources in the environment's account and region."""
         where = f"{self.environment.region}:{self.environment.account}"
         return tuple(f"arn:aws:{service}:{where}:{name}" for name in names)
+
+    def made(self, service: str, prefix: str, kind: generated.Kind) -> tuple[str, ...]:
+        """Return ARNs of what the stacks leave to CloudFormation to name; `prefix` goes before the name."""
+        return self.of(service, *(f"{prefix}{name}" for name in generated.names(self.environment, kind)))
 
     @property
     def stacks(self) -> tuple[str, ...]:
@@ -81,11 +84,18 @@ class Arns:
         """The log groups in which HyperPod keeps its nodes' logs."""
         return self.of("logs", f"log-group:/aws/sagemaker/Clusters/{self.environment.hyperpod.cluster_name}/*")
 
-    def roles(self, part: str) -> str:
-        """Return the ARN of the roles that a stack makes: CloudFormation completes their names."""
-        stack = naming.stack(self.environment, part)[:_KEPT_OF_A_STACKS_NAME]
-        path = self.environment.company.role_path
-        return f"arn:aws:iam::{self.environment.account}:role{path}{stack}*"
+    @property
+    def nodes_role(self) -> tuple[str, ...]:
+        """The role of the HyperPod cluster's nodes."""
+        return tuple(map(self._role, generated.nodes_role(self.environment)))
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles that the stacks make."""
+        return tuple(map(self._role, generated.names(self.environment, "roles")))
+
+    def _role(self, name: str) -> str:
+        return f"arn:aws:iam::{self.environment.account}:role{self.environment.company.role_path}{name}"
 
 
 @dataclass(frozen=True)

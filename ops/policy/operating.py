@@ -6,7 +6,7 @@ from config import naming
 from config.facts.drift_permissions import DRIFT_READS
 from config.facts.hyperpod_permissions import On, actions_of
 from ops.policy import keys, mlflow, monthly_budget
-from ops.policy.arns import EVERYTHING, Arns
+from ops.policy.arns import EVERYTHING, Arns, EksArns
 from ops.policy.statement import Conditions, Statement, actions
 
 CHANGES = (
@@ -52,7 +52,7 @@ def change_hyperpod(arns: Arns) -> Iterator[Statement]:
         "grants-of-the-key": arns.company_key,
         "images": [f"arn:aws:ec2:{region}::image/{image}" for image in images],
         "key": arns.company_key,
-        "roles": [arns.roles("hyperpod")],
+        "roles": arns.nodes_role,
         "snapshots": [f"arn:aws:ec2:{region}::snapshot/*"],
         "training-plans": [*arns.training_plans, *arns.of("sagemaker", "reserved-capacity/*")],
     }
@@ -104,29 +104,35 @@ def detect_drift(arns: Arns) -> Iterator[Statement]:
 def _drift_resources(arns: Arns) -> Mapping[str, tuple[str, ...]]:
     """Return the environment's resources of each service; ids, and names without the stack's, are AWS's choice."""
     environment = arns.environment
-    prefix = naming.named(environment, "*")
     # Dashboards belong to no region.
     dashboard = f"arn:aws:cloudwatch::{environment.account}:dashboard/{naming.dashboard(environment)}"
+    dashboards = (dashboard,) if "ray" in environment.stacks else ()
     kinds = ("access-entry", "addon", "nodegroup")
     return {
         "aps": arns.of("aps", "workspace/*"),
         "budgets": monthly_budget.budget(arns),
-        "cloudwatch": (*arns.of("cloudwatch", f"alarm:{prefix}"), dashboard),
+        "cloudwatch": (*arns.made("cloudwatch", "alarm:", "alarms"), *dashboards),
         "ec2": arns.of("ec2", "prefix-list/*", "vpc/*"),
         "ecr": arns.repository,
         "eks": (*arns.eks_cluster, *arns.in_eks(*kinds)),
-        "events": arns.of("events", f"rule/{prefix}"),
+        "events": arns.made("events", "rule/", "rules"),
         "fsx": arns.of("fsx", "association/*", "file-system/*"),
         "grafana": arns.of("grafana", "/workspaces/*"),
-        "iam": (
-            *dict.fromkeys(arns.roles(part) for part in environment.stacks),
-            *arns.issuer,
-        ),
+        "iam": (*arns.roles, *arns.issuer),
         "kms": arns.of("kms", "key/*"),
-        "lambda": arns.of("lambda", f"function:{prefix}", "layer:*"),
-        "logs": arns.of("logs", f"log-group:{prefix}", "log-group:/aws/*"),
-        "s3": (*arns.buckets, f"arn:aws:s3:::{prefix}"),
+        "lambda": (*arns.made("lambda", "function:", "functions"), *arns.of("lambda", "layer:*")),
+        "logs": (*arns.made("logs", "log-group:", "log groups"), *_cluster_logs(arns)),
+        "s3": arns.buckets,
         "sagemaker": mlflow.tracking_server(arns),
-        "sns": arns.of("sns", prefix),
+        "sns": arns.made("sns", "", "topics"),
         "states": arns.of("states", "stateMachine:*"),
     }
+
+
+def _cluster_logs(arns: Arns) -> tuple[str, ...]:
+    """Return the log groups of the EKS cluster, whose names AWS dictates; empty if the environment has none."""
+    if not isinstance(arns, EksArns):
+        return ()
+    cluster = naming.eks_cluster(arns.environment)
+    names = naming.control_plane_log_group(cluster), naming.container_insights_log_group(cluster, "*")
+    return arns.of("logs", *(f"log-group:{name}" for name in names))

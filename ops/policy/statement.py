@@ -1,10 +1,10 @@
 """Hold one statement of a policy."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-Conditions = Mapping[str, Mapping[str, str]]
+Conditions = Mapping[str, Mapping[str, str | Sequence[str]]]
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,12 @@ class Statement:
             "Resource": list(self.resources),
         }
         if self.conditions:
-            given["Condition"] = {operator: dict(keys) for operator, keys in self.conditions.items()}
+            given["Condition"] = {operator: _values(keys) for operator, keys in self.conditions.items()}
         return given
+
+
+def _values(keys: Mapping[str, str | Sequence[str]]) -> dict[str, Any]:
+    return {key: value if isinstance(value, str) else list(value) for key, value in keys.items()}
 
 
 def actions(service: str, names: str) -> tuple[str, ...]:

@@ -87,7 +87,9 @@ def log_groups(surface: Surface) -> Iterator[Leftover]:
         for page in logs.get_paginator("describe_log_groups").paginate(logGroupNamePrefix=prefix):
             for each in page["logGroups"]:
                 name = each["logGroupName"]
-                if name not in surface.owned:
+                # A function's logical id begins with a capital letter, another environment's name does not.
+                foreign = prefix.startswith("/aws/lambda/") and not name.removeprefix(prefix)[:1].isupper()
+                if name not in surface.owned and not foreign:
                     reason = f"{each.get('storedBytes', 0):,} bytes; a service made it for the {part} stack"
                     yield Leftover("log group", name, reason, _call(logs.delete_log_group, logGroupName=name))
 

@@ -121,6 +121,7 @@ def made(clients: Clients) -> Made:
         repository("other", "other-storage"),
         key("other-eks"),
         log_group("/aws/eks/other/cluster"),
+        log_group(f"/aws/lambda/{naming.stack(DEV, 'eks')}-2-eks-ClusterKubectlProvider-ABC"),
     }
     return Made(leftovers, others)
 

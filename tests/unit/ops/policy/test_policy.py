@@ -135,7 +135,7 @@ def test_company_rules_are_in_the_policies() -> None:
         "StringEquals": {"iam:PermissionsBoundary": company.permissions_boundary}
     }
     [execution_role] = by["ChangeHyperPodRoles"].resources
-    assert execution_role == "arn:aws:iam::111122223333:role/ml-platform/rayhp-dev-hyperpod*"
+    assert execution_role == "arn:aws:iam::111122223333:role/ml-platform/rayhp-dev-hyperpod-ExecutionRole*"
 
 
 THROUGH: dict[PersonRole, set[tuple[str, str]]] = {
@@ -155,7 +155,7 @@ def test_the_companys_key_is_used_through_the_service_that_needs_it(role: Person
     for statement in statements(role, own):
         if own.company.kms_key not in statement.resources:
             continue
-        by = statement.conditions.get("StringEquals", {}).get("kms:ViaService", "")
+        by = str(statement.conditions.get("StringEquals", {}).get("kms:ViaService", ""))
         assert by in ("", by.partition(".")[0] + f".{own.region}.amazonaws.com")
         of_grants = statement.conditions.get("Bool") == {"kms:GrantIsForAWSResource": "true"}
         assert of_grants == ("kms:CreateGrant" in statement.actions)

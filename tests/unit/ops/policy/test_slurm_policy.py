@@ -48,7 +48,7 @@ def test_operator_changes_this_environments_cluster_and_passes_its_role_to_sagem
     assert found["ChangeHyperPodCluster"].conditions == {"StringEquals": own}
     assert "sagemaker:UpdateCluster" in found["ChangeHyperPodCluster"].actions
     passed = found["ChangeHyperPodRoles"]
-    assert passed.resources == ("arn:aws:iam::111122223333:role/slurmhp-slurm-hyperpod*",)
+    assert passed.resources == ("arn:aws:iam::111122223333:role/slurmhp-slurm-hyperpod-ExecutionRole*",)
     assert passed.conditions == {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}
 
 
