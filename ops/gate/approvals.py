@@ -10,6 +10,7 @@ approvals:
     expires: "2026-12-31"
 ```
 
+With `removable_nodes: 4` beside `approvals`, later changes may remove four nodes or worker pods without an approval.
 `ops gate` and the review print an entry for each change that needs one. An entry for a removed environment has no
 stack.
 """
@@ -23,7 +24,7 @@ from typing import Final
 
 from config.findings import Finding, in_words
 from config.reading import strict_yaml
-from ops.review.checkouts.inputs import APPROVALS, ENVIRONMENTS
+from ops.review.checkouts.inputs import APPROVALS, ENVIRONMENTS, REMOVABLE
 from ops.review.model import Danger
 
 _KEYS: Final = ("stack", "resource", "change", "digest", "reason", "expires")
@@ -93,10 +94,15 @@ def misplaced(checkout: Path, environments: list[str]) -> list[Finding]:
 
 
 def _entries(file: Path, document: strict_yaml.YamlDocument, findings: list[Finding]) -> Iterator[Approval]:
-    entries = document.values.get(_TOP)
-    for key in document.values.keys() - {_TOP}:
-        line = document.line((key,))
-        findings.append(Finding(key, repr(key), "the key is unknown", _TOP, "remove it", file=file, line=line))
+    removable = document.values.get(REMOVABLE, 0)
+    entries = document.values.get(_TOP, [] if REMOVABLE in document.values else None)
+    for key in document.values.keys() - {_TOP, REMOVABLE}:
+        line, allowed = document.line((key,)), f"{_TOP}, {REMOVABLE}"
+        findings.append(Finding(key, repr(key), "the key is unknown", allowed, "remove it", file=file, line=line))
+    if not isinstance(removable, int) or isinstance(removable, bool) or removable < 0:
+        line, wrong, fix = document.line((REMOVABLE,)), in_words(removable), "write a number, or remove it"
+        reason, allowed = "it is no number of nodes", "a whole number from 0 on"
+        findings.append(Finding(REMOVABLE, wrong, reason, allowed, fix, file=file, line=line))
     if not isinstance(entries, list):
         line = document.line((_TOP,))
         wrong = in_words(entries)

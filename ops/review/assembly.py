@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -121,6 +121,8 @@ class Pair:
     environment: str
     base: Assembly | None
     head: Assembly
+    removable_nodes: int = field(default=0, kw_only=True)
+    """How many nodes or worker pods may go without an approval, as the base says."""
 
 
 @dataclass(frozen=True)

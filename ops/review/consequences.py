@@ -19,6 +19,7 @@ class ReviewFinding:
     dangers: frozenset[Danger] = NO_DANGER
     confirmed_by: str = ""
     fails_unless: str = ""
+    lost: int | None = None
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,10 @@ class Thing:
         dangers: frozenset[Danger] = NO_DANGER,
         confirmed_by: str = "",
         fails_unless: str = "",
+        lost: int | None = None,
     ) -> Change:
         """Return a change of this thing."""
-        return self.has(ReviewFinding(what, effect, reason, action, dangers, confirmed_by, fails_unless))
+        return self.has(ReviewFinding(what, effect, reason, action, dangers, confirmed_by, fails_unless, lost))
 
 
 def endangers(danger: Danger, what: str, reason: str = "", effect: Effect = Effect.IN_PLACE) -> ReviewFinding:

@@ -58,6 +58,8 @@ class Danger(StrEnum):
     """An instance group is removed or renamed."""
     JOBS_REMOVED = "jobs-removed"
     """A RayCluster, or a namespace with Ray's objects, is removed."""
+    JOBS_ENDED = "jobs-ended"
+    """More nodes, or worker pods, are removed than `removable_nodes`, or nobody knows how many."""
     VERSION_SKIP = "version-skip"
     """Kubernetes goes up by more than one minor version, or down."""
     WIDER_PERMISSIONS = "wider-permissions"
@@ -133,6 +135,8 @@ class Change:
     """The key of the environment that confirms it already (`protect`, `hyperpod.confirm_group_removal`)."""
     fails_unless: str = ""
     """What must be true, or the deployment fails; a clause. Empty for Effect.REFUSED, which fails in any case."""
+    lost: int | None = None
+    """The nodes or worker pods that it removes; None: unknown, or none."""
     # Neither counts when changes are compared: changes of several environments can be equal.
     addresses: tuple[Address, ...] = field(default=(), compare=False)
     """The resources that it is about. Empty: it is about a stack or an environment."""

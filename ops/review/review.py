@@ -16,7 +16,7 @@ from ops.review.assembly import Assembly, Pair
 from ops.review.checkouts import charts, owners
 from ops.review.checkouts.cdk import ReviewError, cli
 from ops.review.checkouts.content import changed_content
-from ops.review.checkouts.inputs import ENVIRONMENTS, changed, fingerprint, own
+from ops.review.checkouts.inputs import ENVIRONMENTS, changed, fingerprint, own, removable_nodes
 from ops.review.checkouts.progress import ReviewProgress
 from ops.review.checkouts.syntheses import AT_ONCE, Checkouts, SynthesisFolders, synthesised, worker_threads
 from ops.review.checkouts.tracked import require_sources
@@ -74,7 +74,7 @@ def review(
         progress.say(f"environments with changed inputs: {', '.join(names) or 'none'}; unchanged: {len(unchanged)}")
         sides = synthesised(checkouts, names, Path(scratch), progress, workers)
         notes = [*filter(None, [owners.note(base) if content else ""])]
-        found = list(_verdicts(sides, progress, notes, foreign=handed_over is not None))
+        found = list(_verdicts(checkouts, sides, progress, notes))
         found += [EnvironmentVerdict(name, synthesised=False) for name in unchanged]
     found += [_removed(base, name) for name in wanted & before - after]
     return Verdict(tuple(sorted(found, key=_worst_first)), tuple(dict.fromkeys(notes)), compared, content)
@@ -92,12 +92,14 @@ def _wanted(environments: Collection[str] | None, known: set[str]) -> set[str]:
 
 
 def _verdicts(
-    sides: Iterator[SynthesisFolders], progress: ReviewProgress, notes: list[str], *, foreign: bool
+    checkouts: Checkouts, sides: Iterator[SynthesisFolders], progress: ReviewProgress, notes: list[str]
 ) -> Iterator[EnvironmentVerdict]:
     for each in sides:
         with progress.step(f"{each.environment}: comparing", f"{each.environment}: compared"):
             base = Assembly(each.base) if each.base else None
-            pair = Pair(each.environment, base, Assembly(each.head, foreign))
+            head = Assembly(each.head, foreign=checkouts.handed_over is not None)
+            limit = removable_nodes(checkouts.base, each.environment)
+            pair = Pair(each.environment, base, head, removable_nodes=limit)
             notes += chart_notes(pair)
             verdict = verdict_on(pair)
         yield verdict

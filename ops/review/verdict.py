@@ -1,6 +1,8 @@
 """Review what one environment's two assemblies differ in."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from ops.review.assembly import Pair, ResourceChange, resource_changes
@@ -15,9 +17,11 @@ from ops.review.kubernetes import changes as kubernetes
 from ops.review.kubernetes.differences import differences
 from ops.review.kubernetes.ray import ray_clusters
 from ops.review.kubernetes.words import permissions as kubernetes_permissions
-from ops.review.model import Change, EnvironmentVerdict
+from ops.review.model import Change, Danger, Effect, EnvironmentVerdict
 
 _KUBERNETES: Final = frozenset({"Custom::AWSCDK-EKS-KubernetesResource", "Custom::AWSCDK-EKS-HelmChart"})
+
+_ENDING: Final = frozenset({Effect.ENDS_JOBS, Effect.NODES_REMOVED})
 
 
 def verdict_on(pair: Pair) -> EnvironmentVerdict:
@@ -26,7 +30,7 @@ def verdict_on(pair: Pair) -> EnvironmentVerdict:
     Raises ReviewError if an assembly cannot be read.
     """
     differing = list(resource_changes(pair))
-    changes = identified(pair, differing, _changes(pair, differing))
+    changes = identified(pair, differing, _asked(list(_changes(pair, differing)), pair.removable_nodes))
     return EnvironmentVerdict(
         pair.environment,
         tuple(sorted(changes, key=lambda each: (each.effect.rank, not each.gated, each.title, each.what))),
@@ -38,6 +42,23 @@ def verdict_on(pair: Pair) -> EnvironmentVerdict:
         differences=tuple(differences(pair)),
         dependents={part: pair.head.dependents(part) for part in pair.head.stacks},
     )
+
+
+def _asked(changes: list[Change], removable: int) -> Iterator[Change]:
+    """Yield the changes; those that end jobs endanger them if together they take more away than `removable`."""
+    ending = [each for each in changes if each.effect in _ENDING and not each.gated and not _is_system(each)]
+    lost = Counter[bool]()
+    for each in ending:
+        # A node's workers go with it: the larger one of both sums counts.
+        lost[each.effect is Effect.NODES_REMOVED] += removable + 1 if each.lost is None else each.lost
+    asks = any(number > removable for number in lost.values())
+    for each in changes:
+        yield replace(each, dangers=frozenset({Danger.JOBS_ENDED})) if asks and each in ending else each
+
+
+def _is_system(change: Change) -> bool:
+    """Return whether the nodes are EKS's, which drains them, and on which no job runs."""
+    return change.resource.startswith("AWS::EKS::Nodegroup")
 
 
 def _changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]:

@@ -19,6 +19,8 @@ from ops.review.checkouts.cdk import SOURCES_NOT_READ
 ENVIRONMENTS: Final = "environments"
 APPROVALS: Final = "approvals"
 """The folder of `environments/` that only `ops gate` reads."""
+REMOVABLE: Final = "removable_nodes"
+"""The key there of how many nodes or worker pods a change may remove without an approval."""
 NOT_READ: Final = SOURCES_NOT_READ | {
     ".git",
     # Made at the top. `ops.review.checkouts.tracked` refuses them if git tracks them.
@@ -71,6 +73,15 @@ def own(checkout: Path, name: str) -> str | None:
     if not file.is_file():
         return None
     return _hash(checkout, [file, *_files(_folders(checkout, file))])
+
+
+def removable_nodes(checkout: Path, name: str) -> int:
+    """Return the limit beside an environment's approvals; 0 if there is none that can be read."""
+    try:
+        number = strict_yaml.read(checkout / ENVIRONMENTS / APPROVALS / f"{name}.yaml").values.get(REMOVABLE)
+    except (OSError, strict_yaml.UnreadableFileError):
+        return 0
+    return number if isinstance(number, int) and not isinstance(number, bool) else 0
 
 
 def own_folders(checkout: Path, name: str) -> Iterator[Path]:

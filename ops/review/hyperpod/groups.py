@@ -234,7 +234,7 @@ def _count(groups: Groups, thing: ClusterPart, before: Group, after: Group) -> C
     scaling = f"run `ops scale {name} {new} --env {environment}`, which drains {gone} and lowers Ray's replicas"
     scale = operator_before(slurm.shrink(name, gone) if groups.slurm else scaling)
     check = operator_before(f"check with `ops status --env {environment}` that the group has at most {old} nodes")
-    return thing.change(what, Effect.NODES_REMOVED, reason, steps(check, scale))
+    return thing.change(what, Effect.NODES_REMOVED, reason, steps(check, scale), lost=old - new)
 
 
 def _price(group: Group, nodes: int | None) -> str:

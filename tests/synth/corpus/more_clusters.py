@@ -20,6 +20,15 @@ def _fewer_nodes(document: Document) -> None:
     document["ray"]["clusters"][0]["workers"][0]["replicas"] = 3
 
 
+def _more_nodes(document: Document) -> None:
+    document["hyperpod"]["instance_groups"][1]["count"] = 6
+    document["ray"]["clusters"][0]["workers"][0]["replicas"] = 6
+
+
+def _more_heads(document: Document) -> None:
+    document["hyperpod"]["instance_groups"][0]["count"] += 1
+
+
 def _other_instances(document: Document) -> None:
     document["hyperpod"]["instance_groups"][0]["instance_type"] = "ml.m5.4xlarge"
 
@@ -45,17 +54,34 @@ CASES.extend(
         Case(
             "the environment's file has one node less in a group",
             Category.GROUPS,
-            False,
+            True,
             (
                 Expected(
                     "InstanceGroup worker-group-1",
                     frozenset({Effect.NODES_REMOVED}),
+                    frozenset({Danger.JOBS_ENDED}),
                     words=("4", "3", "ops scale worker-group-1"),
                 ),
             ),
             # The workers of a RayCluster go down with the nodes.
             Effect.ENDS_JOBS,
             file=_fewer_nodes,
+        ),
+        Case(
+            "the environment's file has two nodes more in a group",
+            Category.GROUPS,
+            False,
+            (Expected("InstanceGroup worker-group-1", frozenset({Effect.IN_PLACE}), words=("4", "6", "us$")),),
+            Effect.IN_PLACE,
+            file=_more_nodes,
+        ),
+        Case(
+            "the environment's file has one node more in the heads' group",
+            Category.GROUPS,
+            False,
+            (Expected("InstanceGroup head-group", frozenset({Effect.IN_PLACE}), words=("us$",)),),
+            Effect.IN_PLACE,
+            file=_more_heads,
         ),
         Case(
             "the environment's file gives a group another instance type",

@@ -90,7 +90,9 @@ def _numbers(
     most = [group.get("maxReplicas", _NO_MAXIMUM) for group in (before, after)]
     if None in wanted or wanted[1] < wanted[0] or (autoscaled and most[1] < most[0]):
         action = operator_before(_before_fewer(before))
-        yield ReviewFinding(f"{name}: {summary(changed)}", Effect.ENDS_JOBS, _fewer(wanted, autoscaled), action)
+        lost = None if autoscaled or None in wanted else wanted[0] - wanted[1]
+        what, reason = f"{name}: {summary(changed)}", _fewer(wanted[0], lost)
+        yield ReviewFinding(what, Effect.ENDS_JOBS, reason, action, lost=lost)
     elif changed:
         yield ReviewFinding(f"{name}: {summary(changed)}", Effect.IN_PLACE, "No running pod is deleted.")
     for key in ("numOfHosts", "scaleStrategy"):
@@ -98,10 +100,9 @@ def _numbers(
             yield ReviewFinding(f"{name}: {key}", Effect.ENDS_JOBS, "KubeRay deletes pods of the group.")
 
 
-def _fewer(wanted: list[Any], autoscaled: bool) -> str:
+def _fewer(wanted: Any, lost: int | None) -> str:
     """Return what fewer replicas do to the running pods."""
-    known = not autoscaled and None not in wanted
-    number = f"{wanted[0] - wanted[1]} of {wanted[0]} worker pods" if known else "the surplus worker pods"
+    number = "the surplus worker pods" if lost is None else f"{lost} of {wanted} worker pods"
     return (
         f"KubeRay deletes {number}, chosen at random. A job with a worker there loses it, and resumes from its last "
         "checkpoint if it saves any."

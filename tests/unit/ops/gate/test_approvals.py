@@ -107,6 +107,16 @@ def test_second_approval_of_the_same_change_is_refused_whatever_its_reason_and_d
     assert len(read(tmp_path, "dev")) == 2
 
 
+def test_number_of_removable_nodes_stands_alone_or_beside_approvals(tmp_path: Path) -> None:
+    for text, number in (("removable_nodes: 4\n", 0), (f"removable_nodes: 0\n{GOOD}", 1)):
+        write(tmp_path, text)
+        assert len(read(tmp_path, "dev")) == number
+    for wrong in ("-1", "true", "'4'", "1.5", "[4]"):
+        write(tmp_path, f"removable_nodes: {wrong}\n{GOOD}")
+        with pytest.raises(ApprovalsError, match=r"dev\.yaml:1 removable_nodes: .*it is no number of nodes"):
+            read(tmp_path, "dev")
+
+
 @pytest.mark.parametrize(
     "text", ["approvals:\n  resource: x\n", "approvals: []\nmore: 1\n", "approvals:\n  - x\n", "- x\n"]
 )

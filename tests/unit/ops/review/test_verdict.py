@@ -1,5 +1,6 @@
 """The whole verdict on one environment."""
 
+import copy
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -11,6 +12,8 @@ from ops.review import verdict
 from ops.review.assembly import Assembly, Pair, ResourceChange
 from ops.review.model import Change, Danger, Effect
 from tests.unit.ops.review.cloudformation.pairs import Pairs, of
+from tests.unit.ops.review.hyperpod.assemblies import assembly, cluster, group
+from tests.unit.ops.review.kubernetes.assemblies import RAY_CLUSTER, manifest
 
 Changes = Callable[[Pair, Sequence[ResourceChange]], Iterator[Change]]
 KINDS = {
@@ -69,3 +72,42 @@ def test_verdict_reads_a_folder_again_that_was_written_again(kind: str, pairs: P
     changes = verdict.verdict_on(Pair("dev", base, Assembly(head.directory))).changes
     assert changes
     assert Effect.NOTHING not in {each.effect for each in changes}
+
+
+def asked(tmp_path: Path, counts: tuple[int, int], workers: Any, removable: int) -> set[str]:
+    """Return what needs an approval if two groups of four nodes, and four workers, get these numbers."""
+
+    def side(name: str, one: int, two: int, replicas: Any) -> Assembly:
+        spec = copy.deepcopy(RAY_CLUSTER)
+        spec["spec"]["workerGroupSpecs"][0] |= {"replicas": replicas, "minReplicas": 0, "maxReplicas": 9}
+        nodes = cluster(group("one", one), group("two", two))
+        return assembly(tmp_path / name, hyperpod={"C": nodes}, ray={"M": manifest(spec)})
+
+    base, head = side("base", 4, 4, 4), side("head", *counts, workers)
+    pair = Pair("dev", base, head, removable_nodes=removable)
+    found = verdict.verdict_on(pair).changes
+    assert {danger for each in found for danger in each.gated} <= {Danger.JOBS_ENDED}
+    return {each.resource for each in found if each.gated}
+
+
+NODES = {"InstanceGroup one", "InstanceGroup two"}
+RAY = {"RayCluster ray/rayml"}
+
+
+@pytest.mark.parametrize(
+    ("counts", "workers", "removable", "needing"),
+    [
+        ((5, 4), 5, 0, set()),
+        ((3, 4), 4, 0, {"InstanceGroup one"}),
+        ((3, 4), 3, 1, set()),
+        ((3, 4), 2, 1, {"InstanceGroup one", *RAY}),
+        ((2, 2), 4, 3, NODES),
+        ((2, 2), 0, 4, set()),
+        ((4, 4), 0, 3, RAY),
+        ((3, 4), "${Count}", 9, {"InstanceGroup one", *RAY}),
+    ],
+)
+def test_losses_of_one_change_need_an_approval_above_the_number_that_the_base_allows(
+    counts: tuple[int, int], workers: Any, removable: int, needing: set[str], tmp_path: Path
+) -> None:
+    assert asked(tmp_path, counts, workers, removable) == needing
