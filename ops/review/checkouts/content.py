@@ -73,11 +73,13 @@ def changed_content(base: Path, head: Path) -> tuple[ContentChange, ...]:
     }
     found = [ContentChange(kinds[name], name, 1, f"moved from {earlier}") for name, earlier in moved.items()]
     left = differing.keys() - moved.keys() - set(moved.values())
-    budget = _MOST_OF_ALL
+    # Thousands of files of one kind must not take the place of another kind's.
+    differing_kinds = {kinds[name] for name in left}
+    budget = dict.fromkeys(differing_kinds, _MOST_OF_ALL // max(1, len(differing_kinds)))
     # The smallest first: a long file must not take the place of a short one.
     for change in sorted((_change(kinds[name], name, *differing[name]) for name in left), key=_size):
-        shown = _shown(change, min(_MOST_OF_A_FILE, budget))
-        budget -= shown.diff.count("\n") + 1
+        shown = _shown(change, max(0, min(_MOST_OF_A_FILE, budget[change.kind])))
+        budget[change.kind] -= shown.diff.count("\n") + 1
         found.append(shown)
     order = list(Content)
     return tuple(sorted(found, key=lambda each: (order.index(each.kind), each.path)))

@@ -14,6 +14,8 @@ LIMIT: Final = 65_000
 _ADDRESS: Final = re.compile(r"https?://[^\s<>\"'()`\[\]]+")
 OWNERS: Final = "What owners must read"
 _MOST_STOPS: Final = 40
+_MOST_CONTENT: Final = 200
+"""Each takes a line at least: thousands of files must not take the place of a workflow's difference."""
 
 
 @dataclass
@@ -50,7 +52,7 @@ def comment(verdict: Verdict, full_report: str = "") -> str:
         full_report: Address or path of the whole report.
     """
     where = _link(full_report)
-    sections = _sections(verdict, f"see {where}")
+    sections = _sections(verdict, f"see {where}", _MOST_CONTENT)
     # The table takes the longest: with each number of words, it is drawn once.
     above = _above(verdict, Words.ALL, where)
     text = _page(above, sections, where)
@@ -134,15 +136,21 @@ def _list(lines: list[str], words: Words) -> str:
     return "\n".join([*(f"- {texts.markdown(line if words is Words.ALL else line[:300])}" for line in shown), *more])
 
 
-def _sections(verdict: Verdict, elsewhere: str) -> list[_Section]:
+def _sections(verdict: Verdict, elsewhere: str, most: int | None = None) -> list[_Section]:
     """Return a section for what owners must read, and for each environment that has details."""
-    found = [_owners(verdict, elsewhere), *(_section(environment, elsewhere) for environment in verdict.environments)]
+    found = [
+        _owners(verdict, elsewhere, most),
+        *(_section(environment, elsewhere) for environment in verdict.environments),
+    ]
     return [section for section in found if section.details or section.differences]
 
 
-def _owners(verdict: Verdict, elsewhere: str) -> _Section:
+def _owners(verdict: Verdict, elsewhere: str, most: int | None) -> _Section:
+    """Return the files by kind, and the differences of at most so many: the first ones are workflows and the gate."""
     kinds = [f"- **{kind}:** {texts.markdown(', '.join(files))}" for kind, files in summary.content(verdict)]
-    differences = [Difference(each.path, each.diff) for each in verdict.content]
+    differences = [Difference(each.path, each.diff) for each in verdict.content[:most]]
+    if left := len(verdict.content) - len(differences):
+        kinds.append(f"- The differences of {left:,} more files: {elsewhere}")
     return _Section(OWNERS, "\n".join(kinds), *_folded(differences, elsewhere), last_to_go=True)
 
 

@@ -1,6 +1,7 @@
 """Attacks of a pull request on the jobs that review it, typed as the workflow types them."""
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def attack(tmp_path: Path, template: Path) -> PullRequest:
     """Return a pull request that loses data."""
-    git(tmp_path, "clone", "--quiet", str(template), "origin")
-    made = PullRequest(tmp_path, tmp_path / "origin")
+    made = PullRequest(tmp_path, template)
     bucket(made.author, "after")
     return made
 
@@ -165,6 +165,8 @@ def test_names_are_no_commands_to_the_runner_and_no_markdown(attack: PullRequest
     attack.author.write("templates/dev/rayhp-dev-storage.template.json", json.dumps(template))
     attack.author.write(f"stacks/{EVIL.replace('/', '')}", "x")
     attack.author.write("stacks/fence.py", f"```\n{EVIL}\n````\n")
+    for name in (b"\xff\xfe.py", b"\xe2\x80\xae.py", b"-rf", b"$(id)", b"`id`", b" lead", b"x" * 250):
+        Path(os.fsdecode(os.fsencode(attack.author.root) + b"/stacks/" + name)).write_bytes(b"\xff\x00")
     assert attack.run() == 1
     assert runner_commands(f"{attack.log}\n::notice::after") == ["::notice::after"]
     assert runner_commands("::add-mask::x\n  ::error file=x::y") == ["::add-mask::x", "  ::error file=x::y"]
@@ -187,6 +189,17 @@ def test_a_huge_change_fits_into_a_comment(attack: PullRequest) -> None:
     assert attack.run() == 1
     assert len(attack.own_comment.encode("utf-16-le")) // 2 < 65_536
     assert "owners must read 20," in attack.own_comment
+
+
+def test_an_edit_does_not_hide_among_thousands(attack: PullRequest) -> None:
+    for number in range(3000):
+        attack.author.write(f"stacks/{'x' * 60}{number}.py", "x = 1\n" * 5)
+    # Longer than each of them.
+    attack.author.write(".github/workflows/deploy.yml", "# as before\n" * 40 + "permissions: write-all\n")
+    assert attack.run(handed_over(attack, "after")) == 1
+    assert "**This pull request changes workflows, the templates' code," in attack.own_comment
+    assert "+permissions: write-all" in attack.own_comment
+    assert len(attack.own_comment.encode("utf-16-le")) // 2 < 65_536
 
 
 def person(name: str, kind: str, body: str) -> dict[str, Any]:
@@ -225,6 +238,9 @@ def test_a_comment_names_its_commit_and_no_old_verdict_stays(attack: PullRequest
 
 def test_the_base_is_the_one_of_the_merge_commit(attack: PullRequest) -> None:
     """`main` moved after the push: its change is neither the pull request's nor undone by it."""
+    git(attack.directory, "clone", "--quiet", str(attack.origin), "origin")
+    attack.origin = attack.directory / "origin"
+    git(attack.author.root, "remote", "set-url", "origin", str(attack.origin))
     origin = Checkout.__new__(Checkout)
     origin.root = attack.origin
     origin.environment("prod", BUCKET, storage={"BucketName": "newer"})
