@@ -39,6 +39,8 @@ class StackPlan:
     name: str
     deployed: Template | None
     new: Template
+    protected: bool = False
+    """Whether termination protection is on now."""
 
     def changes(self) -> Iterator[PlannedChange]:
         """Yield the resources whose text in the template differs."""
@@ -58,13 +60,14 @@ def plan(environment: Environment, cloudformation: Any, assembly: Path) -> list[
     """
     new = {part: _read(assembly, naming.stack(environment, part)) for part in environment.stacks}
     with in_plain_words():
-        deployed = {
-            stack.part: stacks.template(cloudformation, stack)
-            for stack in stacks.existing(cloudformation, environment)
-            # A change set in review has made a stack without a template.
-            if stack.status != "REVIEW_IN_PROGRESS"
-        }
-    return [StackPlan(naming.stack(environment, part), deployed.get(part), body) for part, body in new.items()]
+        # A change set in review has made a stack without a template.
+        there = [each for each in stacks.existing(cloudformation, environment) if each.status != "REVIEW_IN_PROGRESS"]
+        deployed = {each.part: stacks.template(cloudformation, each) for each in there}
+    protected = {each.part for each in there if each.protected}
+    return [
+        StackPlan(naming.stack(environment, part), deployed.get(part), body, part in protected)
+        for part, body in new.items()
+    ]
 
 
 def digest(plans: Sequence[StackPlan]) -> str:

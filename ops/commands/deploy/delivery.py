@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Group
 from rich.table import Table
 
 from ops.cli import EnvName, app, fail, load_any, say
@@ -22,9 +23,11 @@ def plan(
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Show what a deployment would change, and the digest that identifies the plan.
+    """Show what a deployment would change and do, and the digest that identifies the plan.
 
-    The digest covers the deployed and the new templates. With `--expect`, a
+    Its effects are those of `ops review`, compared with what is deployed:
+    what happens to jobs, nodes and data, the costs, and who must act. The
+    digest covers the deployed and the new templates. With `--expect`, a
     deployment after a review makes sure that both are still those of the
     reviewed plan. The command changes nothing.
 
@@ -43,17 +46,22 @@ def plan(
     ```json
     {"environment": "dev", "digest": "5d41…", "stacks": [
       {"stack": "rayhp-dev-eks", "exists": true, "changes": [
-        {"change": "add", "type": "AWS::EKS::Addon", "logical_id": "Dns"}]}]}
+        {"change": "add", "type": "AWS::EKS::Addon", "logical_id": "Dns"}]}],
+     "effects": [{"stack": "eks", "title": "EKS add-on Dns", "what": "new",
+       "effect": "created", "reason": "", "action": "", "dangers": []}]}
     ```
     """
     from ops.clients import CallerAccount  # noqa: PLC0415 - the AWS SDK would double the start-up time of `ops check`
+    from ops.delivery import effects  # noqa: PLC0415
     from ops.delivery import plan as plans  # noqa: PLC0415
     from ops.errors import UnreachableError  # noqa: PLC0415
+    from ops.review.checkouts.cdk import ReviewError  # noqa: PLC0415
 
     environment = load_any(env)
     try:
         made = plans.plan(environment, CallerAccount(environment).client("cloudformation"), app_)
-    except (plans.AssemblyError, UnreachableError) as error:
+        verdict = effects.verdict(environment, made, app_)
+    except (plans.AssemblyError, ReviewError, UnreachableError) as error:
         fail(str(error))
     found = plans.digest(made)
     stacks = [
@@ -61,14 +69,16 @@ def plan(
         for each in made
     ]
 
-    def table() -> Table:
+    def tables() -> Group:
+        from ops.review.report import terminal  # noqa: PLC0415
+
         drawn = Table("stack", "change", "type", "logical id", box=None, pad_edge=False)
         for each in made:
             for change in each.changes():
                 drawn.add_row(each.name, change.change, change.type, change.logical_id)
-        return drawn
+        return Group(terminal.effects(verdict), "", drawn)
 
-    emit({"environment": env, "digest": found, "stacks": stacks}, table, output)
+    emit({"environment": env, "digest": found, "stacks": stacks, "effects": effects.rows(verdict)}, tables, output)
     teller(output)(f"digest: {found}")
     if expect is not None and expect != found:
         fail(

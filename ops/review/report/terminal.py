@@ -18,13 +18,22 @@ def draw(verdict: Verdict) -> Group:
     return Group(*_parts(verdict))
 
 
-def _parts(verdict: Verdict) -> Iterator[RenderableType]:
+def effects(verdict: Verdict) -> Group:
+    """Return the first part of the drawing: what happens, and who must act."""
+    return Group(*_effects(verdict))
+
+
+def _effects(verdict: Verdict) -> Iterator[RenderableType]:
     yield Text(texts.line(summary.headline(verdict)), style="bold")
     yield from (Text(f"warning: {texts.line(note)}", style="yellow") for note in verdict.notes)
     yield from (Text(f"{subject}: {texts.line(answer)}") for subject, answer in outcome.answers(verdict))
     yield ""
     yield _table(verdict)
     yield from (Text(texts.line(line), style="dim") for line in summary.below(verdict))
+
+
+def _parts(verdict: Verdict) -> Iterator[RenderableType]:
+    yield from _effects(verdict)
     for file, lines in summary.approvals(verdict):
         yield from _gate(f"A reviewer who accepts what needs an approval adds to {file}, under approvals:", lines)
     yield from _gate("Confirmed already:", _lines(summary.confirmed(verdict), summary.is_confirmed))

@@ -35,11 +35,20 @@ def of(**resources: Any) -> Template:
     return {"Resources": resources}
 
 
+def synthesised(folder: Path, names: list[str]) -> Path:
+    """Write an assembly of stacks with one topic each."""
+    artifacts = {}
+    for name in names:
+        (folder / f"{name}.template.json").write_text(json.dumps(of(T=topic())))
+        properties = {"templateFile": f"{name}.template.json", "stackName": name, "terminationProtection": True}
+        artifacts[name] = {"type": "aws:cloudformation:stack", "environment": "aws://a/r", "properties": properties}
+    (folder / "manifest.json").write_text(json.dumps({"artifacts": artifacts}))
+    return folder
+
+
 @pytest.fixture
 def assembly(tmp_path: Path) -> Path:
-    for part in DESTROY_ORDER:
-        (tmp_path / f"{naming.stack(DEV, part)}.template.json").write_text(json.dumps(of(T=topic())))
-    return tmp_path
+    return synthesised(tmp_path, [naming.stack(DEV, part) for part in DESTROY_ORDER])
 
 
 @pytest.fixture(params=COMMANDS["plan"])
@@ -69,6 +78,24 @@ def test_plan_names_what_is_added_changed_and_removed(
     assert not any(each["exists"] for each in document["stacks"] if each is not eks)
 
 
+def test_plan_says_what_it_does_to_what_is_deployed_as_a_review_does(
+    stacks: StackDeployer, plan: Callable[..., Result], assembly: Path
+) -> None:
+    stacks.deploy(STACK, of(T=topic(), Images=repository()))
+    found = json.loads(plan("-o", "json").stdout)["effects"]
+    [lost] = [each for each in found if each["title"] == "image repository Images"]
+    assert (lost["stack"], lost["effect"], lost["dangers"]) == ("eks", "data lost", ["data-loss"])
+    [protection] = [each for each in found if each["what"].startswith("terminationProtection")]
+    assert (protection["what"], protection["effect"]) == ("terminationProtection false → true", "in place")
+    text = plan().stdout
+    assert "Data: lost: image repository Images (dev)." in text
+    assert text.splitlines()[-1].startswith("digest: ")
+
+
+def test_new_environment_loses_nothing(plan: Callable[..., Result]) -> None:
+    assert {each["effect"] for each in json.loads(plan("-o", "json").stdout)["effects"]} == {"created"}
+
+
 def test_approved_plan_is_refused_once_either_side_has_changed(
     stacks: StackDeployer, plan: Callable[..., Result], assembly: Path
 ) -> None:
@@ -96,8 +123,7 @@ def test_environment_with_slurm_has_a_plan_of_its_own_stacks(
 ) -> None:
     slurm = config.load_any("slurm")
     names = [naming.stack(slurm, part) for part in slurm.stacks]
-    for name in names:
-        (tmp_path / f"{name}.template.json").write_text(json.dumps(of(T=topic())))
+    synthesised(tmp_path, names)
     stacks.deploy(names[0], of(T=repository()))
     person = as_person(slurm, role)
     monkeypatch.setattr(ops_clients, "CallerAccount", lambda _: Account(person))
