@@ -10,25 +10,29 @@ from typing import Final, Literal
 
 SERVICE_LINKED_ROLE: Final = "AWSServiceRoleForSageMakerHyperPod"
 SERVICE_LINKED_ROLE_SERVICE: Final = "hyperpod.sagemaker.amazonaws.com"
+ACCESS_POLICIES: Final = "arn:aws:eks::aws:cluster-access-policy/AmazonSagemakerHyperpod*"
 
 On = Literal[
     "access-entries",
+    "access-policies",
     "cluster",
     "eks-cluster",
     "everything",
     "grants-of-the-key",
     "images",
     "key",
+    "new-access-entries",
     "roles",
     "service-linked-role",
     "snapshots",
     "stack",
     "training-plans",
 ]
-"""The resources of a permission: access entries of the EKS cluster; the HyperPod cluster; the EKS cluster that
-orchestrates it; any resource (the action supports no narrower one); grants of the volumes' KMS key; the groups' own
-AMIs; that key; the execution roles; HyperPod's service-linked role; snapshots (an AMI's id does not show its
-snapshots); the stack itself; the groups' training plans and the capacity that they reserve."""
+"""The resources of a permission: access entries of the EKS cluster, also to associate policies with them; the HyperPod
+cluster; the EKS cluster that orchestrates it; any resource (the action supports no narrower one); grants of the
+volumes' KMS key; the groups' own AMIs; that key; the EKS cluster, for new access entries; the execution roles;
+HyperPod's service-linked role; snapshots (an AMI's id does not show its snapshots); the stack itself; the groups'
+training plans and the capacity that they reserve."""
 
 _REFERENCE = "Service authorization reference, Amazon SageMaker"
 _STACKS = "Service authorization reference, AWS CloudFormation"
@@ -53,10 +57,10 @@ class PermissionRow:
 
 _EKS_ROWS: Final = (
     PermissionRow("eks:DescribeCluster", "eks-cluster", _ADMIN_PAGE),
-    PermissionRow("eks:CreateAccessEntry", "eks-cluster", _ADMIN_PAGE),
+    PermissionRow("eks:CreateAccessEntry", "new-access-entries", _ADMIN_PAGE),
     PermissionRow("eks:DescribeAccessEntry", "access-entries", _ADMIN_PAGE),
     PermissionRow("eks:DeleteAccessEntry", "access-entries", _ADMIN_PAGE),
-    PermissionRow("eks:AssociateAccessPolicy", "access-entries", _ADMIN_PAGE),
+    PermissionRow("eks:AssociateAccessPolicy", "access-policies", _ADMIN_PAGE),
 )
 # The caller shares its AMI with the service.
 _IMAGE_ROWS: Final = (
@@ -150,6 +154,22 @@ HANDLER_CALLS: Final[Mapping[str, tuple[str, ...]]] = {
 """The calls of each entry point in `handlers/hyperpod_cluster/index.py`; the handlers' tests enforce the list."""
 
 
+def access_conditions(roles: Iterable[str], account: str) -> dict[On, dict[str, dict[str, list[str]]]]:
+    """Return conditions that limit access entries to the nodes' roles and the service's own, and to its policies.
+
+    Sources: SageMaker API reference, ClusterMetadata: HyperPod makes an entry for each execution role and one for its
+    service-linked role; service authorization reference, Amazon EKS: condition keys; EKS user guide, access policies:
+    those for HyperPod begin with AmazonSagemakerHyperpod.
+    """
+    principals = [*roles, f"arn:aws:iam::{account}:role/aws-service-role/{SERVICE_LINKED_ROLE_SERVICE}/*"]
+    who = {"eks:principalArn": principals}
+    return {
+        "access-entries": {"ArnLike": who},
+        "access-policies": {"ArnLike": {**who, "eks:policyArn": [ACCESS_POLICIES]}},
+        "new-access-entries": {"ArnLike": who},
+    }
+
+
 def actions_of(
     calls: Iterable[str],
     *,
@@ -175,7 +195,7 @@ def actions_of(
     found: dict[On, set[str]] = {}
     for call in calls:
         for row in CALLS[call]:
-            if left_out.get(row.when) or (not eks and row.on in ("eks-cluster", "access-entries")):
+            if left_out.get(row.when) or (not eks and row.action.startswith("eks:")):
                 continue
             found.setdefault(row.on, set()).add(row.action)
     return {on: sorted(actions) for on, actions in sorted(found.items())}

@@ -5,7 +5,7 @@ from typing import Final
 
 from config import naming
 from ops.policy.arns import EVERYTHING, Arns, EksArns
-from ops.policy.statement import Conditions, Statement, actions
+from ops.policy.statement import STACK_TAG, Conditions, Statement, actions
 from ops.preflight.account import linked_services
 
 _BOOTSTRAP_STACK: Final = (
@@ -88,7 +88,7 @@ def remove_leftovers(arns: EksArns) -> Iterator[Statement]:
     yield from _remove_of_eks(arns)
     tag = {f"aws:ResourceTag/{naming.ENVIRONMENT_TAG}": naming.environment_tag(environment)}
     names = tuple(naming.stack(environment, part) for part in environment.stacks)
-    stacks = {"aws:ResourceTag/aws:cloudformation:stack-name": names}
+    stacks = {STACK_TAG: names}
     of_functions = arns.made("logs", "log-group:/aws/lambda/", "functions")
     yield Statement(
         "RemoveGuardDuty",

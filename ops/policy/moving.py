@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from config import naming
 from ops.policy import keys
 from ops.policy.arns import EVERYTHING, Arns
-from ops.policy.statement import Statement, actions
+from ops.policy.statement import STACK_TAG, Conditions, Statement, actions
 
 
 def list_data(arns: Arns) -> Iterator[Statement]:
@@ -23,7 +23,11 @@ def move_data(arns: Arns) -> Iterator[Statement]:
     files = f"{_data_bucket(arns)}/*"
     yield Statement("MoveData", actions("s3", "AbortMultipartUpload GetObject PutObject"), (files,))
     yield keys.use(arns, "EncryptData", "s3", "Decrypt GenerateDataKey")
-    yield Statement("StartTasks", actions("fsx", "CreateDataRepositoryTask"), arns.of("fsx", "file-system/*", "task/*"))
+    start = actions("fsx", "CreateDataRepositoryTask")
+    own: Conditions = {"StringEquals": {STACK_TAG: naming.stack(arns.environment, "storage")}}
+    yield Statement("StartTasks", start, arns.of("fsx", "file-system/*"), own)
+    # The new task has no tags; without a file system there is none.
+    yield Statement("NewTasks", start, arns.of("fsx", "task/*"))
 
 
 def _data_bucket(arns: Arns) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from config import naming
 from config.facts.drift_permissions import DRIFT_READS
-from config.facts.hyperpod_permissions import On, actions_of
+from config.facts.hyperpod_permissions import On, access_conditions, actions_of
 from ops.policy import keys, mlflow, monthly_budget
 from ops.policy.arns import EVERYTHING, Arns, EksArns
 from ops.policy.statement import Conditions, Statement, actions
@@ -46,18 +46,21 @@ def change_hyperpod(arns: Arns) -> Iterator[Statement]:
     region = environment.region
     resources: Mapping[On, Sequence[str]] = {
         "access-entries": arns.node_access,
+        "access-policies": arns.node_access,
         "cluster": arns.hyperpod_clusters,
         "eks-cluster": arns.eks_cluster,
         "everything": EVERYTHING,
         "grants-of-the-key": arns.company_key,
         "images": [f"arn:aws:ec2:{region}::image/{image}" for image in images],
         "key": arns.company_key,
+        "new-access-entries": arns.eks_cluster,
         "roles": arns.nodes_role,
         "snapshots": [f"arn:aws:ec2:{region}::snapshot/*"],
         "training-plans": [*arns.training_plans, *arns.of("sagemaker", "reserved-capacity/*")],
     }
     own = {"aws:ResourceTag/project": environment.project, "aws:ResourceTag/environment": environment.name}
     conditions: Mapping[On, Conditions] = {
+        **access_conditions(arns.nodes_role, environment.account),
         "cluster": {"StringEquals": own},
         "grants-of-the-key": keys.through(arns, "sagemaker", grants=True),
         "key": keys.through(arns, "sagemaker"),

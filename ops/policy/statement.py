@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
+STACK_TAG: Final = "aws:ResourceTag/aws:cloudformation:stack-name"
+"""The condition key of the tag with the stack's name, which CloudFormation sets on all that it creates and tags."""
 Conditions = Mapping[str, Mapping[str, str | Sequence[str]]]
 
 

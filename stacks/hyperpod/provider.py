@@ -2,7 +2,7 @@
 
 import importlib.resources
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +20,7 @@ from config.facts.hyperpod_permissions import (
     SERVICE_LINKED_ROLE,
     SERVICE_LINKED_ROLE_SERVICE,
     On,
+    access_conditions,
     actions_of,
 )
 from stacks.shared.company_key import may_use
@@ -97,27 +98,28 @@ class ClusterProvider(Construct):
         if on in ("key", "grants-of-the-key") and self._key:
             return may_use(self._key, "sagemaker", *actions)
         path = f"aws-service-role/{SERVICE_LINKED_ROLE_SERVICE}/{SERVICE_LINKED_ROLE}"
+        entries = [self._access_entries(self._cluster_name)] if self._cluster_name else []
+        cluster = [self._cluster_arn] if self._cluster_arn else []
         resources: dict[On, list[str]] = {
-            "access-entries": [self._access_entries(self._cluster_name)] if self._cluster_name else [],
+            "access-entries": entries,
+            "access-policies": entries,
             "cluster": [self._clusters()],
-            "eks-cluster": [self._cluster_arn] if self._cluster_arn else [],
+            "eks-cluster": cluster,
             "everything": ["*"],
             "images": [f"arn:aws:ec2:{self._region}::image/{image_id}" for image_id in self._image_ids],
+            "new-access-entries": cluster,
             "roles": [self._role_arn],
             "service-linked-role": [f"arn:aws:iam::{self._account}:role/{path}"],
             "snapshots": [self._snapshots()],
             "stack": [self._stack_id],
             "training-plans": [*self._training_plans, self._reserved_capacity()],
         }
-        conditions: dict[On, dict[str, str]] = {
-            "roles": {"iam:PassedToService": "sagemaker.amazonaws.com"},
-            "service-linked-role": {"iam:AWSServiceName": SERVICE_LINKED_ROLE_SERVICE},
+        conditions: dict[On, Mapping[str, Mapping[str, object]]] = {
+            **access_conditions([self._role_arn], self._account),
+            "roles": {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
+            "service-linked-role": {"StringEquals": {"iam:AWSServiceName": SERVICE_LINKED_ROLE_SERVICE}},
         }
-        return iam.PolicyStatement(
-            actions=actions,
-            resources=resources[on],
-            conditions={"StringEquals": conditions[on]} if on in conditions else None,
-        )
+        return iam.PolicyStatement(actions=actions, resources=resources[on], conditions=conditions.get(on))
 
     def _clusters(self) -> str:
         return f"arn:aws:sagemaker:{self._region}:{self._account}:cluster/*"

@@ -39,6 +39,15 @@ def resource_types(action: str) -> dict[str, str]:
     return {kind: types[kind]["arn"] for kind in supported if kind}
 
 
+def condition_keys(action: str) -> set[str]:
+    """Return the condition keys that the action supports, by itself or by its resource types, up to a tag's key."""
+    service, _, name = action.partition(":")
+    types, found = _definition()[service]["resources"], set[str]()
+    for kind, supported in _definition()[service]["privileges"][name]["resource_types"].items():
+        found |= {*supported["condition_keys"], *(types[kind]["condition_keys"] if kind else ())}
+    return {each.partition("${")[0] for each in found}
+
+
 def fits(resource: str, template: str) -> bool:
     """Return whether a resource, which may have wildcards, is of the kind of an ARN of the reference."""
     given, wanted = resource.split(":", 5), template.split(":", 5)

@@ -32,12 +32,22 @@ def _kms(kms: Any, arn: str) -> _Tags:
 _READ: Final[Mapping[str, Callable[[Any, str], _Tags]]] = {"ec2": _ec2, "ecr": _ecr, "fsx": _fsx, "kms": _kms}
 
 
+_PREFIX: Final = "aws:ResourceTag/"
+
+
 def tags_of(account: Account, service: str, arn: str) -> dict[str, str]:
     """Return the condition keys of the resource's tags; empty if it does not exist, or its service is not read."""
     if service not in _READ or "*" in arn:
         return {}
     try:
-        found = _READ[service](client(account, service), arn)
-        return {f"aws:ResourceTag/{key}": value for key, value in found}
+        found = dict(_READ[service](client(account, service), arn))
+        return {f"{_PREFIX}{key}": value for key, value in {**_of_stack(account, arn), **found}.items()}
     except ClientError:
         return {}
+
+
+def _of_stack(account: Account, arn: str) -> dict[str, str]:
+    """Return the tag of the owning stack, which CloudFormation sets, also where the simulator shows none."""
+    own = arn.rpartition("/")[2]
+    owner = next((stack for stack, resource in account.stacks.owners() if resource.physical_id == own), None)
+    return {"aws:cloudformation:stack-name": owner.name} if owner else {}

@@ -47,6 +47,8 @@ EVERYWHERE = {
     "ssm:StartSession": "HyperPod's nodes have no resource type; all others are denied",
 }
 """Actions on `*`, although the reference gives them resource types or does not have them; and why."""
+UNLISTED_KEYS = ("ssm:SessionDocumentAccessCheck",)
+"""Condition keys of the Systems Manager user guide that the reference lacks."""
 
 every_role = pytest.mark.parametrize("role", PersonRole)
 every_environment = pytest.mark.parametrize("name", ENVIRONMENTS)
@@ -96,6 +98,18 @@ def _fitting(action: str, resources: tuple[str, ...]) -> set[str] | None:
         return set(resources)
     kinds = reference.resource_types(action).values()
     return {each for each in resources if any(reference.fits(each, kind) for kind in kinds)} if kinds else None
+
+
+@every_role
+@every_environment
+def test_each_action_supports_its_conditions(name: str, role: PersonRole) -> None:
+    """A condition key that an action does not support is absent from its requests: the right would never be given."""
+    for statement in statements(role, environment(name)):
+        keys = {key for values in statement.conditions.values() for key in values}
+        for action in filter(reference.knows, statement.actions):
+            supported = (*reference.condition_keys(action), *UNLISTED_KEYS)
+            unknown = {key for key in keys if not key.startswith(supported)}
+            assert not unknown, f"{statement.sid}: {action}"
 
 
 @every_role

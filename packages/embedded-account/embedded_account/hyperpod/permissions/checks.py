@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from embedded_account.hyperpod.permissions.required import (
     REQUIRED,
@@ -64,9 +64,12 @@ def needs(call: HyperPodCall) -> Iterator[Need]:
             continue
         if row.when == "no service-linked role" and call.service_linked_role_exists:
             continue
-        for resource in _resources(row.on, call):
-            tags = of_cluster if row.on == "cluster" else {}
-            yield Need(row.action, resource, context | _context_of(row.action, region, account) | tags)
+        own = context | _context_of(row.action, region, account)
+        if row.on in _ACCESS:
+            yield from (Need(row.action, entry, {**own, **keys}) for entry, keys in _access(row.on, call))
+            continue
+        tags = of_cluster if row.on == "cluster" else {}
+        yield from (Need(row.action, resource, own | tags) for resource in _resources(row.on, call))
 
 
 def denied(grants: Grants, wanted: Iterable[Need]) -> tuple[Need, PolicyDecision] | None:
@@ -78,6 +81,9 @@ def denied(grants: Grants, wanted: Iterable[Need]) -> tuple[Need, PolicyDecision
     return None
 
 
+_ACCESS: Final = ("access-entries", "access-policies", "new-access-entries")
+
+
 def _context_of(action: str, region: str, account: str) -> dict[str, str]:
     if action.startswith("kms:"):
         return context_of(account, region, action, "sagemaker")
@@ -86,6 +92,23 @@ def _context_of(action: str, region: str, account: str) -> dict[str, str]:
     if action == "iam:CreateServiceLinkedRole":
         return {"iam:AWSServiceName": SERVICE_LINKED_ROLE_SERVICE}
     return {}
+
+
+def _access(kind: str, call: HyperPodCall) -> Iterator[tuple[str, Context]]:
+    """Yield what an action on access entries is about, for each execution role, with EKS's condition keys.
+
+    Source: service authorization reference, Amazon EKS. Which access policy the service associates is not documented:
+    its name is one of those for HyperPod (EKS user guide, access policies).
+    """
+    if not call.eks_cluster_arn:
+        return
+    _, partition, _, region, account, _ = call.eks_cluster_arn.split(":", 5)
+    entry = f"arn:{partition}:eks:{region}:{account}:access-entry/{call.eks_cluster_arn.rpartition('/')[2]}"
+    policy = f"arn:{partition}:eks::aws:cluster-access-policy/AmazonSagemakerHyperpodClusterPolicy"
+    for role in call.roles:
+        keys = {"eks:principalArn": role, **({"eks:policyArn": policy} if kind == "access-policies" else {})}
+        own = f"{entry}/role/{account}/{role.rpartition('/')[2]}/00000000"
+        yield call.eks_cluster_arn if kind == "new-access-entries" else own, keys
 
 
 def _resources(kind: str, call: HyperPodCall) -> Iterable[str]:
@@ -105,10 +128,6 @@ def _resources(kind: str, call: HyperPodCall) -> Iterable[str]:
     }
     if kind in named:
         return named[kind]
-    if kind == "access-entries":
-        name = call.eks_cluster_arn.rpartition("/")[2]
-        entry = f"arn:{partition}:eks:{region}:{account}:access-entry/{name}/role/{account}"
-        return [f"{entry}/{role.rpartition('/')[2]}/00000000" for role in call.roles] if name else []
     if kind == "service-linked-role":
         path = f"aws-service-role/{SERVICE_LINKED_ROLE_SERVICE}/{SERVICE_LINKED_ROLE}"
         return [f"arn:{partition}:iam::{account}:role/{path}"]

@@ -13,20 +13,22 @@ SERVICE_LINKED_ROLE_SERVICE: Final = "hyperpod.sagemaker.amazonaws.com"
 
 Resource = Literal[
     "access-entries",
+    "access-policies",
     "cluster",
     "eks-cluster",
     "everything",
     "grants-of-the-key",
     "images",
     "key",
+    "new-access-entries",
     "roles",
     "service-linked-role",
     "snapshots",
     "training-plans",
 ]
-"""The resources of an action: access entries of the EKS cluster, the HyperPod cluster, the EKS cluster, any resource,
-grants of the volumes' KMS keys, the groups' AMIs, those keys, the execution roles, HyperPod's service-linked role, an
-AMI's snapshots, training plans."""
+"""The resources of an action: access entries of the EKS cluster, also for policies, the HyperPod cluster, the EKS
+cluster, any resource, grants of the volumes' KMS keys, the groups' AMIs, those keys, the EKS cluster for new access
+entries, the execution roles, HyperPod's service-linked role, an AMI's snapshots, training plans."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,10 @@ _KEYS: Final = "AWS docs: smcluster-cmk, permissions"
 _SHARED: Final = (
     Requirement("iam:PassRole", "roles", _EKS_ADMIN),
     Requirement("eks:DescribeCluster", "eks-cluster", _EKS_ADMIN),
-    Requirement("eks:CreateAccessEntry", "eks-cluster", _EKS_ADMIN),
+    Requirement("eks:CreateAccessEntry", "new-access-entries", _EKS_ADMIN),
     Requirement("eks:DescribeAccessEntry", "access-entries", _EKS_ADMIN),
     Requirement("eks:DeleteAccessEntry", "access-entries", _EKS_ADMIN),
-    Requirement("eks:AssociateAccessPolicy", "access-entries", _EKS_ADMIN),
+    Requirement("eks:AssociateAccessPolicy", "access-policies", _EKS_ADMIN),
     Requirement("sagemaker:DescribeTrainingPlan", "training-plans", _TRAINING_PLANS, when="training plans"),
     Requirement("ec2:DescribeImages", "everything", _CUSTOM_AMI, when="custom images"),
     Requirement("ec2:DescribeSnapshots", "everything", _CUSTOM_AMI, when="custom images"),

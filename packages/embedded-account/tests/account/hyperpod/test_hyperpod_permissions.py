@@ -13,6 +13,7 @@ from embedded_account.services.iam.policies import Grants, PolicyDecision, Unsup
 
 Refusal = Callable[..., str]
 NAME = {"ClusterName": "ml-cluster"}
+POLICIES = {"eks:policyArn": "arn:aws:eks::aws:cluster-access-policy/AmazonSagemakerHyperpod*"}
 DEPENDENT = [
     "iam:PassRole",
     "iam:CreateServiceLinkedRole",
@@ -62,6 +63,7 @@ def test_create_with_exactly_the_tables_permissions_is_allowed(bench: HyperPodBe
 
 def test_least_privilege_resources_and_conditions_are_enough(bench: HyperPodBench) -> None:
     eks = bench.eks.clusters["eks"].arn
+    entries, own = f"arn:aws:eks:{REGION}:{ACCOUNT_ID}:access-entry/eks/*", {"eks:principalArn": bench.execution_role}
     statements = [
         allow("sagemaker:CreateCluster", "sagemaker:AddTags", resource=f"arn:aws:sagemaker:{REGION}:*:cluster/*"),
         allow(
@@ -73,16 +75,31 @@ def test_least_privilege_resources_and_conditions_are_enough(bench: HyperPodBenc
             "iam:CreateServiceLinkedRole",
             Condition={"StringLike": {"iam:AWSServiceName": "*.sagemaker.amazonaws.com"}},
         ),
-        allow("eks:DescribeCluster", "eks:CreateAccessEntry", resource=eks),
-        allow(
-            "eks:DescribeAccessEntry",
-            "eks:DeleteAccessEntry",
-            "eks:AssociateAccessPolicy",
-            resource=f"arn:aws:eks:{REGION}:{ACCOUNT_ID}:access-entry/eks/*",
-        ),
+        allow("eks:DescribeCluster", resource=eks),
+        allow("eks:CreateAccessEntry", resource=eks, Condition={"ArnLike": own}),
+        allow("eks:DescribeAccessEntry", "eks:DeleteAccessEntry", resource=entries, Condition={"ArnLike": own}),
+        allow("eks:AssociateAccessPolicy", resource=entries, Condition={"ArnLike": {**own, **POLICIES}}),
     ]
     role = bench.role("caller", policy(*statements))
     bench.client("sagemaker", role).create_cluster(**bench.request(Tags=[{"Key": "a", "Value": "b"}]))
+
+
+@pytest.mark.parametrize("action", ["eks:CreateAccessEntry", "eks:DeleteAccessEntry", "eks:AssociateAccessPolicy"])
+def test_entries_of_other_principals_are_not_enough(bench: HyperPodBench, refusal: Refusal, action: str) -> None:
+    others = [each for each in create_actions() if each != action]
+    condition = {"ArnLike": {"eks:principalArn": f"arn:aws:iam::{ACCOUNT_ID}:role/other"}}
+    role = bench.role("caller", policy(allow(*others), allow(action, Condition=condition)))
+    text = refusal("AccessDeniedException", bench.client("sagemaker", role).create_cluster, **bench.request())
+    assert f"{action} on resource: arn:aws:eks:" in text
+
+
+def test_another_access_policy_is_not_enough(bench: HyperPodBench, refusal: Refusal) -> None:
+    action = "eks:AssociateAccessPolicy"
+    others = [each for each in create_actions() if each != action]
+    admin = {"ArnLike": {"eks:policyArn": "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"}}
+    role = bench.role("caller", policy(allow(*others), allow(action, Condition=admin)))
+    text = refusal("AccessDeniedException", bench.client("sagemaker", role).create_cluster, **bench.request())
+    assert f"{action} on resource: arn:aws:eks:" in text
 
 
 def test_role_for_another_service_cannot_be_passed(bench: HyperPodBench, refusal: Refusal) -> None:
