@@ -162,6 +162,7 @@ ATTACKS: dict[str, tuple[Callable[[], Archive | bytes], str]] = {
 }
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_archive_is_refused(attack: str, prepared: PullRequest, tmp_path: Path) -> None:
     make, said = ATTACKS[attack]

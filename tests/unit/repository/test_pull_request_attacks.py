@@ -101,6 +101,7 @@ def test_gitattributes_are_shown_to_owners(attack: PullRequest) -> None:
     assert "+*.md text eol=crlf" in attack.own_comment
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["$(touch ran)", "-c evil", "..", "a\n::add-mask::closed", "\u202edev", "x" * 200])
 def test_an_odd_name_of_an_environment_is_no_word_of_a_script(name: str, attack: PullRequest) -> None:
     attack.author.write(f"environments/{name}.yaml", "")
@@ -119,6 +120,7 @@ LINKS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", LINKS)
 def test_a_link_out_of_the_head_is_refused(name: str, attack: PullRequest) -> None:
     link = attack.author.root / name
@@ -145,6 +147,7 @@ APPROVALS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", APPROVALS)
 def test_approvals_are_data(name: str, attack: PullRequest) -> None:
     text, said = APPROVALS[name]
