@@ -38,6 +38,8 @@ LOGICAL_IDS: Final[Mapping[Kind, Mapping[str, str]]] = {
     "topics": {"hyperpod": "Notifications", "ray": "Alerts"},
 }
 """How the logical ids begin of what the stacks leave unnamed, by stack; a test compares them with the templates."""
+KUBECTL_BARRIER: Final = "ClusterKubectlReadyBarrier"
+"""How the logical id of the only parameter begins; its name is `CFN-<logical id>-<random>`, without the stack's."""
 NODES_ROLE: Final = "ExecutionRole"
 _HASH: Final = 8
 """The letters that CDK adds to a construct's path in a logical id."""

@@ -13,6 +13,7 @@ _COPY_IMAGES = (
 
 def copy_images(arns: Arns) -> Iterator[Statement]:
     """Yield the rights to copy public images and charts into the account's own registry."""
-    if arns.environment.image_registry:
+    if registry := arns.environment.image_registry:
+        below = "".join(f"{part}/" for part in registry.split("/")[1:])
         yield Statement("LogInToRegistry", actions("ecr", "GetAuthorizationToken"), EVERYTHING)
-        yield Statement("CopyImages", actions("ecr", _COPY_IMAGES), arns.of("ecr", "repository/*"))
+        yield Statement("CopyImages", actions("ecr", _COPY_IMAGES), arns.of("ecr", f"repository/{below}*"))

@@ -7,6 +7,7 @@ from config.facts.drift_permissions import DRIFT_READS
 from config.facts.hyperpod_permissions import On, access_conditions, actions_of
 from ops.policy import keys, mlflow, monthly_budget
 from ops.policy.arns import EVERYTHING, Arns, EksArns
+from ops.policy.generated import KUBECTL_BARRIER
 from ops.policy.statement import Conditions, Statement, actions
 
 CHANGES = (
@@ -88,7 +89,8 @@ def detect_drift(arns: Arns) -> Iterator[Statement]:
     detect = "DescribeStackResourceDrifts DetectStackDrift DetectStackResourceDrift"
     yield Statement("DetectDrift", actions("cloudformation", detect), arns.stacks)
     yield Statement("DriftOfHyperPod", actions("sagemaker", "ListTags"), arns.hyperpod_clusters)
-    parameters = arns.of("ssm", "parameter/CFN-*")
+    barrier = f"parameter/CFN-{KUBECTL_BARRIER}*"
+    parameters = arns.of("ssm", barrier) if "eks" in arns.environment.stacks else ()
     yield Statement("DriftParameters", actions("ssm", "GetParameters ListTagsForResource"), parameters)
     of_ec2 = "DescribeVpcAttribute GetManagedPrefixListEntries"
     everywhere = [name for name in actions("ec2", DRIFT_READS["ec2"]) if name not in actions("ec2", of_ec2)]

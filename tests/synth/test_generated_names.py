@@ -9,7 +9,7 @@ import pytest
 import config
 from config import EksEnvironment
 from config.model.eks import AddOn, AddOnRole
-from ops.policy.generated import LOGICAL_IDS, Kind
+from ops.policy.generated import KUBECTL_BARRIER, LOGICAL_IDS, Kind
 from tests.synth.support import variants
 from tests.synth.support.synthesis import Assemblies, Assembly, synthesise
 
@@ -75,6 +75,14 @@ def test_nothing_is_known_that_no_template_has(unnamed: set[tuple[Kind, str, str
 
 def _begins(found: tuple[Kind, str, str], known: tuple[Kind, str, str]) -> bool:
     return found[:2] == known[:2] and found[2].startswith(known[2])
+
+
+def test_the_only_unnamed_parameter_is_known(assembly: Assemblies) -> None:
+    for name in SHARED:
+        found = {part: template.all("AWS::SSM::Parameter") for part, template in assembly(name).templates.items()}
+        unnamed = [id for each in found.values() for id, it in each.items() if "Name" not in it["Properties"]]
+        assert all(id.startswith(KUBECTL_BARRIER) for id in unnamed)
+        assert bool(unnamed) == ("eks" in found)
 
 
 def test_each_begin_has_a_capital_letter() -> None:

@@ -23,7 +23,12 @@ CHOSEN_BY_AWS: Final = {
     *("aps:workspace/*", "cloudformation:*", "ec2:network-interface/*", "ec2:prefix-list/*", "ec2:security-group/*"),
     *("ec2:snapshot/*", "ec2:volume/*", "ec2:vpc-endpoint/*", "ec2:vpc/*", "ecr:repository/*", "fsx:association/*"),
     *("fsx:file-system/*", "fsx:task/*", "grafana:/workspaces/*", "kms:key/*", "lambda:layer:*"),
-    *("sagemaker:cluster/*", "sagemaker:reserved-capacity/*", "ssm:parameter/CFN-*", "states:stateMachine:*"),
+    *(
+        "sagemaker:cluster/*",
+        "sagemaker:reserved-capacity/*",
+        "ssm:parameter/CFN-ClusterKubectlReadyBarrier*",
+        "states:stateMachine:*",
+    ),
 }
 """Resources whose names AWS chooses. `ecr:repository/*` is for `ops sweep` and `ops mirror`."""
 SHARED: Final = ("cdk-hnb659fds", "CDKToolkit", "aws-service-role", "oidc.eks", "ray-on-hyperpod/", "cdk-bootstrap")
