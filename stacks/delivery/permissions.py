@@ -23,7 +23,7 @@ def find(environment: EksEnvironment) -> list[iam.PolicyStatement]:
         iam.PolicyStatement(
             sid="ReadStacks",
             actions=[f"cloudformation:{name}" for name in ("DescribeStacks", "GetTemplate")],
-            resources=[f"arn:aws:cloudformation:{where}:stack/{naming.stack(environment, '*')}/*"],
+            resources=_stacks(environment),
         ),
         iam.PolicyStatement(
             sid="FindKubernetes",
@@ -64,6 +64,13 @@ def wait(environment: EksEnvironment) -> list[iam.PolicyStatement]:
     return statements
 
 
+def _stacks(environment: Environment) -> list[str]:
+    # A pattern would also name the stacks of an environment whose name begins alike.
+    where = f"{environment.region}:{environment.account}"
+    names = (naming.stack(environment, part) for part in environment.stacks)
+    return [f"arn:aws:cloudformation:{where}:stack/{name}/*" for name in names]
+
+
 def _hyperpod_clusters(environment: Environment) -> str:
     # A cluster's ARN ends in an id that SageMaker chooses.
     return f"arn:aws:sagemaker:{environment.region}:{environment.account}:cluster/*"
@@ -85,7 +92,7 @@ def detect_drift(environment: Environment) -> list[iam.PolicyStatement]:
                     "ListStackResources",
                 )
             ],
-            resources=[f"arn:aws:cloudformation:{where}:stack/{naming.stack(environment, '*')}/*"],
+            resources=_stacks(environment),
         ),
         iam.PolicyStatement(
             sid="ReadParameters",

@@ -1,6 +1,7 @@
 """Promises of the stack of the workflows' roles."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -73,6 +74,14 @@ def test_deployment_acts_through_the_roles_of_the_bootstrap_alone(template: Temp
     roots = [f"cdk-hnb659fds-{role}-role" for role in ("deploy", "file-publishing", "lookup")]
     assert assume["Resource"] == [f"arn:aws:iam::111122223333:role/{root}-111122223333-us-west-2" for root in roots]
     assert all(reads(action) for action in actions(deploy) - {"sts:AssumeRole"})
+
+
+@pytest.mark.parametrize("name", ["dev", "dev-read"])
+def test_only_the_environments_own_stacks_are_named(template: Template, name: str) -> None:
+    """`rayhp-dev-*` would also be the stacks of an environment `dev-2`."""
+    given = json.dumps(roles(template)[name]["Policies"])
+    found = set(re.findall(r":stack/([^/]+)/", given))
+    assert found == {naming.stack(load("dev"), part) for part in naming.STACKS}
 
 
 def test_look_for_drift_only_reads(template: Template) -> None:
