@@ -20,7 +20,6 @@ from config.facts.hyperpod_permissions import (
     SERVICE_LINKED_ROLE,
     SERVICE_LINKED_ROLE_SERVICE,
     On,
-    access_conditions,
     actions_of,
 )
 from stacks.shared.company_key import may_use
@@ -115,7 +114,6 @@ class ClusterProvider(Construct):
             "training-plans": [*self._training_plans, self._reserved_capacity()],
         }
         conditions: dict[On, Mapping[str, Mapping[str, object]]] = {
-            **access_conditions([self._role_arn], self._account),
             "roles": {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
             "service-linked-role": {"StringEquals": {"iam:AWSServiceName": SERVICE_LINKED_ROLE_SERVICE}},
         }
