@@ -66,6 +66,8 @@ def change_hyperpod(arns: Arns) -> Iterator[Statement]:
         "grants-of-the-key": keys.through(arns, "sagemaker", grants=True),
         "key": keys.through(arns, "sagemaker"),
         "roles": {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}},
+        # HyperPod shares them with an account of its own, and with nobody else.
+        "snapshots": {"StringNotEquals": {"ec2:Add/group": "all"}},
     }
     for on, names in wanted.items():
         sid = "ChangeHyperPod" + "".join(word.title() for word in on.split("-"))

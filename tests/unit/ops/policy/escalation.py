@@ -91,6 +91,8 @@ HARMLESS: Final[Mapping[str, str]] = {
     "cloudformation:DeleteChangeSet": "runs nothing",
     "cloudformation:UpdateTerminationProtection": "runs nothing",
     "ec2:Delete": "removes",
+    "ec2:ModifyImageAttribute": "shares the environment's own AMIs",
+    "ec2:ModifySnapshotAttribute": "shares a snapshot with an account, not with everybody; the page says so",
     "ecr:CreateRepository": "a new repository; nobody pulls from it",
     "ecr:DeleteRepository": "removes",
     "ecr:PutImageScanningConfiguration": "changes no image",

@@ -23,6 +23,7 @@ READS_VERSION: Final = ("data exfiltration", "ssm:GetParameter")
 READS_BARRIER: Final = ("data exfiltration", "ssm:GetParameters")
 PASSES: Final = ("resource exposure", "iam:PassRole")
 GRANTS: Final = ("resource exposure", "kms:CreateGrant")
+SHARES: Final = ("resource exposure", "ec2:ModifySnapshotAttribute")
 LINKED: Final = ("resource exposure", "iam:CreateServiceLinkedRole")
 GIVES: Final = {
     *(("privilege escalation", way) for way in ("AttachRolePolicy", "PutRolePolicy", "UpdateRolePolicyToAssumeIt")),
@@ -36,7 +37,7 @@ GIVES: Final = {
 """What `cdk bootstrap` does to its roles, bucket and repository."""
 HELD_BACK: Final = {
     PersonRole.DEPLOYER: {ASSUMES, READS_FILES, READS_VERSION},
-    PersonRole.OPERATOR: {SHELLS, PASSES, GRANTS, READS_FILES, READS_BARRIER},
+    PersonRole.OPERATOR: {SHELLS, PASSES, GRANTS, SHARES, READS_FILES, READS_BARRIER},
     PersonRole.SCIENTIST: {SHELLS, READS_FILES},
     PersonRole.VIEWER: {READS_FILES},
 }

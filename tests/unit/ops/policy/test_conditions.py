@@ -30,6 +30,18 @@ def test_an_operator_gives_access_to_nodes_and_to_nobody_else() -> None:
         assert not allows("eks:AssociateAccessPolicy", nodes, policy)
 
 
+def test_an_operator_makes_no_snapshot_public() -> None:
+    """With `image_id`, HyperPod shares the AMI's snapshots, whose ids the AMI's does not show."""
+    own = load("dev")
+    groups = [each.model_copy(update={"image_id": "ami-0123456789abcdef0"}) for each in own.hyperpod.instance_groups]
+    hyperpod = own.hyperpod.model_copy(update={"instance_groups": tuple(groups)})
+    given = statements(PersonRole.OPERATOR, own.model_copy(update={"hyperpod": hyperpod}))
+    document, action = {"Statement": [each.document() for each in given]}, "ec2:ModifySnapshotAttribute"
+    snapshot = f"arn:aws:ec2:{own.region}::snapshot/snap-0123456789abcdef0"
+    assert evaluate([document], action, snapshot, {"ec2:Add/group": "all"}) is not PolicyDecision.ALLOW
+    assert evaluate([document], action, snapshot, {"ec2:Add/userId": "444455556666"}) is PolicyDecision.ALLOW
+
+
 def test_a_scientist_starts_tasks_on_the_own_file_system_only() -> None:
     own, action = load("dev"), "fsx:CreateDataRepositoryTask"
     document = {
