@@ -11,9 +11,16 @@ from botocore.exceptions import ClientError
 from embedded_account.context import Account
 from embedded_account.testing.clients import ACCOUNT_ID, REGION, Clients
 from embedded_account.testing.functions import make_role
+from embedded_account.testing.stacks import StackDeployer
 
 HERE = f"{REGION}:{ACCOUNT_ID}"
 BOUNDARY = f"arn:aws:iam::{ACCOUNT_ID}:policy/boundary"
+KEY_POLICY = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT_ID}:root"}, "Action": "kms:*", "Resource": "*"}
+    ],
+}
 ADMINISTRATOR = "arn:aws:iam::aws:policy/AdministratorAccess"
 
 
@@ -244,6 +251,18 @@ def test_conditions_on_tags_are_evaluated(people: People, clients: Clients) -> N
     ec2 = people.make("cleaner", statement("ec2:DeleteVolume", volumes, Condition=condition))("ec2")
     refused(ec2.delete_volume, other, VolumeId=other, code="UnauthorizedOperation")
     ec2.delete_volume(VolumeId=own)
+
+
+def test_the_tag_of_the_stack_is_evaluated(people: People, clients: Clients, stacks: StackDeployer) -> None:
+    """CloudFormation sets it on all that it creates."""
+    template = {"Resources": {"Key": {"Type": "AWS::KMS::Key", "Properties": {"KeyPolicy": KEY_POLICY}}}}
+    assert stacks.deploy("own", template) == "CREATE_COMPLETE"
+    [made] = clients("cloudformation").list_stack_resources(StackName="own")["StackResourceSummaries"]
+    other = clients("kms").create_key()["KeyMetadata"]["KeyId"]
+    condition = {"StringEquals": {"aws:ResourceTag/aws:cloudformation:stack-name": "own"}}
+    keys = people.make("keys", statement("kms:DescribeKey", f"arn:aws:kms:{HERE}:key/*", Condition=condition))("kms")
+    assert keys.describe_key(KeyId=made["PhysicalResourceId"])["KeyMetadata"]["Enabled"]
+    refused(keys.describe_key, "kms:DescribeKey", code="AccessDeniedException", KeyId=other)
 
 
 def test_condition_that_is_not_evaluated_refuses(people: People) -> None:
