@@ -104,6 +104,17 @@ def test_a_pair_gets_the_verdict_that_was_written_for_it(case: Case, pairs: Pair
     assert not [each for each in changes if each.effect.rank < case.worst.rank], shown
 
 
+@pytest.mark.parametrize("case", [each for each in CASES if each.costs], ids=lambda case: case.name)
+def test_a_pair_costs_what_was_written_for_it(case: Case, pairs: Pairs) -> None:
+    verdict = verdict_on(pairs(case))
+    assert case.costs
+    assert verdict.before
+    assert verdict.after
+    least, most = case.costs.usd_per_hour
+    assert least <= verdict.after.usd_per_hour - verdict.before.usd_per_hour <= most
+    assert verdict.after.gpus - verdict.before.gpus == case.costs.gpus
+
+
 @pytest.mark.parametrize("case", [each for each in CASES if each.environment == "slurm"], ids=lambda case: case.name)
 def test_the_gate_stops_the_dangerous_changes_of_a_slurm_environment_alone(case: Case, pairs: Pairs) -> None:
     decision = decide(Verdict((verdict_on(pairs(case)),)), {}, date(2026, 1, 1))

@@ -54,6 +54,15 @@ class Expected:
 
 
 @dataclass(frozen=True)
+class Costs:
+    """How the standing costs differ, after less before."""
+
+    usd_per_hour: tuple[float, float]
+    """The least and the most that is right, from AWS's price list."""
+    gpus: int = 0
+
+
+@dataclass(frozen=True)
 class Case:
     """A pair: `prepare` edits copies of a synthesised assembly on both sides, `edit` the head only.
 
@@ -73,6 +82,8 @@ class Case:
     base_file: Callable[[Document], None] | None = None
     new: bool = False
     """The environment has no base."""
+    costs: Costs | None = None
+    """None: costs do not matter here."""
 
 
 CASES: Final[list[Case]] = []
@@ -88,12 +99,18 @@ def expect(
 
 
 def destructive(
-    name: str, category: Category, *changes: Expected, environment: str = "dev", prepare: Editing | None = None
+    name: str,
+    category: Category,
+    *changes: Expected,
+    environment: str = "dev",
+    prepare: Editing | None = None,
+    costs: Costs | None = None,
 ) -> Callable[[Editing], Editing]:
     """Add a pair that stops the gate; the decorated function edits the head."""
 
     def add(edit: Editing) -> Editing:
-        CASES.append(Case(name, category, True, changes, Effect.DATA_LOST, environment, prepare, edit))
+        worst = Effect.DATA_LOST
+        CASES.append(Case(name, category, True, changes, worst, environment, prepare, edit, costs=costs))
         return edit
 
     return add
@@ -106,11 +123,12 @@ def harmless(
     worst: Effect,
     environment: str = "dev",
     prepare: Editing | None = None,
+    costs: Costs | None = None,
 ) -> Callable[[Editing], Editing]:
     """Add a pair that passes the gate, with no change worse than `worst`; the decorated function edits the head."""
 
     def add(edit: Editing) -> Editing:
-        CASES.append(Case(name, category, False, changes, worst, environment, prepare, edit))
+        CASES.append(Case(name, category, False, changes, worst, environment, prepare, edit, costs=costs))
         return edit
 
     return add

@@ -160,12 +160,13 @@ class Edit:
         yield values
         properties["Values"] = _serialised(values, parts)
 
-    def rewrite(self, file: str, change: Callable[[str], str]) -> None:
+    def rewrite(self, file: str, change: Callable[[str], str], *, holding: str = "") -> None:
         """Change the text of a file in the only asset that holds it: the asset gets another hash everywhere.
 
-        `change` may return an empty text: the file is removed.
+        With `holding`, only a file that has this text counts. `change` may return an empty text: the file is removed.
         """
         found = [path for path in sorted(self.directory.glob("asset.*")) if (path / file).is_file()]
+        found = [path for path in found if not holding or holding in (path / file).read_text()]
         assert len(found) == 1, f"{len(found)} assets hold {file}"
         text = (found[0] / file).read_text()
         changed = change(text)
