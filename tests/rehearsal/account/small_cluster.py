@@ -35,7 +35,8 @@ def _create(
     ec2.authorize_security_group_egress(GroupId=group, IpPermissions=itself)
     trust = {"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}, "Action": "sts:AssumeRole"}
     document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
-    name = f"{naming.stack(environment, 'hyperpod')}-nodes"
+    # As CloudFormation names it: people's policies match the logical id.
+    name = f"{naming.stack(environment, 'hyperpod')}-ExecutionRole605A040B-5RLHR3CGNLBQ"
     role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=document)["Role"]["Arn"]
     iam.put_role_policy(RoleName=name, PolicyName="all", PolicyDocument=json.dumps(EXECUTION_POLICY))
     s3.create_bucket(Bucket="sagemaker-scripts", CreateBucketConfiguration={"LocationConstraint": environment.region})
