@@ -73,7 +73,8 @@ class Danger(StrEnum):
     """A NetworkPolicy, pod security level, quota, security context or admission rule allows more or is removed."""
     LOWER_PROTECTION = "lower-protection"
     """Termination protection, a retention policy, versioning, encryption, backups, logs or a guard is switched off; an
-    alarm, budget, event rule, topic or subscription, or a deep health check, is removed."""
+    alarm, budget, event rule, topic or subscription, or a deep health check, is removed; an alarm or alert fires later;
+    a controller of the project may not start."""
     RUNS_CODE = "runs-code"
     """A script, or a container's command, gets a line that deletes data, formats a disk, opens the network, or runs
     code that it fetches."""

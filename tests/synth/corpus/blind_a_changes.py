@@ -8,7 +8,7 @@ from tests.synth.corpus.cases import Category, destructive, expect, harmless
 from tests.synth.corpus.editing import Edit
 
 WIDER, LOWER, LOOSER = Danger.WIDER_PERMISSIONS, Danger.LOWER_PROTECTION, Danger.LOOSER_ISOLATION
-OPENED, PUBLIC = Danger.OPENED_PORT, Danger.PUBLIC_ENDPOINT
+OPENED, PUBLIC, RUNS = Danger.OPENED_PORT, Danger.PUBLIC_ENDPOINT, Danger.RUNS_CODE
 BUCKET = "AWS::S3::Bucket"
 FUNCTION = "AWS::Lambda::Function"
 

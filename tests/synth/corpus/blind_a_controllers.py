@@ -5,9 +5,11 @@ from tests.synth.corpus.blind_edits import WATCHED, autoscaled, autoscaler, cont
 from tests.synth.corpus.cases import Category, destructive, expect, harmless
 from tests.synth.corpus.editing import Edit
 
-LOWER, RUNS = Danger.LOWER_PROTECTION, Danger.RUNS_CODE
+LOWER, LOOSER, RUNS = Danger.LOWER_PROTECTION, Danger.LOOSER_ISOLATION, Danger.RUNS_CODE
 DEPLOYMENT, CRON_JOB = "Deployment", "CronJob"
 REAPER, SUPERVISOR = "kuberay/ray-reaper", "ray/job-supervisor"
+# KubeRay adds its container to a head pod that it creates, and leaves a running head alone.
+LATER = (Effect.NEEDS_ROLLOUT, Effect.IN_PLACE, Effect.ENDS_JOBS)
 
 
 @destructive(
@@ -31,6 +33,26 @@ def _(edit: Edit) -> None:
 
 
 @destructive(
+    "the reaper waits for a node that there is not",
+    Category.SCRIPTS,
+    expect("Deployment kuberay/ray-reaper", Effect.IN_PLACE, dangers=(LOWER, RUNS), words=("nobody",)),
+)
+def _(edit: Edit) -> None:
+    with pod(edit, DEPLOYMENT, REAPER) as spec:
+        spec["nodeSelector"] = {"ray-on-hyperpod/node-role": "nobody"}
+
+
+@destructive(
+    "the kubelet kills the reaper again and again",
+    Category.SCRIPTS,
+    expect("Deployment kuberay/ray-reaper", Effect.IN_PLACE, dangers=(LOWER, RUNS), words=("livenessProbe",)),
+)
+def _(edit: Edit) -> None:
+    with container(edit, DEPLOYMENT, REAPER) as reaper:
+        reaper["livenessProbe"] = {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1}
+
+
+@destructive(
     "Alertmanager's image is a tag that moves instead of a digest",
     Category.SCRIPTS,
     expect("Deployment prometheus-system/alertmanager", Effect.IN_PLACE, dangers=(RUNS, LOWER), words=("latest",)),
@@ -39,6 +61,39 @@ def _(edit: Edit) -> None:
 def _(edit: Edit) -> None:
     with container(edit, DEPLOYMENT, "prometheus-system/alertmanager") as alertmanager:
         alertmanager["image"] = "quay.io/prometheus/alertmanager:latest"
+
+
+@destructive(
+    "the autoscaler's image comes from somebody",
+    Category.SCRIPTS,
+    expect("RayCluster ray/rayml", *LATER, dangers=RUNS, words=("somebody",)),
+    prepare=autoscaled,
+)
+def _(edit: Edit) -> None:
+    with autoscaler(edit) as options:
+        options["image"] = "docker.io/somebody/ray:2.42.1"
+
+
+@destructive(
+    "the autoscaler is privileged",
+    Category.ISOLATION,
+    expect("RayCluster ray/rayml", *LATER, dangers=LOOSER, words=("privileged",)),
+    prepare=autoscaled,
+)
+def _(edit: Edit) -> None:
+    with autoscaler(edit) as options:
+        options["securityContext"] = {"privileged": True}
+
+
+@destructive(
+    "the autoscaler loads a library from the shared file system",
+    Category.SCRIPTS,
+    expect("RayCluster ray/rayml", *LATER, dangers=(RUNS, LOOSER), words=("LD_PRELOAD",)),
+    prepare=autoscaled,
+)
+def _(edit: Edit) -> None:
+    with autoscaler(edit) as options:
+        options["env"].append({"name": "LD_PRELOAD", "value": "/fsx/lib.so"})
 
 
 @destructive(

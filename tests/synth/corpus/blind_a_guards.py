@@ -1,5 +1,7 @@
 """Pairs by an author who had not seen the judges, the open half: guards that are deleted or blunted."""
 
+from typing import Any
+
 from ops.review.model import Danger, Effect
 from tests.synth.corpus.blind_edits import ALARM, WATCHED, in_rules, parsed
 from tests.synth.corpus.cases import Category, destructive, expect, harmless
@@ -7,6 +9,17 @@ from tests.synth.corpus.editing import Edit
 
 LOWER, LOOSER = Danger.LOWER_PROTECTION, Danger.LOOSER_ISOLATION
 FAILED = "AlarmsNodeFailed"
+
+
+@destructive(
+    "the alarm of failed nodes waits for a hundred of them",
+    Category.PROTECTION,
+    expect("AWS::CloudWatch::Alarm AlarmsNodeFailed", Effect.IN_PLACE, dangers=LOWER, words=("Threshold", "100")),
+    environment=WATCHED,
+)
+def _(edit: Edit) -> None:
+    assert edit.properties("ray", ALARM, FAILED)["Threshold"] == 1
+    edit.properties("ray", ALARM, FAILED)["Threshold"] = 100
 
 
 @destructive(
@@ -27,6 +40,34 @@ def _(edit: Edit) -> None:
 )
 def _(edit: Edit) -> None:
     edit.delete("ray", "AWS::SNS::Subscription", "AlertsTopichttpsalertsexamplecoma")
+
+
+@destructive(
+    "Alertmanager sends to a receiver that tells nobody",
+    Category.PROTECTION,
+    expect("ConfigMap prometheus-system/alertmanager", Effect.IN_PLACE, dangers=LOWER, words=("receiver",)),
+    environment=WATCHED,
+)
+def _(edit: Edit) -> None:
+    with (
+        edit.object("ray", "ConfigMap", "prometheus-system/alertmanager") as config,
+        parsed(config["data"], "alertmanager.yaml") as content,
+    ):
+        content["receivers"].append({"name": "nobody"})
+        content["route"]["receiver"] = "nobody"
+
+
+@destructive(
+    "Prometheus no longer watches whether jobs stall",
+    Category.PROTECTION,
+    expect("ConfigMap prometheus-system/prometheus", Effect.IN_PLACE, dangers=LOWER, words=("JobStalled",)),
+    environment=WATCHED,
+)
+def _(edit: Edit) -> None:
+    def changed(rules: list[Any]) -> None:
+        rules[:] = [each for each in rules if each.get("alert") != "JobStalled"]
+
+    in_rules(edit, changed)
 
 
 @destructive(

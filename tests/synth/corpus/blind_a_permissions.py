@@ -1,5 +1,7 @@
 """Pairs by an author who had not seen the judges, the open half: roles and statements that are broad in disguise."""
 
+import copy
+
 from ops.review.model import Danger, Effect
 from tests.synth.corpus.blind_edits import ROLE, add_role, allow, statements, that_allows
 from tests.synth.corpus.cases import Category, destructive, expect, harmless
@@ -99,6 +101,16 @@ def _(edit: Edit) -> None:
     statement = that_allows(edit, "hyperpod", "ExecutionRoleDefaultPolicy", "ecr:BatchGetImage")
     assert statement["Resource"] == "arn:aws:ecr:*:*:repository/*"
     statement["Resource"] = "arn:aws:ecr:us-west-2:*:repository/*"
+
+
+@harmless("a statement is divided into two of one action each", Category.PERMISSIONS, worst=Effect.IN_PLACE)
+def _(edit: Edit) -> None:
+    all = statements(edit, "ray", "RayRole")
+    statement = that_allows(edit, "ray", "RayRole", "s3:AbortMultipartUpload")
+    other = copy.deepcopy(statement)
+    other["Action"] = statement["Action"][2:]
+    statement["Action"] = statement["Action"][:2]
+    all.append(other)
 
 
 @destructive(

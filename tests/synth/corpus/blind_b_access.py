@@ -193,3 +193,15 @@ def _(edit: Edit) -> None:
 @harmless("the image build reaches the network by HTTPS only", Category.ISOLATION, worst=Effect.DELETED)
 def _(edit: Edit) -> None:
     edit.remove_object("platform", "NetworkPolicy", "image-build/allow-http")
+
+
+@harmless("the operator is reached for metrics by pods of one label", Category.ISOLATION, worst=Effect.IN_PLACE)
+def _(edit: Edit) -> None:
+    with edit.object("platform", "NetworkPolicy", "kuberay/allow-metrics") as policy:
+        source = policy["spec"]["ingress"][0]["from"][0]
+        source["podSelector"] = {"matchLabels": {"app.kubernetes.io/name": "prometheus"}}
+
+
+@harmless("the access of submitters gets a tag", Category.PERMISSIONS, worst=Effect.IN_PLACE)
+def _(edit: Edit) -> None:
+    edit.properties("eks", ENTRY, "AccessSubmitterRaySubmitter")["Tags"] = [{"Key": "group", "Value": "ray-submitters"}]

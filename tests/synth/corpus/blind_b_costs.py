@@ -102,3 +102,39 @@ def _(edit: Edit) -> None:
 )
 def _(edit: Edit) -> None:
     edit.properties("eks", NODES)["ScalingConfig"] = {"DesiredSize": 3, "MaxSize": 3, "MinSize": 3}
+
+
+@harmless(
+    "there is a group with one GPU",
+    Category.GROUPS,
+    expect("InstanceGroup tests", Effect.CREATED, Effect.IN_PLACE),
+    worst=Effect.CREATED,
+    # ml.g5.xlarge in HyperPod.
+    costs=Costs((1.3, 1.6), 1),
+)
+def _(edit: Edit) -> None:
+    other = {"InstanceGroupName": "tests", "InstanceType": "ml.g5.xlarge", "InstanceCount": 1}
+    more = copy.deepcopy(group(edit, "head-group")) | other
+    edit.properties("hyperpod", HYPERPOD)["InstanceGroups"].append(more)
+
+
+@harmless(
+    "the RayCluster has two workers more",
+    Category.JOBS,
+    expect("RayCluster ray/rayml", Effect.IN_PLACE, words=("4", "6")),
+    worst=Effect.IN_PLACE,
+    costs=Costs((-0.001, 0.001)),
+)
+def _(edit: Edit) -> None:
+    with edit.object("ray", "RayCluster", "ray/rayml") as cluster:
+        cluster["spec"]["workerGroupSpecs"][0]["replicas"] = 6
+
+
+@harmless(
+    "the nodes' volumes are larger, of the heads only",
+    Category.GROUPS,
+    expect("InstanceGroup head-group", Effect.IN_PLACE, words=("500", "600")),
+    worst=Effect.IN_PLACE,
+)
+def _(edit: Edit) -> None:
+    group(edit, "head-group")["InstanceStorageConfigs"] = [{"EbsVolumeConfig": {"VolumeSizeInGB": 600}}]

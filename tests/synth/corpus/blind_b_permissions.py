@@ -1,7 +1,7 @@
 """Pairs by an author who had not seen the judges, the held-out half: roles and statements broad in disguise."""
 
 from ops.review.model import Danger, Effect
-from tests.synth.corpus.blind_edits import OBSERVED, ROLE, add_role, allow, statements, that_allows
+from tests.synth.corpus.blind_edits import OBSERVED, POLICY, ROLE, add_role, allow, statements, that_allows
 from tests.synth.corpus.cases import Category, destructive, expect, harmless
 from tests.synth.corpus.editing import Edit
 
@@ -127,3 +127,9 @@ def _(edit: Edit) -> None:
 def _(edit: Edit) -> None:
     statement = that_allows(edit, "hyperpod", "ExecutionRoleDefaultPolicy", "ec2:CreateTags")
     statement["Resource"] = [statement["Resource"]]
+
+
+@harmless("the cluster's function may no longer delete tags", Category.PERMISSIONS, worst=Effect.IN_PLACE)
+def _(edit: Edit) -> None:
+    edit.properties("hyperpod", POLICY, ON_EVENT)
+    that_allows(edit, "hyperpod", ON_EVENT, "sagemaker:DeleteTags")["Action"].remove("sagemaker:DeleteTags")

@@ -151,7 +151,19 @@ RULES: Final[Mapping[str, Mapping[str, Lowered]]] = {
         "ReservedConcurrentExecutions": _never,
     },
     "AWS::Budgets::Budget": {"NotificationsWithSubscribers": _fewer},
-    "AWS::CloudWatch::Alarm": {"ActionsEnabled": _switched_off, "AlarmActions": _fewer},
+    "AWS::CloudWatch::Alarm": {
+        "ActionsEnabled": _switched_off,
+        "AlarmActions": _fewer,
+        **dict.fromkeys(
+            (
+                *("ComparisonOperator", "Dimensions", "ExtendedStatistic", "MetricName", "Metrics", "Namespace"),
+                *("Statistic", "Unit"),
+            ),
+            _another,
+        ),
+        "TreatMissingData": lambda _, after: after != "breaching",
+        **dict.fromkeys(("DatapointsToAlarm", "EvaluationPeriods", "Period"), _higher(0)),
+    },
     "AWS::Events::Rule": {"State": _switched_off, "EventPattern": _narrower},
     "AWS::SNS::Subscription": {"FilterPolicy": _narrower, "FilterPolicyScope": _another},
     "AWS::EC2::LaunchTemplate": {
@@ -185,12 +197,30 @@ def lower_protection(sides: TemplateComparison) -> Iterator[Risk]:
         for path, lowered in RULES.get(kind, {}).items():
             old, new = _at(before, path), _at(after, path)
             if not same(old, new) and lowered(old, new):
-                what = f"{path} {short(old)} → {short(new)}"
+                what = f"{path} {_shown(old)} → {_shown(new)}"
                 by = confirmed if path == "EmptyOnDelete" else ""
                 yield Risk(key, Danger.LOWER_PROTECTION, what, "A protection is lowered.", by)
+        if kind == "AWS::CloudWatch::Alarm" and _fires_later(before, after):
+            what = f"Threshold {short(before.get('Threshold'))} → {short(after.get('Threshold'))}"
+            yield Risk(key, Danger.LOWER_PROTECTION, what, "The alarm fires later.")
         yield from earlier_deletions(key, kind, before, after)
         yield from _isolation(key, kind, before, after)
     yield from _auto_delete(sides, confirmed)
+
+
+def _fires_later(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Return whether an alarm's threshold is further away, or unknown; another operator is judged by itself."""
+    if same(before.get("Threshold"), after.get("Threshold")):
+        return False
+    old, new = number(before.get("Threshold"), 0, unknown=0), number(after.get("Threshold"), 0, unknown=float("nan"))
+    return not (new > old if str(after.get("ComparisonOperator")).startswith("LessThan") else new < old)
+
+
+def _shown(value: object) -> str:
+    """Return a value for a reader, dimensions of an alarm in full."""
+    if isinstance(value, list) and value and all(isinstance(each, Mapping) and "Name" in each for each in value):
+        return ", ".join(f"{each['Name']}={short(each.get('Value'))}" for each in value)
+    return short(value)
 
 
 def _at(properties: Mapping[str, Any], path: str) -> object:

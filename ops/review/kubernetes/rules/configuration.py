@@ -8,6 +8,7 @@ from ops.review.consequences import ReviewFinding, endangers, refused
 from ops.review.kubernetes.deltas import at, deltas, summary
 from ops.review.kubernetes.objects import Body, is_placeholder
 from ops.review.kubernetes.rules.context import RuleContext
+from ops.review.kubernetes.rules.monitoring import lost
 from ops.review.model import Danger, Effect
 from ops.review.scripts import dangerous_lines
 from ops.review.steps import author
@@ -22,6 +23,8 @@ def review_config_map(before: Body | None, after: Body, _context: RuleContext) -
     for name in names:
         if lines := dangerous_lines(str(old.get(name, "")), str(new.get(name, ""))):
             yield endangers(Danger.RUNS_CODE, f"{name} runs: {summary(lines)}")
+        if name in old and (gone := list(lost(str(old[name]), str(new.get(name, ""))))):
+            yield endangers(Danger.LOWER_PROTECTION, summary(gone), "Nobody is told, or nothing is kept, as before.")
     if before is None:
         return
     if before.get("immutable") and any(at(before, key) != at(after, key) for key in _DATA):

@@ -32,6 +32,7 @@ _SPEC_FIELDS: Final = frozenset(
         "headServiceAnnotations",
     }
 )
+_AUTOSCALERS_CONTAINER: Final = ("env", "envFrom", "image", "resources", "securityContext", "volumeMounts")
 _POD_ANNOTATIONS: Final = ("ray.io/ft-enabled", "ray.io/overwrite-container-cmd", "ray.io/external-storage-namespace")
 
 
@@ -55,8 +56,26 @@ def review_ray_cluster(before: Body | None, after: Body, context: RuleContext) -
     old, new = at(before, "spec") or {}, at(after, "spec") or {}
     yield from _group("head", old.get("headGroupSpec"), new.get("headGroupSpec"), cluster)
     yield from _worker_groups(old, new, cluster)
+    yield from _autoscaler(old, new, cluster)
     if before is not None:
         yield from _spec(before, after, rollout)
+
+
+def _autoscaler(old: Any, new: Any, cluster: _Cluster) -> Iterator[ReviewFinding]:
+    """Yield the dangers of `autoscalerOptions`: they are fields of a container of the head pod."""
+    before, after = _autoscalers_pod(old), _autoscalers_pod(new)
+    for each in review_pod(before, after, cluster.context, namespace=cluster.namespace):
+        yield replace(each, what=f"autoscaler: {each.what}", action=cluster.rollout if old else "")
+
+
+def _autoscalers_pod(spec: Any) -> Any:
+    """Return the head's template with the autoscaler as its only container; None without options."""
+    options, template = at(spec, "autoscalerOptions"), at(spec, "headGroupSpec", "template")
+    if not isinstance(options, Mapping) or not isinstance(template, Mapping):
+        return None
+    fields = {key: options[key] for key in _AUTOSCALERS_CONTAINER if key in options}
+    containers = [{"name": "autoscaler", **fields}]
+    return {**template, "spec": {**(template.get("spec") or {}), "initContainers": [], "containers": containers}}
 
 
 def groups(spec: Any) -> dict[str, Mapping[str, Any]]:

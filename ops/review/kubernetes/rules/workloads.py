@@ -1,12 +1,13 @@
 """Review Deployments, DaemonSets, StatefulSets, Jobs, CronJobs and Pods."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from ops.review.consequences import ReviewFinding, endangers, refused
 from ops.review.kubernetes.deltas import at, fields, summary
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import RuleContext
+from ops.review.kubernetes.rules.namespaces import quantity
 from ops.review.kubernetes.rules.pods.reach import containers, review_variables
 from ops.review.kubernetes.rules.pods.template import review_pod
 from ops.review.model import Danger, Effect
@@ -19,6 +20,9 @@ _SELECTED: Final = frozenset({"Deployment", "DaemonSet", "StatefulSet", "Replica
 _CONTROLLERS: Final = _SELECTED | {"CronJob"}
 _OWN: Final = "controllers."
 """The package of the project's controllers."""
+_PLACES: Final = ("affinity", "initContainers", "nodeSelector", "schedulerName")
+_PROBES: Final = ("livenessProbe", "startupProbe")
+_CHECKS: Final = frozenset({"exec", "failureThreshold", "grpc", "httpGet", "tcpSocket", "timeoutSeconds"})
 _ROLLED: Final = "Kubernetes replaces the object's pods one after another."
 _EFFECTS: Final = {
     "CronJob": "It holds from the next run on.",
@@ -47,10 +51,37 @@ def review_workload(before: Body | None, after: Body, context: RuleContext) -> I
 def _programs(old: Any, new: Any) -> Iterator[ReviewFinding]:
     """Yield the containers of the project's own controllers that start with other words, or are gone."""
     before, after = ({str(each["name"]): _words(each) for each in containers(side)} for side in (old, new))
-    for name, words in before.items():
-        if any(word.startswith(_OWN) for word in words) and after.get(name) != words:
+    own = {name: words for name, words in before.items() if any(word.startswith(_OWN) for word in words)}
+    for name, words in own.items():
+        if after.get(name) != words:
             what = f"{name}: {' '.join(words)} → {' '.join(after.get(name, ['none']))}"
             yield endangers(Danger.LOWER_PROTECTION, what, "The controller may do something else, or nothing.")
+    changed = [*map(str, fields(old, new, *_PLACES)), *_of_containers(old, new, own)]
+    if own and changed:
+        why = "The controller's pods may not be scheduled, or not start."
+        yield endangers(Danger.LOWER_PROTECTION, summary(changed), why)
+
+
+def _of_containers(old: Any, new: Any, names: Iterable[str]) -> Iterator[str]:
+    """Yield the probes that differ and the limits that fall, of containers that stay."""
+    before, after = ({str(each["name"]): each for each in containers(side)} for side in (old, new))
+    for name in names:
+        if name in after:
+            probes = fields(before[name], after[name], *_PROBES)
+            yield from (f"{name}: {each}" for each in probes if _CHECKS & {*each.path[1:], *_names(each.after)})
+            limits = [at(side[name], "resources", "limits") or {} for side in (before, after)]
+            fallen = [key for key in limits[1] if _is_less(limits[1][key], limits[0].get(key))]
+            yield from (f"{name}: limit of {key} {limits[0].get(key, 'none')} → {limits[1][key]}" for key in fallen)
+
+
+def _names(value: Any) -> Iterable[str]:
+    return value if isinstance(value, Mapping) else ()
+
+
+def _is_less(after: Any, before: Any) -> bool:
+    """Return whether a limit falls, or is not a known amount; `before` is None if there was none."""
+    old, new = (quantity(each) for each in (before, after))
+    return before is None or (before != after and (old is None or new is None or new < old))
 
 
 def _words(container: Mapping[str, Any]) -> list[str]:

@@ -45,7 +45,10 @@ IDENTITY = of("AWS::EKS::PodIdentityAssociation", RoleArn="r", Namespace="ray", 
         (IDENTITY, "ServiceAccount", "another", WIDER),
         (of("AWS::Events::Rule", State="ENABLED"), "State", "DISABLED", LOWER),
         (of("AWS::CloudWatch::Alarm", Threshold=1), "ActionsEnabled", False, LOWER),
-        (of("AWS::CloudWatch::Alarm", Threshold=1), "Threshold", 2, None),
+        (of("AWS::CloudWatch::Alarm", Threshold=1, ComparisonOperator="GreaterThanThreshold"), "Threshold", 2, LOWER),
+        (of("AWS::CloudWatch::Alarm", Threshold=1, ComparisonOperator="GreaterThanThreshold"), "Threshold", 0, None),
+        (of("AWS::CloudWatch::Alarm", Threshold=1, ComparisonOperator="LessThanThreshold"), "Threshold", 0, LOWER),
+        (of("AWS::CloudWatch::Alarm", Threshold=1, ComparisonOperator="LessThanThreshold"), "Threshold", 2, None),
     ],
 )
 def test_a_changed_property_has_its_danger(
