@@ -8,6 +8,7 @@ from rich.markup import escape
 
 import config
 from config import EksEnvironment, SlurmEnvironment
+from rehearsal import runs
 from rehearsal.report import verdict
 from rehearsal.run.cdk import CommandError
 from rehearsal.run.cluster import TimedOutError
@@ -48,6 +49,8 @@ def rehearse(
     finally:
         if not (keep and reported):
             rehearsal.supervisor.stop_all(grace=20)
+            # A `cdk destroy` outlives its killed `ops destroy`, and asks an account that has ended for minutes.
+            runs.end(rehearsal.directory)
         rehearsal.report()
     return 0
 

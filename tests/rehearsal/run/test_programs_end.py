@@ -9,13 +9,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import MagicMock, Mock
 
 import pytest
+from rich.console import Console
 
 from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.machine.processes import is_alive
 from embedded_account.testing.cluster import COMPONENTS
 from rehearsal.paths import REPOSITORY
+from rehearsal.run import rehearse
+from rehearsal.run.steps import RehearsalError
 from tests.rehearsal.run import short_run
 from tests.rehearsal.run.checkout import Checkout, assert_one_clear_message, eventually_none_below, rehearsal
 from tests.support.waiting import REHEARSAL_PATIENCE_SECONDS, wait_until
@@ -136,3 +140,21 @@ def test_an_interruption_that_ends_jsii_first_shows_no_traceback_of_it(tmp_path:
     assert "BrokenPipeError" in ended(JSII_ENDS_FIRST)[1]
     said = "interrupted; ended: etcd\nstill running: helm (process 2)\n"
     assert ended(f"{JSII_ENDS_FIRST}{INTERRUPTED}") == (130, said)
+
+
+@pytest.mark.parametrize(("ending", "code"), [(None, 0), (RehearsalError("a leftover"), 1)], ids=["well", "failed"])
+def test_what_a_killed_program_left_ends_with_the_run_however_the_run_ends(
+    ending: RehearsalError | None, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`ops destroy`, killed, leaves its `cdk destroy`: as an orphan, which no program of the run waits for."""
+
+    def steps(run: Mock, *_: object, **__: object) -> None:
+        orphan = f"{sys.executable} -c 'import time; time.sleep(100)' & echo $! > {run.directory}/orphan"
+        subprocess.run(["/bin/sh", "-c", orphan], env={"HOME": f"{run.directory}/home"}, check=True)
+        if ending:
+            raise ending
+
+    monkeypatch.setattr(rehearse, "Rehearsal", lambda *_: MagicMock(directory=tmp_path))
+    monkeypatch.setattr(rehearse, "_steps", steps)
+    assert rehearse.rehearse("dev", Console(quiet=True), keep=False) == code
+    assert not is_alive(int((tmp_path / "orphan").read_text()))
