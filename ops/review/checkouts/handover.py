@@ -12,7 +12,6 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Collection, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -21,6 +20,7 @@ from pydantic import BaseModel, ValidationError
 from rich.console import Console
 
 from config import available
+from ops.review import yaml_bounds
 from ops.review.checkouts.cdk import ReviewError, synthesise
 from ops.review.checkouts.inputs import ENVIRONMENTS
 from ops.review.checkouts.progress import ReviewProgress
@@ -30,7 +30,6 @@ MAX_UNPACKED_BYTES: Final = 2 << 30
 MAX_FILES: Final = 20_000
 MAX_DOCUMENT_BYTES: Final = 32 << 20
 """The size of a template; CloudFormation takes 1 MB."""
-MAX_DEPTH: Final = 100
 _NAME: Final = re.compile(r"[A-Za-z0-9_.@+=,~-]{1,128}")
 _MAX_NAMES: Final = 20
 _TEMPLATE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\.template\.json")
@@ -177,8 +176,8 @@ def _read(file: Path, model: type[_Model]) -> _Model:
         if (size := file.stat().st_size) > MAX_DOCUMENT_BYTES:
             raise _refused(name, f"it has {size:,} bytes", f"{MAX_DOCUMENT_BYTES:,} bytes")
         document = json.loads(file.read_bytes())
-        if any(depth > MAX_DEPTH for depth in _depths(document)):
-            raise _refused(name, "it is nested too deeply", f"{MAX_DEPTH} levels")
+        if any(depth > yaml_bounds.MAX_DEPTH for depth in _depths(document)):
+            raise _refused(name, "it is nested too deeply", f"{yaml_bounds.MAX_DEPTH} levels")
         return model.model_validate(document, strict=True)
     except (OSError, RecursionError, ValidationError, ValueError) as error:
         reason = str(error).partition("\n")[0]
@@ -186,13 +185,13 @@ def _read(file: Path, model: type[_Model]) -> _Model:
 
 
 def _require_shallow(file: Path) -> None:
-    """Raise ReviewError for YAML so deep that the parser of a chart's objects would use up the stack."""
-    depth = 0
-    with suppress(yaml.YAMLError):
-        for event in yaml.parse(file.read_bytes(), Loader=yaml.CSafeLoader):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > MAX_DEPTH:
-                raise _refused(file.name, "it is nested too deeply", f"{MAX_DEPTH} levels")
+    """Raise ReviewError for a chart's objects that nest too deeply. What is not YAML, the review refuses."""
+    try:
+        yaml_bounds.require_shallow(file.read_bytes())
+    except yaml_bounds.BoundError as error:
+        raise _refused(file.name, *str(error).split(". Allowed: ")) from error
+    except yaml.YAMLError:
+        return
 
 
 def _depths(document: Any) -> Iterator[int]:

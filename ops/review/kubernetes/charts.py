@@ -2,7 +2,6 @@
 
 import atexit
 import json
-import math
 import os
 import platform
 import re
@@ -18,6 +17,7 @@ from typing import Any, Final
 
 import yaml
 
+from ops.review import yaml_bounds
 from ops.review.assembly import Assembly
 from ops.review.checkouts.cdk import ReviewError
 from ops.review.kubernetes.objects import ApplyingResource, KubernetesObject, document, literal, objects_of
@@ -25,7 +25,6 @@ from ops.review.kubernetes.objects import ApplyingResource, KubernetesObject, do
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _IN_LAYER: Final = "helm/helm"
 _TIMEOUT_SECONDS: Final = 120
-_MOST_VALUES: Final = 1_000_000
 # The one template of stacks/shared/files_chart.py: Helm copies the files and renders nothing.
 _COPIES: Final = """\
 {{- range $path, $content := .Files.Glob "files/*.yaml" }}
@@ -200,19 +199,9 @@ def _copied(chart: Path) -> list[Path]:
 def _yaml(text: str, path: Path) -> list[Any]:
     try:
         found = [each for each in yaml.load_all(text, Loader=yaml.CSafeLoader) if each is not None]
+        yaml_bounds.require_few_values(text, found)
+    except yaml_bounds.BoundError as error:
+        raise ReviewError(f"{path} is refused. Fix: write it with fewer levels and aliases. {error}") from error
     except (yaml.YAMLError, RecursionError) as error:
         raise ReviewError(f"{path} is not YAML: {error}. Fix: synthesise the checkout again") from error
-    if "*" in text and _expanded(found, {}) > _MOST_VALUES:
-        raise ReviewError(f"{path}: its aliases stand for too many values. Allowed: {_MOST_VALUES:,} values")
     return found
-
-
-def _expanded(value: Any, known: dict[int, float]) -> float:
-    """Return the number of values once all aliases are written out; infinite if a value contains itself."""
-    if not isinstance(value, dict | list):
-        return 1
-    if id(value) not in known:
-        known[id(value)] = math.inf
-        each = value.values() if isinstance(value, dict) else value
-        known[id(value)] = 1 + sum(_expanded(inner, known) for inner in each)
-    return known[id(value)]

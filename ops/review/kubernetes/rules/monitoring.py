@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import yaml
 
+from ops.review import yaml_bounds
 from ops.review.kubernetes.deltas import at
 
 _SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800, "y": 31536000}
@@ -45,10 +46,10 @@ def lost(before: str, after: str) -> Iterator[str]:
 
 
 def _document(text: str) -> Any:
-    # A mapping of another kind of file has none of the keys.
+    """Return the first document of a text; None if it is not YAML, so that all that the old text had is lost."""
     try:
-        return yaml.load(text, Loader=yaml.CSafeLoader)
-    except (yaml.YAMLError, RecursionError, ValueError):
+        return next(iter(yaml_bounds.load(text)), None)
+    except (yaml.YAMLError, ValueError):
         return None
 
 
