@@ -16,6 +16,8 @@ from tests.unit.ops.review.checkouts import Checkout
 
 BUCKET = "AWS::S3::Bucket"
 JOBS = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "ci.yml").read_text())["jobs"]
+DRAWN = pytest.mark.sampled(8, of="attacks")
+"""A run draws eight: each types whole jobs. Those without the marker always run."""
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +96,7 @@ def test_nothing_of_the_head_runs_in_the_second_job(attack: PullRequest, tmp_pat
     assert not ran.exists()
 
 
+@DRAWN
 def test_gitattributes_are_shown_to_owners(attack: PullRequest) -> None:
     """They can give a checkout other bytes than a diff shows."""
     attack.author.write(".gitattributes", "*.md text eol=crlf\n")
@@ -101,7 +104,7 @@ def test_gitattributes_are_shown_to_owners(attack: PullRequest) -> None:
     assert "+*.md text eol=crlf" in attack.own_comment
 
 
-@pytest.mark.sampled(2)
+@DRAWN
 @pytest.mark.parametrize("name", ["$(touch ran)", "-c evil", "..", "a\n::add-mask::closed", "\u202edev", "x" * 200])
 def test_an_odd_name_of_an_environment_is_no_word_of_a_script(name: str, attack: PullRequest) -> None:
     attack.author.write(f"environments/{name}.yaml", "")
@@ -120,7 +123,7 @@ LINKS = {
 }
 
 
-@pytest.mark.sampled(2)
+@DRAWN
 @pytest.mark.parametrize("name", LINKS)
 def test_a_link_out_of_the_head_is_refused(name: str, attack: PullRequest) -> None:
     link = attack.author.root / name
@@ -131,6 +134,7 @@ def test_a_link_out_of_the_head_is_refused(name: str, attack: PullRequest) -> No
     assert "Traceback" not in attack.log
 
 
+@DRAWN
 def test_build_outputs_in_git_are_refused(attack: PullRequest) -> None:
     attack.author.write(".venv/bin/python", "")
     attack.author.write("stacks/__pycache__/stack.cpython-312.pyc", "")
@@ -147,7 +151,7 @@ APPROVALS = {
 }
 
 
-@pytest.mark.sampled(2)
+@DRAWN
 @pytest.mark.parametrize("name", APPROVALS)
 def test_approvals_are_data(name: str, attack: PullRequest) -> None:
     text, said = APPROVALS[name]
@@ -163,6 +167,7 @@ EVIL = (
 )
 
 
+@DRAWN
 def test_names_are_no_commands_to_the_runner_and_no_markdown(attack: PullRequest) -> None:
     template = {"Resources": {f"Thing{EVIL}": {"Type": BUCKET, "Properties": {"BucketName": EVIL}}}}
     attack.author.write("templates/dev/rayhp-dev-storage.template.json", json.dumps(template))
@@ -185,6 +190,7 @@ def test_names_are_no_commands_to_the_runner_and_no_markdown(attack: PullRequest
     assert prose.count("<details>") == prose.count("</details>") > 0
 
 
+@DRAWN
 def test_a_huge_change_fits_into_a_comment(attack: PullRequest) -> None:
     many = {f"Thing{'x' * 200}{n}": {"Type": BUCKET, "Properties": {"BucketName": "y" * 500}} for n in range(300)}
     attack.author.write("templates/dev/rayhp-dev-storage.template.json", json.dumps({"Resources": many}))
@@ -194,6 +200,7 @@ def test_a_huge_change_fits_into_a_comment(attack: PullRequest) -> None:
     assert "owners must read 20," in attack.own_comment
 
 
+@DRAWN
 def test_an_edit_does_not_hide_among_thousands(attack: PullRequest) -> None:
     for number in range(3000):
         attack.author.write(f"stacks/{'x' * 60}{number}.py", "x = 1\n" * 5)
@@ -209,6 +216,7 @@ def person(name: str, kind: str, body: str) -> dict[str, Any]:
     return {"user": {"login": name, "type": kind} if name else None, "body": body}
 
 
+@DRAWN
 def test_only_its_own_comment_is_replaced(attack: PullRequest) -> None:
     mark = "<!-- ops review -->\nharmless"
     others = [
@@ -228,6 +236,7 @@ def test_only_its_own_comment_is_replaced(attack: PullRequest) -> None:
     assert (len(attack.comments), attack.comments[-1]["body"]) == (6, first), "a rerun replaces it"
 
 
+@DRAWN
 def test_a_comment_names_its_commit_and_no_old_verdict_stays(attack: PullRequest) -> None:
     assert attack.run() == 1
     assert attack.own_comment.endswith(f"\n_Reviewed commit: {attack.head}_\n")
@@ -239,6 +248,7 @@ def test_a_comment_names_its_commit_and_no_old_verdict_stays(attack: PullRequest
     assert attack.own_comment.endswith("\n_Reviewed commit: later_\n")
 
 
+@DRAWN
 def test_the_base_is_the_one_of_the_merge_commit(attack: PullRequest) -> None:
     """`main` moved after the push: its change is neither the pull request's nor undone by it."""
     git(attack.directory, "clone", "--quiet", str(attack.origin), "origin")
@@ -255,6 +265,7 @@ def test_the_base_is_the_one_of_the_merge_commit(attack: PullRequest) -> None:
     )
 
 
+@DRAWN
 def test_a_checkout_that_is_no_merge_commit_is_not_judged(attack: PullRequest) -> None:
     attack.merge()
     git(attack.author.root, "checkout", "--quiet", "--detach", "change")
@@ -263,6 +274,7 @@ def test_a_checkout_that_is_no_merge_commit_is_not_judged(attack: PullRequest) -
     assert not (attack.temp / "report" / "review.md").exists()
 
 
+@DRAWN
 def test_an_assembly_of_an_unchanged_environment_is_not_read(attack: PullRequest) -> None:
     bucket(attack.author, "before")
     attack.author.write("docs/page.md", "x")
@@ -276,6 +288,7 @@ def test_a_forged_assembly_needs_code_that_owners_must_read(attack: PullRequest)
     assert "**This pull request changes other files that may run: owners must read 2 lines." in attack.own_comment
 
 
+@DRAWN
 def test_what_the_first_job_writes_for_the_runner_ends_with_it(attack: PullRequest) -> None:
     files = ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")
     lines = "".join(f'echo "PATH=/evil" >> "${name}"\n' for name in files)
