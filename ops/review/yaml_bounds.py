@@ -31,8 +31,12 @@ def require_shallow(text: str | bytes) -> None:
 
 
 def require_few_values(text: str, documents: list[Any]) -> None:
-    """Raise BoundError if the documents of a text have too many values once its aliases are written out."""
-    if "*" in text and _expanded(documents, {}) > MAX_VALUES:
+    """Raise BoundError if the documents of a text have too many values or levels once its aliases are written out."""
+    try:
+        many = "*" in text and _expanded(documents, {}) > MAX_VALUES
+    except RecursionError as error:
+        raise BoundError(f"its aliases are nested too deeply. Allowed: {MAX_DEPTH} levels") from error
+    if many:
         raise BoundError(f"its aliases stand for too many values. Allowed: {MAX_VALUES:,} values")
 
 

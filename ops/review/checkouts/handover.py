@@ -189,7 +189,7 @@ def _require_shallow(file: Path) -> None:
     try:
         yaml_bounds.require_shallow(file.read_bytes())
     except yaml_bounds.BoundError as error:
-        raise _refused(file.name, *str(error).split(". Allowed: ")) from error
+        raise _refused(file.name, "it is nested too deeply", f"{yaml_bounds.MAX_DEPTH} levels") from error
     except yaml.YAMLError:
         return
 

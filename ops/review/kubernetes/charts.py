@@ -201,7 +201,7 @@ def _yaml(text: str, path: Path) -> list[Any]:
         found = [each for each in yaml.load_all(text, Loader=yaml.CSafeLoader) if each is not None]
         yaml_bounds.require_few_values(text, found)
     except yaml_bounds.BoundError as error:
-        raise ReviewError(f"{path} is refused. Fix: write it with fewer levels and aliases. {error}") from error
+        raise ReviewError(f"{path} is refused. Fix: write it with fewer aliases. {error}") from error
     except (yaml.YAMLError, RecursionError) as error:
         raise ReviewError(f"{path} is not YAML: {error}. Fix: synthesise the checkout again") from error
     return found

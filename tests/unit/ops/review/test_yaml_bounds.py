@@ -7,11 +7,14 @@ from ops.review.kubernetes.rules.monitoring import lost
 
 ALERTS = "groups: [{name: ray, rules: [{alert: HeadLost, expr: up == 0}]}]"
 ALIASES = "\n".join(["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9))])
+# Each value of the key but the last is gone when the text is read, and only aliases lead to it.
+CHAIN = "\n".join(["k: &a0 [x]", *(f"k: &a{n} [*a{n - 1}]" for n in range(1, 5000))])
 TOO_MUCH = {
     "100,000 levels in a line": ("[" * 100_000, "nested too deeply"),
     "100,000 lists in a line": ("- " * 100_000, "nested too deeply"),
     "101 levels": ("[" * 101 + "]" * 101, "nested too deeply"),
     "100,000,000 values by aliases": (ALIASES, "aliases stand for too many values"),
+    "5,000 levels by aliases": (CHAIN, "nested too deeply"),
     "a value that contains itself": ("a: &a [*a]", "aliases stand for too many values"),
 }
 
