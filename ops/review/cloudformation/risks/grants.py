@@ -1,7 +1,7 @@
 """Compare what policies allow and deny: statements in any order, split or merged, with wildcards."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -12,6 +12,15 @@ _NEGATED: Final = re.compile(r"Not(Equals|Like|IpAddress|Ip)|^Not", re.IGNORECAS
 _ROOT: Final = re.compile(r"arn:aws[\w-]*:iam::(\d{12}):root")
 # Reading, and the channels of Session Manager, which know no resources (service authorization reference).
 _HARMLESS: Final = re.compile(r"[\w-]+:(Get|List|Describe|BatchGet)|ssmmessages:", re.IGNORECASE)
+# What returns secrets, parameters or objects, or makes them readable.
+_SECRETS: Final = (
+    *("secretsmanager:getsecretvalue", "secretsmanager:batchgetsecretvalue", "kms:decrypt", "s3:getobject"),
+    *("ssm:getparameter", "ssm:getparameters", "ssm:getparametersbypath", "ssm:getparameterhistory"),
+)
+# Names that begin with a wildcard mean all of a kind. A reference such as ${AWS::Region} is one part of an ARN.
+_OF_ALL_NAMES: Final = re.compile(
+    r"[*?]+|arn(:(\$\{[^}]*\}|[^:])*){4}:((secret|parameter|key)[:/]?/?)?[*?].*", re.DOTALL
+)
 # An asset's name in CDK's bucket, and the tag of a Ray image in the names of its logs: hashes of contents.
 _CONTENT_HASH: Final = re.compile(r"(?<=[/-])([0-9a-f]{64}|[0-9a-f]{16})(?=\.\w+$|$)")
 OPAQUE: Final = "(a policy that cannot be read)"
@@ -37,9 +46,19 @@ class PolicyGrant:
         action = self.action
         if not self.allows:
             return False
-        if self.excluded or self.action == OPAQUE or action == "*" or action.endswith(":*"):
+        if self.excluded or action == OPAQUE or action.rstrip("*?")[-1:] in ("", ":"):
             return True
         return self.resource == "*" and not _HARMLESS.match(action) and self.condition == "{}" and not self.principal
+
+    @property
+    def reads_secrets(self) -> bool:
+        """Return whether it allows to read secrets, parameters or objects of all names, without a condition."""
+        wide = self.allows and self.condition == "{}" and _OF_ALL_NAMES.fullmatch(self.resource)
+        return bool(wide) and self.may_be(_SECRETS)
+
+    def may_be(self, actions: Iterable[str]) -> bool:
+        """Return whether its action, which may have wildcards, means one of the actions, written in small letters."""
+        return any(_matches(self.action, each) for each in actions)
 
     def words(self) -> str:
         """Return it on one line."""

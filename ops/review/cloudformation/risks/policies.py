@@ -39,7 +39,9 @@ _OF_A_RESOURCE: Final = {
     "AWS::Events::EventBusPolicy": ("Statement", ""),
 }
 _EVERYTHING: Final = {"Statement": {"Effect": "Allow", "Principal": "*", "Action": "*", "Resource": "*"}}
-_POWERFUL: Final = re.compile(r"Administrator|FullAccess|PowerUser|IAM|Organizations")
+_POWERFUL: Final = re.compile(
+    r"Administrator|FullAccess|PowerUser|IAM|Organizations|SecretsManager|(S3|SSM|policy/)ReadOnlyAccess"
+)
 # The role of CDK's function behind `auto_delete_objects`, and what it may do with a bucket.
 _AUTO_DELETE_ROLE: Final = "CustomS3AutoDeleteObjectsCustomResourceProviderRole"
 _EMPTYING: Final = ("s3:putbucketpolicy", "s3:getbucket*", "s3:list*", "s3:deleteobject*")
@@ -54,6 +56,17 @@ _REACHING: Final = re.compile(
     r"(fsx|eks|ec2|ecr|kms|backup|sagemaker|cloudformation|dynamodb|elasticfilesystem|secretsmanager):"
     r"(delete(?!network|tags)|batchdelete|terminate|schedulekeydeletion|disablekey|put\w*policy)"
     r"|s3:(delete(bucket|objectversion)|putbucketpolicy|putlifecycle)|sts:assumerole$|iam:(?!get|list|passrole)"
+)
+# Examples of these, for actions with wildcards: `fsx:d*` is none of the names above, but allows one.
+_REACHED: Final = (
+    *("fsx:deletefilesystem", "elasticfilesystem:deletefilesystem", "dynamodb:deletetable", "s3:deletebucket"),
+    *("s3:putbucketpolicy", "s3:putlifecycleconfiguration", "s3:deleteobjectversion", "ecr:deleterepository"),
+    *("ecr:batchdeleteimage", "kms:schedulekeydeletion", "kms:disablekey", "kms:putkeypolicy"),
+    *("secretsmanager:deletesecret", "secretsmanager:putresourcepolicy", "backup:deletebackupvault"),
+    *("backup:deleterecoverypoint", "eks:deletecluster", "eks:deletenodegroup", "sagemaker:deletecluster"),
+    *("sagemaker:batchdeleteclusternodes", "ec2:terminateinstances", "ec2:deletevolume", "ec2:deletesnapshot"),
+    *("ec2:deletevpc", "ec2:deletesubnet", "cloudformation:deletestack", "sts:assumerole"),
+    *("iam:attachrolepolicy", "iam:createaccesskey", "iam:putrolepolicy", "iam:updateassumerolepolicy"),
 )
 Owner = tuple[str, str]
 """Who has the rights: (`policy of` or `trust of`, resolved reference or name)."""
@@ -193,8 +206,11 @@ def _broad(each: OwnedGrant) -> bool:
 
 
 def _reaches(grant: PolicyGrant) -> bool:
-    """Return whether a role's action deletes more than objects, or acts as somebody else."""
-    return not grant.principal and bool(_REACHING.match(grant.action))
+    """Return whether a role's action deletes more than objects, acts as somebody else, or reads all secrets."""
+    if grant.principal:
+        return False
+    wildcards = "*" in grant.action or "?" in grant.action
+    return bool(_REACHING.match(grant.action)) or (wildcards and grant.may_be(_REACHED)) or grant.reads_secrets
 
 
 def _strange(grant: PolicyGrant, sides: TemplateComparison) -> bool:
