@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import ClassVar
 
 from werkzeug.serving import BaseWSGIServer, make_server
 
@@ -56,6 +57,8 @@ class ExtensionError(Exception):
 class AccountServer:
     """The account's HTTP server: moto's services behind the account's own routes, on 127.0.0.1."""
 
+    _served: ClassVar["AccountServer | None"] = None
+
     def __init__(self, account: Account, extensions: Sequence[str] = ()) -> None:
         """`extensions` are the caller's own modules with `install(account)`, installed after the account's."""
         self.account = account
@@ -67,9 +70,15 @@ class AccountServer:
     def start(self) -> None:
         """Install the extensions, then serve from a new thread.
 
-        Raises OSError if the port is taken, and ExtensionError if a caller's extension cannot be installed.
+        Raises OSError if the port is taken, ExtensionError if a caller's extension cannot be installed, and
+        RuntimeError if this process serves an account already: moto keeps one state of each process.
         """
         _require_free(self.account.port)
+        if AccountServer._served:
+            raise RuntimeError(
+                "this process serves an account already. Allowed: one. Fix: start a process for the other"
+            )
+        AccountServer._served = self
         # moto reads both variables when it is called: Step Functions calls back to the port.
         os.environ["MOTO_PORT"] = str(self.account.port)
         os.environ["MOTO_ACCOUNT_ID"] = self.account.account_id
@@ -101,6 +110,8 @@ class AccountServer:
             self._server.server_close()
         self.account.at_end.close()
         self.account.journal.close()
+        if AccountServer._served is self:
+            AccountServer._served = None
 
 
 def install_extensions(account: Account, more: Sequence[str] = ()) -> None:

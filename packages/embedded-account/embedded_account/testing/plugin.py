@@ -68,8 +68,8 @@ def served(directory: Path) -> "Iterator[AccountServer]":
             clock_scale=100.0,
         )
     )
-    server.start()
     try:
+        server.start()
         yield server
     finally:
         server.stop()

@@ -27,7 +27,8 @@ from embedded_account.machine.processes import ProcessSupervisor, free_port
 from embedded_account.run_keys import RunKeys
 from embedded_account.running import EmbeddedAccount
 from embedded_account.services.eks.host import make_control_plane
-from embedded_account.testing.clients import NODE_MODULES
+from embedded_account.testing import plugin
+from embedded_account.testing.clients import NODE_MODULES, Clients
 from embedded_account.testing.waiting import PATIENCE_SECONDS
 
 KEYS = RunKeys.issue()
@@ -108,6 +109,12 @@ def test_busy_port_ends_with_one_sentence(tmp_path: Path) -> None:
     assert process.returncode == 1
     assert errors.splitlines()[-1].startswith("the embedded account could not start: port ")
     assert "Traceback" not in errors
+
+
+def test_a_process_serves_one_account_and_a_second_leaves_it_alone(all_clients: Clients, tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="Allowed: one"), plugin.served(tmp_path):
+        pass
+    assert all_clients("sagemaker").list_clusters()["ClusterSummaries"] == []
 
 
 @pytest.mark.parametrize("module", ["no.such.module", "json"])
