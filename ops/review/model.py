@@ -25,7 +25,7 @@ class Effect(StrEnum):
     ENDS_JOBS = "ends jobs"
     """Pods are deleted on which training may run."""
     NODES_REMOVED = "nodes removed"
-    """HyperPod deletes nodes, and does not drain them."""
+    """HyperPod deletes nodes, and does not drain them; EKS drains its own first."""
     NODES_REPLACED = "nodes replaced"
     """Nodes are deleted and created again."""
     NEEDS_ROLLOUT = "needs rollout"

@@ -11,6 +11,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+ONLY_TELLS: Final = re.compile(
+    r"\w*LOG_?(\w+_)?(LEVEL|FORMAT|FILTERS)|\w*VERBOS\w*|TZ|LANG|LC_\w+|PYTHON(UNBUFFERED|UTF8|HASHSEED)"
+)
+"""Names of variables that say only how much a program writes, and how."""
 _SHELL: Final = r"(?:sudo\s+(?:-\S+\s+)*)?(?:[\w./]*/)?(?:env\s+)?(?:ba|da|z|k|a)?sh\b"
 _INTERPRETER: Final = rf"{_SHELL}|(?:sudo\s+)?\S*(?:python[\d.]*|perl|ruby|node)\b"
 _FETCH: Final = r"\b(?:curl|wget|aws\s[^;&|]*s3\s+cp|aws\s[^;&|]*get-object)\b"

@@ -46,7 +46,7 @@ def verdict_on(pair: Pair) -> EnvironmentVerdict:
 
 def _asked(changes: list[Change], removable: int) -> Iterator[Change]:
     """Yield the changes; those that end jobs endanger them if together they take more away than `removable`."""
-    ending = [each for each in changes if each.effect in _ENDING and not each.gated and not _is_system(each)]
+    ending = [each for each in changes if each.effect in _ENDING and not each.gated]
     lost = Counter[bool]()
     for each in ending:
         # A node's workers go with it: the larger one of both sums counts.
@@ -54,11 +54,6 @@ def _asked(changes: list[Change], removable: int) -> Iterator[Change]:
     asks = any(number > removable for number in lost.values())
     for each in changes:
         yield replace(each, dangers=frozenset({Danger.JOBS_ENDED})) if asks and each in ending else each
-
-
-def _is_system(change: Change) -> bool:
-    """Return whether the nodes are EKS's, which drains them, and on which no job runs."""
-    return change.resource.startswith("AWS::EKS::Nodegroup")
 
 
 def _changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]:

@@ -77,7 +77,8 @@ def _of_resource(key: Key, kind: str, happens: ReviewFinding, findings: Sequence
     groups: dict[tuple[Danger, str], list[Risk]] = defaultdict(list)
     for each in findings:
         groups[each.danger, each.confirmed_by].append(each)
-    effect = happens.effect if happens.effect.rank >= Effect.CREATED.rank else Effect.IN_PLACE
+    tells = happens.effect is Effect.DELETED or happens.effect.rank >= Effect.CREATED.rank
+    effect = happens.effect if tells else Effect.IN_PLACE
     for (danger, confirmed), found in groups.items():
         what = listed(list(dict.fromkeys(each.what for each in found)))
         worst = Effect.DATA_LOST if danger is Danger.DATA_LOSS else effect

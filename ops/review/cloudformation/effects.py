@@ -2,11 +2,11 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from ops.review.assembly import RETAINED, ResourceChange, stable
+from ops.review.assembly import RETAINED, ResourceChange, number, stable
 from ops.review.cloudformation.kinds import KINDS, Holds, ResourceKind, title
 from ops.review.cloudformation.schema import Update, schema
 from ops.review.cloudformation.sides import Key, TemplateComparison, referred
@@ -30,8 +30,10 @@ _CANNOT_CHANGE: Final = {
     ("AWS::KMS::Key", "Origin"): "KMS cannot change it on an existing key.",
     ("AWS::KMS::Key", "MultiRegion"): "KMS cannot change it on an existing key.",
 }
+_NODE_GROUP: Final = "AWS::EKS::Nodegroup"
+_DRAINED: Final = "EKS drains and deletes nodes of the group."
 _ROLLS_NODES: Final = {
-    "AWS::EKS::Nodegroup": ("Version", "ReleaseVersion", "LaunchTemplate"),
+    _NODE_GROUP: ("Version", "ReleaseVersion", "LaunchTemplate"),
     "AWS::EC2::LaunchTemplate": ("LaunchTemplateData",),
 }
 _OPAQUE: Final = frozenset(
@@ -182,7 +184,8 @@ def replacement(key: Key, sides: TemplateComparison, why: str) -> ReviewFinding:
     before, after = sides.base.resources[key], sides.head.resources[key]
     type_name = str(before.get("Type"))
     kind = KINDS.get(type_name)
-    what = _what(sides.base.properties[key], sides.head.properties[key]) or "replaced"
+    properties = sides.base.properties[key], sides.head.properties[key]
+    what = _what(*properties) or "replaced"
     importers = _importers(key, sides)
     is_data = bool(kind and kind.holds is Holds.DATA)
     reason = f"{why} CloudFormation creates a new, empty one and deletes the old one." if is_data else why
@@ -201,6 +204,9 @@ def replacement(key: Key, sides: TemplateComparison, why: str) -> ReviewFinding:
         return ReviewFinding(what, Effect.KEPT, reason, action, dangers, fails_unless=unless)
     policy = "Snapshot" if all(each != "Delete" for each in policies) else "Delete"
     lost = _lost(kind, type_name, what, reason, policy, gone=Effect.REPLACED, continues=True)
+    fewer = _nodes_lost(leaves(*properties)) if type_name == _NODE_GROUP else 0
+    if fewer != 0:
+        lost = replace(lost, effect=Effect.NODES_REMOVED, reason=f"{lost.reason} {_DRAINED}", lost=fewer)
     return replace(lost, action=action or lost.action, fails_unless=unless)
 
 
@@ -307,14 +313,23 @@ def _in_place(type_name: str, changed: list[Leaf], what: str) -> ReviewFinding:
     if type_name.startswith("AWS::IAM::") and all(_follows_content(each) for each in changed):
         return ReviewFinding("rights follow the new content hashes, no wider than before", Effect.IN_PLACE)
     names = {path[0] for path, _, _ in changed}
-    if type_name == "AWS::EKS::Nodegroup" and any(
-        path[0] == "ScalingConfig" and path[-1] != "MinSize" and _smaller(before, after)
-        for path, before, after in changed
-    ):
-        return ReviewFinding(what, Effect.NODES_REMOVED, "EKS drains and deletes nodes of the group.")
+    if type_name == _NODE_GROUP and (lost := _nodes_lost(changed)) != 0:
+        return ReviewFinding(what, Effect.NODES_REMOVED, _DRAINED, lost=lost)
     if names & set(_ROLLS_NODES.get(type_name, ())):
         return ReviewFinding(what, Effect.NODES_REPLACED, "EKS replaces the nodes of the group one by one.")
     return ReviewFinding(what, Effect.IN_PLACE)
+
+
+def _nodes_lost(changed: Iterable[Leaf]) -> int | None:
+    """Return how many nodes a managed node group may lose; None if only the deployment knows."""
+    fewer = [
+        (number(before), number(after))
+        for path, before, after in changed
+        if path[0] == "ScalingConfig" and path[-1] != "MinSize" and _smaller(before, after)
+    ]
+    if any(None in sides for sides in fewer):
+        return None
+    return max((old - new for old, new in fewer if old is not None and new is not None), default=0)
 
 
 def _smaller(before: object, after: object) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 from ops.review.assembly import Pair, stable
 from ops.review.cloudformation.changes import compared
 from ops.review.cloudformation.kinds import KINDS, title
-from ops.review.cloudformation.risks.grants import PolicyGrant
+from ops.review.cloudformation.risks.grants import PolicyGrant, under
 from ops.review.cloudformation.risks.network import closed, opened
 from ops.review.cloudformation.risks.policies import OwnedGrant, Owner, differences
 from ops.review.cloudformation.sides import ResolvedTemplates, TemplateComparison
@@ -62,14 +62,14 @@ def _sentences(
         grouped[grant.allows, grant.principal, grant.resource, grant.condition, grant.excluded].append(grant)
     for (allows, principal, resource, condition, excluded), found in grouped.items():
         may = verbs[0] if allows else verbs[1]
-        under = "" if condition == "{}" else ", under a condition"
+        limits = under(condition)
         but = f", except {short(', '.join(sorted(excluded)))}" if excluded else ""
         subject = _principal(principal, sides) if principal else who
         if owner[0] == "trust of":
-            yield f"{subject} {may} assume {who}{under}{but}"
+            yield f"{subject} {may} assume {who}{limits}{but}"
         else:
             target = _target(resource, sides) if resource else who
-            yield f"{subject} {may} {_actions(found, target)}{under}{but}"
+            yield f"{subject} {may} {_actions(found, target)}{limits}{but}"
 
 
 def _actions(found: Sequence[PolicyGrant], target: str) -> str:

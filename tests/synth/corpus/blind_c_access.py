@@ -10,7 +10,48 @@ WIDER, LOOSER, PUBLIC, OPENED = (
     Danger.PUBLIC_ENDPOINT,
     Danger.OPENED_PORT,
 )
+ACL, ENTRY = "AWS::EC2::NetworkAcl", "AWS::EC2::NetworkAclEntry"
 CLOSED = "closed"
+
+
+@destructive(
+    "one role may reach the data bucket without TLS",
+    Category.PERMISSIONS,
+    expect(
+        "AWS::S3::BucketPolicy Data",
+        Effect.IN_PLACE,
+        dangers=(WIDER, Danger.LOWER_PROTECTION),
+        words=("NotPrincipal",),
+    ),
+)
+def _(edit: Edit) -> None:
+    statement = edit.properties("storage", "AWS::S3::BucketPolicy", "DataPolicy")["PolicyDocument"]["Statement"][0]
+    assert statement["Effect"] == "Deny"
+    del statement["Principal"]
+    statement["NotPrincipal"] = {"AWS": "arn:aws:iam::111122223333:role/Sync"}
+
+
+def _guarded(edit: Edit) -> None:
+    vpc = {"Ref": edit.find("network", "AWS::EC2::VPC")[0]}
+    subnet = {"Ref": edit.find("network", "AWS::EC2::Subnet", "VpcNodes0")[0]}
+    edit.add("network", "Guard", ACL, VpcId=vpc)
+    acl = {"Ref": edit.find("network", ACL, "Guard")[0]}
+    edit.add("network", "GuardNodes", "AWS::EC2::SubnetNetworkAclAssociation", NetworkAclId=acl, SubnetId=subnet)
+    common = {"NetworkAclId": acl, "CidrBlock": "0.0.0.0/0", "Egress": False}
+    ssh = {"Protocol": 6, "PortRange": {"From": 22, "To": 22}, "RuleAction": "deny", "RuleNumber": 90}
+    edit.add("network", "GuardNoSsh", ENTRY, **common, **ssh)
+    edit.add("network", "GuardIn", ENTRY, **common, Protocol=-1, RuleAction="allow", RuleNumber=100)
+    edit.add("network", "GuardOut", ENTRY, **common | {"Egress": True}, Protocol=-1, RuleAction="allow", RuleNumber=100)
+
+
+@destructive(
+    "the network ACL of the nodes no longer denies SSH",
+    Category.NETWORK,
+    expect(f"{ENTRY} GuardNoSsh", Effect.DELETED, dangers=OPENED),
+    prepare=_guarded,
+)
+def _(edit: Edit) -> None:
+    edit.delete("network", ENTRY, "GuardNoSsh")
 
 
 @destructive(
@@ -62,6 +103,23 @@ def _(edit: Edit) -> None:
     edit.apply("ray", "Helpers", binding)
 
 
+@destructive(
+    "identities of another account use the endpoint of EC2",
+    Category.NETWORK,
+    expect(
+        "AWS::EC2::VPCEndpoint VpcEndpointsec2",
+        Effect.IN_PLACE,
+        dangers=(WIDER, LOOSER),
+        words=("444455556666",),
+    ),
+    environment=CLOSED,
+)
+def _(edit: Edit) -> None:
+    endpoint = edit.properties("network", "AWS::EC2::VPCEndpoint", "VpcEndpointsec2")
+    accounts = endpoint["PolicyDocument"]["Statement"][0]["Condition"]["StringEquals"]
+    accounts["aws:PrincipalAccount"] = ["111122223333", "444455556666"]
+
+
 @harmless(
     "half of the office's addresses reach the EKS endpoint",
     Category.NETWORK,
@@ -106,3 +164,9 @@ def _(edit: Edit) -> None:
     with edit.object("ray", "Role", "ray/submitters") as role:
         [rule] = [each for each in role["rules"] if "pods/exec" in each["resources"]]
         rule["resources"].remove("pods/exec")
+
+
+@harmless("the rule for outgoing traffic is described better", Category.NETWORK, worst=Effect.IN_PLACE)
+def _(edit: Edit) -> None:
+    rule = edit.properties("network", "AWS::EC2::SecurityGroupEgress", "SharedSecurityGroupToAnywhere")
+    rule["Description"] = "APIs of AWS, image registries, package indexes"

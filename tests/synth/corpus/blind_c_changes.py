@@ -1,5 +1,9 @@
 """Pairs by a third author who had not seen the judges: data that is lost, clusters that are upgraded."""
 
+import json
+from collections.abc import Callable
+from typing import Any
+
 from ops.review.model import Danger, Effect
 from tests.synth.corpus.cases import Category, destructive, expect, harmless
 from tests.synth.corpus.editing import Edit
@@ -7,7 +11,16 @@ from tests.synth.corpus.editing import Edit
 LOWER, LOSS = Danger.LOWER_PROTECTION, Danger.DATA_LOSS
 BUCKET = "AWS::S3::Bucket"
 FILE_SYSTEM = "AWS::FSx::FileSystem"
+REPOSITORY = "AWS::ECR::Repository"
 EKS = "AWS::EKS::Cluster"
+
+
+def _expiry_of_images(edit: Edit, change: Callable[[list[Any]], None]) -> None:
+    """Change the rules by which the registry deletes images."""
+    policy = edit.properties("storage", REPOSITORY)["LifecyclePolicy"]
+    content = json.loads(policy["LifecyclePolicyText"])
+    change(content["rules"])
+    policy["LifecyclePolicyText"] = json.dumps(content)
 
 
 @destructive(
@@ -29,6 +42,23 @@ def _(edit: Edit) -> None:
 def _(edit: Edit) -> None:
     rules = edit.properties("storage", BUCKET, "Data")["LifecycleConfiguration"]["Rules"]
     rules.append({"ExpirationInDays": 14, "Prefix": "ray/checkpoints/", "Status": "Enabled"})
+
+
+@destructive(
+    "the registry keeps only the newest image",
+    Category.DATA,
+    expect(
+        f"{REPOSITORY} Image",
+        Effect.IN_PLACE,
+        Effect.DATA_LOST,
+        dangers=(LOSS, LOWER),
+        words=("LifecyclePolicy",),
+    ),
+)
+def _(edit: Edit) -> None:
+    newest = {"tagStatus": "any", "countType": "imageCountMoreThan", "countNumber": 1}
+    rule = {"rulePriority": 2, "description": "Tidy up", "selection": newest, "action": {"type": "expire"}}
+    _expiry_of_images(edit, lambda rules: rules.append(rule))
 
 
 @destructive(
@@ -66,6 +96,27 @@ def _(edit: Edit) -> None:
 
 
 @harmless(
+    "earlier versions of lifecycle scripts are kept for a quarter",
+    Category.DATA,
+    expect(f"{BUCKET} Lifecycle", Effect.IN_PLACE),
+    worst=Effect.IN_PLACE,
+)
+def _(edit: Edit) -> None:
+    [rule] = edit.properties("storage", BUCKET, "Lifecycle")["LifecycleConfiguration"]["Rules"]
+    rule["NoncurrentVersionExpiration"]["NoncurrentDays"] = 90
+
+
+@harmless(
+    "untagged layers are kept for a month",
+    Category.DATA,
+    expect(f"{REPOSITORY} Image", Effect.IN_PLACE),
+    worst=Effect.IN_PLACE,
+)
+def _(edit: Edit) -> None:
+    _expiry_of_images(edit, lambda rules: rules[0]["selection"].update(countNumber=30))
+
+
+@harmless(
     "nobody can delete the EKS cluster by mistake",
     Category.CLUSTERS,
     expect(f"{EKS} Cluster", Effect.IN_PLACE),
@@ -73,3 +124,13 @@ def _(edit: Edit) -> None:
 )
 def _(edit: Edit) -> None:
     edit.properties("eks", EKS)["DeletionProtection"] = True
+
+
+@harmless(
+    "the cluster has three servers of names",
+    Category.CLUSTERS,
+    expect("AWS::EKS::Addon AddOn", Effect.IN_PLACE),
+    worst=Effect.IN_PLACE,
+)
+def _(edit: Edit) -> None:
+    edit.properties("eks", "AWS::EKS::Addon", "AddOncoredns")["ConfigurationValues"] = '{"replicaCount": 3}'

@@ -126,6 +126,17 @@ def _(edit: Edit) -> None:
 
 
 @harmless(
+    "finished supervisors are kept for two weeks",
+    Category.SCRIPTS,
+    expect("CronJob ray/job-supervisor", Effect.IN_PLACE),
+    worst=Effect.IN_PLACE,
+)
+def _(edit: Edit) -> None:
+    with edit.object("ray", "CronJob", "ray/job-supervisor") as supervisor:
+        supervisor["spec"]["jobTemplate"]["spec"]["ttlSecondsAfterFinished"] *= 2
+
+
+@harmless(
     "the autoscaler waits longer before it removes an idle worker",
     Category.JOBS,
     expect(RAY_CLUSTER, Effect.NEEDS_ROLLOUT, Effect.IN_PLACE),

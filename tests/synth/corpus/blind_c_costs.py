@@ -3,7 +3,7 @@
 import copy
 
 from ops.review.model import Danger, Effect
-from tests.synth.corpus.blind_edits import BUDGETED, group
+from tests.synth.corpus.blind_edits import BUDGETED, HYPERPOD, group
 from tests.synth.corpus.cases import Category, Costs, destructive, expect, harmless
 from tests.synth.corpus.editing import Edit
 
@@ -29,6 +29,29 @@ SAME = Costs((-0.001, 0.001))
 )
 def _(edit: Edit) -> None:
     group(edit, "worker-group-1")["InstanceGroupName"] = "gpu-workers"
+
+
+@destructive(
+    "the operator of KubeRay is told to delete workers",
+    Category.JOBS,
+    # KubeRay deletes each pod that a group's scaleStrategy names.
+    expect(RAY_CLUSTER, Effect.ENDS_JOBS, dangers=(ENDED, Danger.JOBS_REMOVED), words=("workersToDelete",)),
+)
+def _(edit: Edit) -> None:
+    pods = [f"rayml-gpu-group-worker-{name}" for name in ("2hx7k", "8bq4z", "c5wtn", "v9dlp")]
+    with edit.object("ray", "RayCluster", "ray/rayml") as cluster:
+        cluster["spec"]["workerGroupSpecs"][0]["scaleStrategy"] = {"workersToDelete": pods}
+
+
+@destructive(
+    "the HyperPod cluster is in another subnet",
+    Category.CLUSTERS,
+    # UpdateCluster takes no VpcConfig. What fails before it changes anything is no danger by itself.
+    expect("HyperPodCluster", Effect.REFUSED, words=("VpcConfig",)),
+    expect("Custom::HyperPodCluster Cluster", Effect.IN_PLACE, dangers=Danger.OPENED_PORT, words=("VpcConfig",)),
+)
+def _(edit: Edit) -> None:
+    edit.properties("hyperpod", HYPERPOD)["VpcConfig"]["Subnets"] = ["subnet-0a1b2c3d4e5f60718"]
 
 
 @destructive(
@@ -81,6 +104,19 @@ def _(edit: Edit) -> None:
     edit.add("network", "VpcNatGateway1", gateway, AllocationId=allocation, SubnetId=subnet)
     target = {"Fn::GetAtt": [edit.find("network", gateway, "VpcNatGateway1")[0], "NatGatewayId"]}
     edit.properties("network", "AWS::EC2::Route", "VpcPrivateDefaultRoute1")["NatGatewayId"] = target
+
+
+@harmless(
+    "the system's nodes have larger disks",
+    Category.GROUPS,
+    # EKS starts nodes with the new version of the launch template, and drains the old ones.
+    expect("AWS::E", Effect.IN_PLACE, Effect.NODES_REPLACED, words=("200",)),
+    worst=Effect.NODES_REPLACED,
+    costs=Costs((-0.001, 0.02)),
+)
+def _(edit: Edit) -> None:
+    data = edit.properties("eks", "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
+    data["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"] = 200
 
 
 @harmless(

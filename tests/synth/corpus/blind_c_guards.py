@@ -13,6 +13,16 @@ BUDGET = "AWS::Budgets::Budget"
 
 
 @destructive(
+    "the flow log records one public subnet instead of the VPC",
+    Category.PROTECTION,
+    expect("AWS::EC2::FlowLog FlowLogs", Effect.REPLACED, Effect.IN_PLACE, dangers=LOWER, words=("ResourceType",)),
+)
+def _(edit: Edit) -> None:
+    subnet = {"Ref": edit.find("network", "AWS::EC2::Subnet", "VpcPublic0")[0]}
+    edit.properties("network", "AWS::EC2::FlowLog").update(ResourceId=subnet, ResourceType="Subnet")
+
+
+@destructive(
     "EKS no longer logs who did what",
     Category.PROTECTION,
     expect("AWS::EKS::Cluster Cluster", Effect.IN_PLACE, dangers=LOWER, words=("audit",)),
@@ -106,6 +116,17 @@ def _(edit: Edit) -> None:
 
 
 @harmless(
+    "Ray's namespace may have ten CronJobs at most",
+    Category.ISOLATION,
+    expect("ResourceQuota ray/project", Effect.IN_PLACE),
+    worst=Effect.IN_PLACE,
+)
+def _(edit: Edit) -> None:
+    with edit.object("ray", "ResourceQuota", "ray/project") as quota:
+        quota["spec"]["hard"]["count/cronjobs.batch"] = "10"
+
+
+@harmless(
     "a drain leaves the operator of KubeRay time to move",
     Category.PROTECTION,
     expect("PodDisruptionBudget kuberay/operator", Effect.CREATED),
@@ -117,6 +138,17 @@ def _(edit: Edit) -> None:
     spec = {"maxUnavailable": 1, "selector": selector}
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec}
     edit.apply("platform", "OperatorBudget", budget)
+
+
+@harmless(
+    "messages tell of warnings, too",
+    Category.PROTECTION,
+    expect(f"{RULE} Notifications", Effect.IN_PLACE),
+    worst=Effect.IN_PLACE,
+)
+def _(edit: Edit) -> None:
+    pattern = edit.properties("hyperpod", RULE, "NotificationsErrors")["EventPattern"]
+    pattern["detail"]["EventDetails"]["EventLevel"].append("Warn")
 
 
 @harmless(

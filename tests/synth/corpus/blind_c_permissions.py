@@ -1,12 +1,20 @@
 """Pairs by a third author who had not seen the judges: what roles, keys and tokens allow."""
 
+from typing import Any
+
 from ops.review.model import Danger, Effect
-from tests.synth.corpus.blind_edits import POLICY, ROLE, add_role, allow, statements, that_allows
+from tests.synth.corpus.blind_edits import POLICY, ROLE, WATCHED, add_role, allow, statements, that_allows
 from tests.synth.corpus.cases import Category, destructive, expect, harmless
 from tests.synth.corpus.editing import Edit
 
 WIDER = Danger.WIDER_PERMISSIONS
 NODES = "ExecutionRoleDefaultPolicy"
+
+
+def _trust(edit: Edit, part: str, construct: str) -> list[Any]:
+    """Return the text of a trust policy, and what is substituted in it."""
+    found: list[Any] = edit.properties(part, ROLE, construct)["AssumeRolePolicyDocument"]["Fn::Sub"]
+    return found
 
 
 @destructive(
@@ -16,6 +24,29 @@ NODES = "ExecutionRoleDefaultPolicy"
 )
 def _(edit: Edit) -> None:
     add_role(edit, "storage", "Reports", {"Effect": "Allow", "NotAction": "iam:*", "Resource": "*"})
+
+
+@destructive(
+    "every service account of its namespace gets the role of the image build",
+    Category.PERMISSIONS,
+    expect(f"{ROLE} ImageBuilderRole", Effect.IN_PLACE, dangers=WIDER, words=("system:serviceaccount",)),
+)
+def _(edit: Edit) -> None:
+    trust = _trust(edit, "ray", "ImageBuilderRole")
+    trust[0] = trust[0].replace("StringEquals", "StringLike")
+    trust[1]["ServiceAccount"] = "*"
+
+
+@destructive(
+    "the role of the FSx driver accepts a token for any audience",
+    Category.PERMISSIONS,
+    expect(f"{ROLE} FsxCsiRole", Effect.IN_PLACE, dangers=WIDER, words=(":aud",)),
+)
+def _(edit: Edit) -> None:
+    trust = _trust(edit, "platform", "FsxCsiRole")
+    line = '      "${Issuer}:aud": "sts.amazonaws.com",\n'
+    assert line in trust[0]
+    trust[0] = trust[0].replace(line, "")
 
 
 @destructive(
@@ -37,6 +68,18 @@ def _(edit: Edit) -> None:
     document = {"Version": "2012-10-17", "Statement": [allow("iam:PassRole", "*")]}
     role = {"Ref": edit.find("hyperpod", ROLE, "ExecutionRole")[0]}
     edit.add("hyperpod", "Passing", POLICY, PolicyName="passing", PolicyDocument=document, Roles=[role])
+
+
+@destructive(
+    "Alertmanager uses its key without SNS",
+    Category.PERMISSIONS,
+    # A direct request to KMS has no kms:ViaService, and IfExists is true for a missing key.
+    expect(f"{ROLE} AlertmanagerRole", Effect.IN_PLACE, dangers=WIDER, words=("kms:ViaService",)),
+    environment=WATCHED,
+)
+def _(edit: Edit) -> None:
+    statement = that_allows(edit, "ray", "AlertmanagerRole", "kms:Decrypt")
+    statement["Condition"] = {"StringEqualsIfExists": statement["Condition"]["StringEquals"]}
 
 
 @harmless(

@@ -1,6 +1,6 @@
 """Find rules of buckets and image repositories that delete more, or earlier."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,6 +26,8 @@ class Expiry:
     tags: frozenset[str] = frozenset()
     larger: float = 0
     smaller: float = _EVERYTHING
+    counted: bool = False
+    """`days` is how many of the newest are kept, as of images."""
 
     def includes(self, other: "Expiry") -> bool:
         """Return whether it deletes all that the other one deletes, no later."""
@@ -45,27 +47,26 @@ class Expiry:
 
     def words(self) -> str:
         """Return the objects in words."""
-        scope = f"of {self.prefix}" if self.prefix else "of all objects"
-        return f"{self.what} {scope}{' with tags' if self.tags else ''}"
+        scope = f" of {self.prefix}" if self.prefix else "" if self.what.startswith("images") else " of all objects"
+        return f"{self.what}{scope}{' with tags' if self.tags else ''}"
 
 
 def earlier_deletions(key: Key, kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Risk]:
     """Yield rules of a bucket or an image repository that delete more, or earlier."""
-    if kind == "AWS::S3::Bucket":
-        old, new = (list(_bucket_rules(side.get("LifecycleConfiguration"))) for side in (before, after))
-    elif kind == "AWS::ECR::Repository":
-        old, new = (list(_image_rules(side.get("LifecyclePolicy"))) for side in (before, after))
-    else:
+    if kind not in _RULES:
         return
+    name, rules = _RULES[kind]
+    old, new = (list(rules(side.get(name))) for side in (before, after))
     for each in new:
         if not any(wide.includes(each) for wide in old):
             was = next((one for one in old if one.of_the_same(each)), None)
-            shown = f"{each.words()} after {_days(each)}" + (f" instead of {_days(was)}" if was else "")
-            yield Risk(key, Danger.LOWER_PROTECTION, f"expiry: {short(shown)}", "It deletes more data, or earlier.")
+            shown = f"{each.words()} {_days(each)}" + (f" instead of {_days(was)}" if was else "")
+            yield Risk(key, Danger.LOWER_PROTECTION, f"{name}: {short(shown)}", "It deletes more data, or earlier.")
 
 
 def _days(each: Expiry) -> str:
-    return f"{each.days:g}" + (f", but {each.kept:g} kept" if each.kept else "")
+    kept = f", but {each.kept:g} kept" if each.kept else ""
+    return f"{'beyond' if each.counted else 'after'} {each.days:g}{kept}"
 
 
 def _bucket_rules(configuration: object) -> Iterator[Expiry]:
@@ -112,5 +113,12 @@ def _image_rules(policy: object) -> Iterator[Expiry]:
     for rule in elements(parsed.get("rules")):
         selection = dict(mapping(mapping(rule).get("selection")))
         kept = number(selection.pop("countNumber", None), 0, unknown=0)
+        counted = selection.get("countType") == "imageCountMoreThan"
         words = ", ".join(short(each) for _, each in sorted(selection.items()))
-        yield Expiry(f"images {words}", kept)
+        yield Expiry(f"images {words}", kept, counted=counted)
+
+
+_RULES: Final[Mapping[str, tuple[str, Callable[[object], Iterator[Expiry]]]]] = {
+    "AWS::S3::Bucket": ("LifecycleConfiguration", _bucket_rules),
+    "AWS::ECR::Repository": ("LifecyclePolicy", _image_rules),
+}

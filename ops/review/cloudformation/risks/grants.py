@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from ops.review.cloudformation.values import elements, nested, readable, text
+from ops.review.cloudformation.values import elements, nested, short, text
 
+_POSITIVE_LIKE: Final = re.compile(r"\b(String|Arn)Like(IfExists)?$")
 _NEGATED: Final = re.compile(r"Not(Equals|Like|IpAddress|Ip)|^Not", re.IGNORECASE)
 _ROOT: Final = re.compile(r"arn:aws[\w-]*:iam::(\d{12}):root")
 # Reading, and the channels of Session Manager, which know no resources (service authorization reference).
@@ -23,6 +24,11 @@ _OF_ALL_NAMES: Final = re.compile(
 )
 # An asset's name in CDK's bucket, and the tag of a Ray image in the names of its logs: hashes of contents.
 _CONTENT_HASH: Final = re.compile(r"(?<=[/-])([0-9a-f]{64}|[0-9a-f]{16})(?=\.\w+$|$)")
+_NONE: Final = "{}"
+_UNRESOLVED: Final = re.compile(r"<\{.*\}>")
+"""An expression that only the deployment can resolve, such as the issuer's name in a condition's key."""
+_TERMS: Final = 3
+"""How many terms of a condition are shown."""
 OPAQUE: Final = "(a policy that cannot be read)"
 
 
@@ -60,15 +66,41 @@ class PolicyGrant:
         """Return whether its action, which may have wildcards, means one of the actions, written in small letters."""
         return any(_matches(self.action, each) for each in actions)
 
-    def words(self) -> str:
-        """Return it on one line."""
-        condition = "" if self.condition == "{}" else " under a condition"
-        principal = f" for {self.principal}" if self.principal else ""
-        if self.excluded:
-            return readable(
-                f"all but {', '.join(sorted(self.excluded))} on {self.resource or 'it'}{principal}{condition}"
-            )
-        return readable(f"{self.action} on {self.resource or 'it'}{principal}{condition}")
+    def words(self, instead: "PolicyGrant | None" = None) -> str:
+        """Return it on one line; of conditions, only what differs from the grant that it is there `instead` of."""
+        what = short(f"{self.action} on {self.resource or 'it'}")
+        who = f" for {short(self.principal)}" if self.principal else ""
+        names = sorted(self.excluded - (instead.excluded if instead else frozenset()))
+        but = f" except {short(', '.join(names))}" if names else ""
+        return f"{what}{who}{but}{under(self.condition, instead.condition if instead else _NONE)}"
+
+    def is_like(self, grant: "PolicyGrant") -> bool:
+        """Return whether only conditions, or what is excepted, tell it from the other grant."""
+        mine, other = ((each.allows, each.action, each.resource, each.principal) for each in (self, grant))
+        return mine == other
+
+
+def under(condition: str, before: str = _NONE) -> str:
+    """Return a policy's condition in words; after another one, what it asks for no more and what it asks for now."""
+    old, new = _terms(before), _terms(condition)
+    gone, come = (_shown([each for each in many if each not in others]) for many, others in ((old, new), (new, old)))
+    return (f", no longer if {gone}" if gone else "") + (f", if {come}" if come else "")
+
+
+def _shown(terms: list[str]) -> str:
+    return " and ".join(short(each) for each in terms[:_TERMS]) + (" and more" if len(terms) > _TERMS else "")
+
+
+def _terms(condition: str) -> list[str]:
+    """Return what a condition asks for: each value of each key, with the operator."""
+    if condition == _NONE:
+        return []
+    return [
+        _UNRESOLVED.sub("<…>", f"{key} {operator} {each}")
+        for operator, entries in _operators(condition).items()
+        for key, values in entries.items()
+        for each in elements(values) or [values]
+    ] or [condition]
 
 
 def grants(document: object) -> Iterator[PolicyGrant]:
@@ -162,8 +194,8 @@ def _implies(wide: str, narrow: str) -> bool:
     return bool(loose) and all(
         any(
             _values_imply(operator, wanted, strict.get(name, {}).get(key))
-            # With "IfExists" a request without the key passes too.
-            for name in (operator, operator.removesuffix("IfExists"))
+            # With "IfExists" a request without the key passes too; a pattern also matches the name itself.
+            for name in (operator, operator.removesuffix("IfExists"), _POSITIVE_LIKE.sub(r"\1Equals", operator))
         )
         for operator, entries in loose.items()
         for key, wanted in entries.items()
@@ -179,7 +211,21 @@ def _operators(condition: str) -> dict[str, dict[str, Any]]:
 
 
 def _values_imply(operator: str, wide: object, narrow: object) -> bool:
+    """Return whether the values of `narrow`, None for none, hold only where those of `wide` hold."""
     if narrow is None:
         return False
-    loose, strict = {text(each) for each in elements(wide)}, {text(each) for each in elements(narrow)}
-    return loose <= strict if _NEGATED.search(operator) else strict <= loose
+    loose, strict = ([text(each) for each in elements(side)] for side in (wide, narrow))
+    match = _MATCHING.get(re.sub(r"\w+:|IfExists|Not", "", operator), str.__eq__)
+    if _NEGATED.search(operator):
+        return all(any(match(one, each) for one in strict) for each in loose)
+    return all(any(match(one, each) for one in loose) for each in strict)
+
+
+def _arn_matches(wide: str, narrow: str) -> bool:
+    """Return whether each of an ARN's six parts matches: a wildcard of one part does not reach into the next."""
+    parts = [each.split(":", 5) for each in (wide, narrow)]
+    return len(parts[0]) == len(parts[1]) and all(map(_matches, *parts))
+
+
+_MATCHING: Final = {"StringLike": _matches, "ArnLike": _arn_matches, "ArnEquals": _arn_matches}
+"""How values of an operator are compared that may have wildcards (IAM: ArnEquals behaves as ArnLike)."""

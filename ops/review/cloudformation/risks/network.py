@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ops.review.cloudformation.sides import Key, ResolvedTemplates, Risk, TemplateComparison, referred, renamed
-from ops.review.cloudformation.values import elements, is_off, is_on, mapping, same, short, text
+from ops.review.cloudformation.values import elements, is_off, is_on, leaves, listed, mapping, same, short, text
 from ops.review.model import Danger
 
 _GROUP: Final = "AWS::EC2::SecurityGroup"
@@ -182,8 +182,11 @@ def public_endpoints(sides: TemplateComparison) -> Iterator[Risk]:
     for each in sides.differing():
         if not _REACHABLE.fullmatch(each.kind) or each.after.get("Scheme") == "internal":
             continue
-        if each.new or not same(_acting(each.before), _acting(each.after)):
-            what = f"{each.kind} is new or differs"
+        differs = [
+            f"{'.'.join(path)} {short(new)}" for path, _, new in leaves(_acting(each.before), _acting(each.after))
+        ]
+        if each.new or differs:
+            what = f"{each.kind}{' is new' if each.new else ''}: {listed(differs)}"
             yield Risk(each.key, Danger.PUBLIC_ENDPOINT, what, "It is reachable from outside.")
 
 
@@ -193,14 +196,14 @@ def _acting(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 def _eks_endpoints(sides: TemplateComparison) -> Iterator[Risk]:
     for cluster in sides.differing("AWS::EKS::Cluster"):
-        new = _public_ranges(cluster.after)
+        old, new = (_public_ranges(side) for side in (cluster.before, cluster.after))
         if cluster.new:
             more = [each for each in new if each in _EVERYWHERE]
         else:
-            old = _public_ranges(cluster.before)
             more = [each for each in new if not any(each == one or network_covers(one, each) for one in old)]
         if more:
-            what = f"public access from {short(', '.join(more))}"
+            before = "" if cluster.new else f", before from {short(', '.join(old)) if old else 'nowhere'}"
+            what = f"public access from {short(', '.join(more))}{before}"
             yield Risk(
                 cluster.key, Danger.PUBLIC_ENDPOINT, what, "The Kubernetes API is reachable from more addresses."
             )

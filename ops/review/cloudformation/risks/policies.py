@@ -123,6 +123,9 @@ class GrantChange:
     existed: bool
     more: list[OwnedGrant]
     fewer: list[OwnedGrant]
+    gone: frozenset[PolicyGrant]
+    """What only the base has, also if the head's other grants cover it."""
+    come: frozenset[PolicyGrant]
 
 
 @lru_cache(maxsize=4)
@@ -140,7 +143,8 @@ def _differences(sides: TemplateComparison) -> Iterator[GrantChange]:
         old, new = (list(_held(side.get(each, ()))) for side in (before, after))
         more, fewer = _beyond(new, old), _beyond(old, new)
         if more or fewer:
-            yield GrantChange(each, not key[0] or sides.existed(key), more, fewer)
+            gone, come = (frozenset(one.grant for one in many) for many in (old, new))
+            yield GrantChange(each, not key[0] or sides.existed(key), more, fewer, gone - come, come - gone)
 
 
 def _held(documents: Iterable[Document]) -> Iterator[OwnedGrant]:
@@ -182,16 +186,19 @@ def _wider(difference: GrantChange, sides: TemplateComparison) -> Iterator[Risk]
     emptying = [each for each in allowed if _empties(each.grant)] if protect_lifted(sides) else []
     for many, confirmed in (([each for each in allowed if each not in emptying], ""), (emptying, PROTECT)):
         for key in dict.fromkeys(each.key for each in many):
-            words = sorted({each.grant.words() for each in many if each.key == key})
-            what, reason = f"{who}: + {_cut(words)}", f"The {about.split()[0]} {verb}."
+            words = sorted({each.grant.words(_like(each.grant, difference.gone)) for each in many if each.key == key})
+            what, reason = f"{who}: + {listed(words, 2)}", f"The {about.split()[0]} {verb}."
             yield Risk(key, Danger.WIDER_PERMISSIONS, what, reason, confirmed)
     denied = [each for each in difference.fewer if not each.grant.allows]
     for each in {(item.key, item.grant.condition): item for item in denied}.values():
         key = each.key if each.key in sides.head.resources else _owner_key(name)
         reason = "The policy denies fewer requests."
-        yield Risk(key, Danger.WIDER_PERMISSIONS, f"{who}: - deny {_cut([each.grant.words()])}", reason)
+        now = _like(each.grant, difference.come)
+        instead = f"; instead {now.words(each.grant)}" if now else ""
+        yield Risk(key, Danger.WIDER_PERMISSIONS, f"{who}: - deny {each.grant.words(now)}{instead}", reason)
         if _TLS in each.grant.condition:
-            what = f"{who}: requests without TLS are no longer denied"
+            end = "denied to fewer" if now and _TLS in now.condition else "no longer denied"
+            what = f"{who}: requests without TLS are {end}"
             yield Risk(key, Danger.LOWER_PROTECTION, what, "Data may be read in transit.")
 
 
@@ -235,8 +242,9 @@ def _owner_key(name: str) -> Key:
     return (match[1], match[2]) if match else ("", name)
 
 
-def _cut(words: list[str]) -> str:
-    return listed([short(each) for each in words], 2)
+def _like(grant: PolicyGrant, others: Iterable[PolicyGrant]) -> PolicyGrant | None:
+    """Return the grant on the other side that differs only in its conditions."""
+    return next((each for each in others if each.is_like(grant)), None)
 
 
 def _roles(sides: TemplateComparison) -> Iterator[Risk]:

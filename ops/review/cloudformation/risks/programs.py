@@ -11,16 +11,14 @@ from ops.review.cloudformation.risks.references import single
 from ops.review.cloudformation.sides import ChangedResource, Key, Risk, TemplateComparison
 from ops.review.cloudformation.values import is_off, mapping, same, short, text
 from ops.review.model import Danger
-from ops.review.scripts import dangerous_lines
+from ops.review.scripts import ONLY_TELLS, dangerous_lines
 
 _FUNCTION: Final = "AWS::Lambda::Function"
 _LAYER: Final = "AWS::Lambda::LayerVersion"
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _READ: Final = (".py", ".sh", ".js", ".mjs")
-# What says only how much is written, or how long something takes.
-_TELLS: Final = re.compile(
-    r"\w*LOG_?LEVEL|\w*VERBOS\w*|TZ|LANG|LC_\w+|POWERTOOLS_\w+|PYTHON(UNBUFFERED|UTF8|HASHSEED)|AWS_STS_REGIONAL_ENDPOINTS"
-)
+# What says only what is measured, or by which way a service is reached.
+_HARMLESS: Final = re.compile(r"POWERTOOLS_\w+|AWS_STS_REGIONAL_ENDPOINTS")
 
 
 def other_programs(sides: TemplateComparison) -> Iterator[Risk]:
@@ -66,7 +64,7 @@ def _function(function: ChangedResource, sides: TemplateComparison) -> Iterator[
 def _environment(key: Key, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Risk]:
     """Yield variables that may decide what a function loads, or on what it acts."""
     for path, old, new in single(before.get("Environment"), after.get("Environment"), ("Environment",)):
-        if not _TELLS.fullmatch(path[-1]):
+        if not ONLY_TELLS.fullmatch(path[-1]) and not _HARMLESS.fullmatch(path[-1]):
             what = f"{'.'.join(path)} {short(old)} → {short(new)}"
             yield Risk(key, Danger.RUNS_CODE, what, "The function loads other code, or acts on something else.")
 

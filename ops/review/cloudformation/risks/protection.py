@@ -141,7 +141,11 @@ RULES: Final[Mapping[str, Mapping[str, Lowered]]] = {
         "DataProtectionPolicy": _removed,
         "DeletionProtectionEnabled": _off,
     },
-    "AWS::EC2::FlowLog": {"TrafficType": _off, "LogDestinationType": _removed, "MaxAggregationInterval": _higher(600)},
+    "AWS::EC2::FlowLog": {
+        "TrafficType": _off,
+        **dict.fromkeys(("LogDestinationType", "ResourceId", "ResourceType"), _removed),
+        "MaxAggregationInterval": _higher(600),
+    },
     "AWS::SNS::Topic": {"KmsMasterKeyId": _removed},
     "AWS::SSM::Parameter": {"Type": lambda before, _: before == "SecureString"},
     "AWS::Lambda::Function": {

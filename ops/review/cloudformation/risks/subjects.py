@@ -30,6 +30,7 @@ def more_subjects(sides: TemplateComparison) -> Iterator[Risk]:
     """Yield which principals get access that they did not have, or more of it."""
     yield from _subjects(sides)
     yield from _authentication(sides)
+    yield from _grafana(sides)
 
 
 def _subjects(sides: TemplateComparison) -> Iterator[Risk]:
@@ -75,6 +76,25 @@ def _access(value: object) -> str:
 def _scope(value: object) -> list[str]:
     scope = mapping(value)
     return [str(each) for each in elements(scope.get("Namespaces", scope.get("Type")))]
+
+
+def _grafana(sides: TemplateComparison) -> Iterator[Risk]:
+    """Yield workspaces of Grafana that whole organizations reach, or that other people may sign in to."""
+    for each in sides.differing("AWS::Grafana::Workspace"):
+        before, after = each.before, each.after
+        account, permission = (str(after.get(name)) for name in ("AccountAccessType", "PermissionType"))
+        if account != "CURRENT_ACCOUNT" and not same(before.get("AccountAccessType"), after.get("AccountAccessType")):
+            what = f"AccountAccessType {short(before.get('AccountAccessType'))} → {account}"
+            yield Risk(each.key, Danger.WIDER_PERMISSIONS, what, "It reaches data of other accounts.")
+        if each.new:
+            continue
+        if permission != "CUSTOMER_MANAGED" and not same(before.get("PermissionType"), after.get("PermissionType")):
+            what = f"PermissionType {short(before.get('PermissionType'))} → {permission}"
+            yield Risk(each.key, Danger.WIDER_PERMISSIONS, what, "Grafana makes the rights of its role itself.")
+        old, new = (side.get("AuthenticationProviders") for side in (before, after))
+        if {text(one) for one in elements(new)} - {text(one) for one in elements(old)}:
+            what = f"AuthenticationProviders {short(old)} → {short(new)}"
+            yield Risk(each.key, Danger.WIDER_PERMISSIONS, what, "Other people may sign in.")
 
 
 def _authentication(sides: TemplateComparison) -> Iterator[Risk]:

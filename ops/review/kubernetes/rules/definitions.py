@@ -53,7 +53,19 @@ def review_admission(before: Body | None, after: Body, _context: RuleContext) ->
         elif urls := [str(url) for each in after.get("webhooks") or [] if (url := at(each, "clientConfig", "url"))]:
             yield unknown(f"created: {summary(urls)}", "It sends objects of the cluster to an address outside.")
     elif changed := list(deltas(_checks(before), _checks(after))):
-        yield endangers(Danger.LOOSER_ISOLATION, summary(changed), "It may check less.")
+        waits = [
+            each for each in changed if each.path[-1] == "timeoutSeconds" and _refuses(each.path[1], before, after)
+        ]
+        if waits:
+            yield ReviewFinding(summary(waits), Effect.IN_PLACE, "Without an answer in time, requests are refused.")
+        if others := [each for each in changed if each not in waits]:
+            yield endangers(Danger.LOOSER_ISOLATION, summary(others), "It may check less.")
+
+
+def _refuses(webhook: str, *sides: Body) -> bool:
+    """Return whether requests fail that a webhook does not answer, which is the API's default."""
+    named = [each for side in sides for each in side.get("webhooks") or [] if each.get("name") == webhook]
+    return bool(named) and all(each.get("failurePolicy", "Fail") == "Fail" for each in named)
 
 
 def _checks(body: Body) -> dict[str, Any]:

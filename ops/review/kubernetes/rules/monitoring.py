@@ -28,7 +28,7 @@ def lost(before: str, after: str) -> Iterator[str]:
             yield f"alert {name} removed"
         elif rules[name].get("expr") != rule.get("expr"):
             yield f"alert {name}: expression changed"
-        elif _seconds(rules[name].get("for")) > _seconds(rule.get("for")):
+        elif seconds(rules[name].get("for")) > seconds(rule.get("for")):
             yield f"alert {name}: for {rule.get('for', '0s')} → {rules[name].get('for')}"
     for key, path in _PATHS.items():
         if at(old, *path) and at(old, *path) != at(new, *path):
@@ -72,7 +72,7 @@ def _targets(receiver: Mapping[str, Any]) -> set[str]:
     }
 
 
-def _seconds(duration: Any) -> float:
+def seconds(duration: Any) -> float:
     """Return a duration of Prometheus in seconds; 0 for none, infinite for what is none."""
     text = str(duration or "0s")
     parts = _PART.findall(text)

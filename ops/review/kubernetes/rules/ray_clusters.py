@@ -115,8 +115,8 @@ def _numbers(
     elif changed:
         yield ReviewFinding(f"{name}: {summary(changed)}", Effect.IN_PLACE, "No running pod is deleted.")
     for key in ("numOfHosts", "scaleStrategy"):
-        if before.get(key) != after.get(key):
-            yield ReviewFinding(f"{name}: {key}", Effect.ENDS_JOBS, "KubeRay deletes pods of the group.")
+        if differ := fields(before, after, key):
+            yield ReviewFinding(f"{name}: {summary(differ)}", Effect.ENDS_JOBS, "KubeRay deletes pods of the group.")
 
 
 def _fewer(wanted: Any, lost: int | None) -> str:

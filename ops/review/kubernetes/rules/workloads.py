@@ -1,5 +1,6 @@
 """Review Deployments, DaemonSets, StatefulSets, Jobs, CronJobs and Pods."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -7,6 +8,7 @@ from ops.review.consequences import ReviewFinding, endangers, refused
 from ops.review.kubernetes.deltas import at, fields, summary
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import RuleContext
+from ops.review.kubernetes.rules.monitoring import seconds
 from ops.review.kubernetes.rules.namespaces import quantity
 from ops.review.kubernetes.rules.pods.reach import containers, review_variables
 from ops.review.kubernetes.rules.pods.template import review_pod
@@ -23,6 +25,7 @@ _OWN: Final = "controllers."
 _PLACES: Final = ("affinity", "initContainers", "nodeSelector", "schedulerName")
 _PROBES: Final = ("livenessProbe", "startupProbe")
 _CHECKS: Final = frozenset({"exec", "failureThreshold", "grpc", "httpGet", "tcpSocket", "timeoutSeconds"})
+_AMOUNT: Final = re.compile(r"(\d+)(\D+)")
 _ROLLED: Final = "Kubernetes replaces the object's pods one after another."
 _EFFECTS: Final = {
     "CronJob": "It holds from the next run on.",
@@ -45,6 +48,7 @@ def review_workload(before: Body | None, after: Body, context: RuleContext) -> I
     if kind in _CONTROLLERS:
         yield from review_variables(at(old, "spec"), at(new, "spec"))
         yield from _programs(at(old, "spec"), at(new, "spec"))
+        yield from _retentions(at(old, "spec"), at(new, "spec"))
     yield from _in_place(before, after, kind)
 
 
@@ -72,6 +76,33 @@ def _of_containers(old: Any, new: Any, names: Iterable[str]) -> Iterator[str]:
             limits = [at(side[name], "resources", "limits") or {} for side in (before, after)]
             fallen = [key for key in limits[1] if _is_less(limits[1][key], limits[0].get(key))]
             yield from (f"{name}: limit of {key} {limits[0].get(key, 'none')} → {limits[1][key]}" for key in fallen)
+
+
+def _retentions(old: Any, new: Any) -> Iterator[ReviewFinding]:
+    """Yield the containers that keep less, or for a shorter time, by their arguments."""
+    before, after = ({str(each["name"]): _retention(each) for each in containers(side)} for side in (old, new))
+    for name in before.keys() & after.keys():
+        was, now = before[name], after[name]
+        # Without any limit a program has its own.
+        fallen = [each for each in now if _is_shorter(now[each], was.get(each))] if now else list(was)
+        for each in fallen:
+            what = f"{name}: {each} {was.get(each, 'none')} → {now.get(each, 'none')}"
+            yield endangers(Danger.LOWER_PROTECTION, what, "It deletes earlier what it keeps.")
+
+
+def _retention(container: Mapping[str, Any]) -> dict[str, str]:
+    arguments = (word.partition("=") for word in _words(container))
+    return {name: value for name, _, value in arguments if "retention" in name}
+
+
+def _is_shorter(after: str, before: str | None) -> bool:
+    """Return whether a limit of time or size falls, or cannot be compared; `before` is None if there was none."""
+    if after == before:
+        return False
+    old, new = (_AMOUNT.fullmatch(each or "") for each in (before, after))
+    if old and new and old[2] == new[2]:
+        return int(new[1]) < int(old[1])
+    return seconds(after) < seconds(before) or float("inf") in (seconds(after), seconds(before))
 
 
 def _names(value: Any) -> Iterable[str]:

@@ -11,6 +11,7 @@ from ops.review.kubernetes.objects import KubernetesObject
 from ops.review.kubernetes.rules.access import ROLE_ANNOTATION
 from ops.review.kubernetes.rules.context import RuleContext
 from ops.review.model import Danger
+from ops.review.scripts import ONLY_TELLS
 
 # With these names a variable decides which code a program loads, or whose rights and which service it uses.
 _LOADERS: Final = re.compile(
@@ -19,8 +20,6 @@ _LOADERS: Final = re.compile(
     r"|(HTTPS?|ALL)_PROXY|(SSL|AWS_CA|REQUESTS_CA|CURL_CA)_\w+",
     re.IGNORECASE,
 )
-# What says only how much is written.
-_TELLS: Final = re.compile(r"\w*LOG_?LEVEL|\w*VERBOS\w*|TZ|LANG|LC_\w+|PYTHON(UNBUFFERED|UTF8|HASHSEED)")
 _SORTS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
@@ -42,7 +41,7 @@ def review_reach(old: Any, new: Any, context: RuleContext, namespace: str) -> It
 
 def review_variables(old: Any, new: Any) -> Iterator[ReviewFinding]:
     """Yield variables by which a controller may act on something else."""
-    changed = [each for each in variables(old, new) if not _TELLS.fullmatch(each.partition(" ")[0])]
+    changed = [each for each in variables(old, new) if not ONLY_TELLS.fullmatch(each.partition(" ")[0])]
     if others := [each for each in changed if not _LOADERS.fullmatch(each.partition(" ")[0])]:
         yield endangers(Danger.RUNS_CODE, f"env {summary(others)}", "The controller may act on something else.")
 
