@@ -24,7 +24,7 @@ from typing import Final
 
 from config.findings import Finding, in_words
 from config.reading import strict_yaml
-from ops.review.checkouts.inputs import APPROVALS, ENVIRONMENTS, REMOVABLE
+from ops.review.checkouts.inputs import APPROVALS, ENVIRONMENTS, REMOVABLE, is_removable
 from ops.review.model import Danger
 
 _KEYS: Final = ("stack", "resource", "change", "digest", "reason", "expires")
@@ -99,7 +99,7 @@ def _entries(file: Path, document: strict_yaml.YamlDocument, findings: list[Find
     for key in document.values.keys() - {_TOP, REMOVABLE}:
         line, allowed = document.line((key,)), f"{_TOP}, {REMOVABLE}"
         findings.append(Finding(key, repr(key), "the key is unknown", allowed, "remove it", file=file, line=line))
-    if not isinstance(removable, int) or isinstance(removable, bool) or removable < 0:
+    if not is_removable(removable):
         line, wrong, fix = document.line((REMOVABLE,)), in_words(removable), "write a number, or remove it"
         reason, allowed = "it is no number of nodes", "a whole number from 0 on"
         findings.append(Finding(REMOVABLE, wrong, reason, allowed, fix, file=file, line=line))

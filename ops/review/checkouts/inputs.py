@@ -9,7 +9,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from config import available
 from config.reading import strict_yaml
@@ -78,10 +78,15 @@ def own(checkout: Path, name: str) -> str | None:
 def removable_nodes(checkout: Path, name: str) -> int:
     """Return the limit beside an environment's approvals; 0 if there is none that can be read."""
     try:
-        number = strict_yaml.read(checkout / ENVIRONMENTS / APPROVALS / f"{name}.yaml").values.get(REMOVABLE)
+        value = strict_yaml.read(checkout / ENVIRONMENTS / APPROVALS / f"{name}.yaml").values.get(REMOVABLE)
     except (OSError, strict_yaml.UnreadableFileError):
         return 0
-    return number if isinstance(number, int) and not isinstance(number, bool) else 0
+    return value if is_removable(value) else 0
+
+
+def is_removable(value: object) -> TypeGuard[int]:
+    """Return whether a file's value is a number of nodes."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def own_folders(checkout: Path, name: str) -> Iterator[Path]:

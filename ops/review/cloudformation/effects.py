@@ -15,7 +15,12 @@ from ops.review.consequences import ReviewFinding, endangers, refused, unknown
 from ops.review.model import Danger, Effect
 from ops.review.steps import operator_before, steps
 
-_LOSS: Final = {Holds.DATA: Danger.DATA_LOSS, Holds.CLUSTER: Danger.CLUSTER_LOSS, Holds.GUARD: Danger.LOWER_PROTECTION}
+_LOSS: Final = {
+    Holds.DATA: Danger.DATA_LOSS,
+    Holds.CLUSTER: Danger.CLUSTER_LOSS,
+    Holds.GUARD: Danger.LOWER_PROTECTION,
+    Holds.CALL: Danger.LOWER_PROTECTION,
+}
 _ATTRIBUTES: Final = ("DeletionPolicy", "UpdateReplacePolicy", "CreationPolicy", "UpdatePolicy")
 _IGNORED: Final = ("DependsOn", "Metadata", "Type", "Properties")
 _READ_BY_PROGRAMS: Final = ("AWS::CloudFormation::Init", "AWS::CloudFormation::Authentication")
@@ -40,13 +45,6 @@ _OPAQUE: Final = frozenset(
     {"AWS::CloudFormation::Stack", "AWS::CloudFormation::Macro", "AWS::CloudFormation::StackSet"}
 )
 _CONTENT_HASH: Final = re.compile(r"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{16})(?![0-9a-f])")
-# A new one calls about something else, or somebody else.
-_CALLS: Final = frozenset(
-    {
-        *("AWS::Budgets::Budget", "AWS::CloudWatch::Alarm", "AWS::Events::Rule", "AWS::SNS::Subscription"),
-        "AWS::SNS::Topic",
-    }
-)
 # Types without a row that run programs, act on other resources, give rights, or carry data to another place.
 _ACTING: Final = re.compile(
     r"AWS::(SSM|Scheduler|SSO|RolesAnywhere|DLM|DataSync|Config|Code\w+|Batch|ECS|Pipes|Budgets|FIS|AutoScaling\w*|ImageBuilder"
@@ -125,7 +123,8 @@ def _deleted(change: ResourceChange, key: Key, sides: TemplateComparison) -> Rev
     note = f"{stable(successor[1])} in stack {successor[0]} is new and empty." if successor and holds else ""
     if change.type == "AWS::FSx::FileSystem":
         note = f"{note} {mirrored(key, sides)}".strip()
-    return removal(before, "removed", note, continues=successor is not None and change.type not in _CALLS)
+    calls = kind is not None and kind.holds is Holds.CALL
+    return removal(before, "removed", note, continues=successor is not None and not calls)
 
 
 def _logger_goes(key: Key, sides: TemplateComparison) -> bool:
@@ -174,7 +173,7 @@ def _lost(
         effect = Effect.NODES_REPLACED if replaced else Effect.NODES_REMOVED
         return ReviewFinding(what, effect, text, dangers=frozenset() if replaced else frozenset({Danger.CLUSTER_LOSS}))
     # A new association or flow log takes over; a new log group is empty, but a function's history guards nothing.
-    if kind.holds is Holds.GUARD and continues and type_name != "AWS::Logs::LogGroup":
+    if kind.holds in (Holds.GUARD, Holds.CALL) and continues and type_name != "AWS::Logs::LogGroup":
         return ReviewFinding(what, gone, text)
     return ReviewFinding(what, gone, text, dangers=_loss(kind))
 

@@ -13,7 +13,9 @@ class Holds(Enum):
     """Everything that runs in it, or depends on it."""
     NODES = auto()
     GUARD = auto()
-    """A protection: logs, backups, what calls somebody."""
+    """A protection, such as logs and backups, that a new one of its type goes on with."""
+    CALL = auto()
+    """What calls somebody: a new one of its type calls about something else, or somebody else."""
     NOTHING = auto()
 
 
@@ -61,11 +63,11 @@ KINDS: Final = {
     "AWS::Backup::BackupSelection": ResourceKind("backup selection", Holds.GUARD, "No more backups are made."),
     "AWS::CloudTrail::Trail": ResourceKind("trail", Holds.GUARD, "API calls are no longer logged."),
     "AWS::GuardDuty::Detector": ResourceKind("GuardDuty detector", Holds.GUARD, "Threats are no longer detected."),
-    "AWS::Budgets::Budget": ResourceKind("budget", Holds.GUARD, "Nobody is called when the month's costs exceed it."),
-    "AWS::CloudWatch::Alarm": ResourceKind("alarm", Holds.GUARD, "Nobody is called when its limit is broken."),
-    "AWS::Events::Rule": ResourceKind("event rule", Holds.GUARD, "Its notifications end."),
-    "AWS::SNS::Subscription": ResourceKind("subscription", Holds.GUARD, "Its notifications end."),
-    "AWS::SNS::Topic": ResourceKind("topic", Holds.GUARD, "Its notifications end."),
+    "AWS::Budgets::Budget": ResourceKind("budget", Holds.CALL, "Nobody is called when the month's costs exceed it."),
+    "AWS::CloudWatch::Alarm": ResourceKind("alarm", Holds.CALL, "Nobody is called when its limit is broken."),
+    "AWS::Events::Rule": ResourceKind("event rule", Holds.CALL, "Its notifications end."),
+    "AWS::SNS::Subscription": ResourceKind("subscription", Holds.CALL, "Its notifications end."),
+    "AWS::SNS::Topic": ResourceKind("topic", Holds.CALL, "Its notifications end."),
     "AWS::EC2::EIP": ResourceKind("public address", lost="Firewalls that name the address no longer match."),
     "AWS::EC2::InternetGateway": ResourceKind("internet gateway"),
     "AWS::EC2::LaunchTemplate": ResourceKind("launch template"),

@@ -32,6 +32,9 @@ _EFFECTS: Final = {
     "Job": "",
 }
 
+_Containers = Mapping[str, Mapping[str, Any]]
+"""A pod's containers by name."""
+
 
 def review_workload(before: Body | None, after: Body, context: RuleContext) -> Iterator[ReviewFinding]:
     """Yield what a workload's change does."""
@@ -46,29 +49,30 @@ def review_workload(before: Body | None, after: Body, context: RuleContext) -> I
         yield refused("pod template", "The template of a Job is immutable.", author("rename the Job"))
         return
     if kind in _CONTROLLERS:
-        yield from review_variables(at(old, "spec"), at(new, "spec"))
-        yield from _programs(at(old, "spec"), at(new, "spec"))
-        yield from _retentions(at(old, "spec"), at(new, "spec"))
+        specs = at(old, "spec"), at(new, "spec")
+        named = [{str(each["name"]): each for each in containers(side)} for side in specs]
+        yield from review_variables(*specs)
+        yield from _programs(*specs, *named)
+        yield from _retentions(*named)
     yield from _in_place(before, after, kind)
 
 
-def _programs(old: Any, new: Any) -> Iterator[ReviewFinding]:
+def _programs(old: Any, new: Any, before: _Containers, after: _Containers) -> Iterator[ReviewFinding]:
     """Yield the containers of the project's own controllers that start with other words, or are gone."""
-    before, after = ({str(each["name"]): _words(each) for each in containers(side)} for side in (old, new))
-    own = {name: words for name, words in before.items() if any(word.startswith(_OWN) for word in words)}
-    for name, words in own.items():
-        if after.get(name) != words:
-            what = f"{name}: {' '.join(words)} → {' '.join(after.get(name, ['none']))}"
+    own = [name for name, each in before.items() if any(word.startswith(_OWN) for word in _words(each))]
+    for name in own:
+        words = [_words(side[name]) if name in side else ["none"] for side in (before, after)]
+        if words[0] != words[1]:
+            what = f"{name}: {' → '.join(' '.join(each) for each in words)}"
             yield endangers(Danger.LOWER_PROTECTION, what, "The controller may do something else, or nothing.")
-    changed = [*map(str, fields(old, new, *_PLACES)), *_of_containers(old, new, own)]
+    changed = [*map(str, fields(old, new, *_PLACES)), *_of_containers(before, after, own)]
     if own and changed:
         why = "The controller's pods may not be scheduled, or not start."
         yield endangers(Danger.LOWER_PROTECTION, summary(changed), why)
 
 
-def _of_containers(old: Any, new: Any, names: Iterable[str]) -> Iterator[str]:
+def _of_containers(before: _Containers, after: _Containers, names: Iterable[str]) -> Iterator[str]:
     """Yield the probes that differ and the limits that fall, of containers that stay."""
-    before, after = ({str(each["name"]): each for each in containers(side)} for side in (old, new))
     for name in names:
         if name in after:
             probes = fields(before[name], after[name], *_PROBES)
@@ -78,11 +82,10 @@ def _of_containers(old: Any, new: Any, names: Iterable[str]) -> Iterator[str]:
             yield from (f"{name}: limit of {key} {limits[0].get(key, 'none')} → {limits[1][key]}" for key in fallen)
 
 
-def _retentions(old: Any, new: Any) -> Iterator[ReviewFinding]:
+def _retentions(before: _Containers, after: _Containers) -> Iterator[ReviewFinding]:
     """Yield the containers that keep less, or for a shorter time, by their arguments."""
-    before, after = ({str(each["name"]): _retention(each) for each in containers(side)} for side in (old, new))
     for name in before.keys() & after.keys():
-        was, now = before[name], after[name]
+        was, now = _retention(before[name]), _retention(after[name])
         # Without any limit a program has its own.
         fallen = [each for each in now if _is_shorter(now[each], was.get(each))] if now else list(was)
         for each in fallen:
