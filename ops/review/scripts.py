@@ -52,6 +52,7 @@ _OPENS: Final = (
     rf"\bsystemctl\s[^;&|]*\b(?:stop|disable|mask)\b[^;&|]*{_FIREWALL}",
     rf"\bservice\s+{_FIREWALL}\s+stop",
     r"\bfirewall-cmd\s[^;&|]*--(?:add|set-default-zone|zone=trusted)",
+    r"\b(?:ssh-(?:rsa|ed25519|dss)|ecdsa-sha2-nistp\d+|sk-\w+-\w+@openssh\.com)\s+AAAA",
     r"\bsshd_config\b|\bauthorized_keys\b|(?i:\bPermitRootLogin\b|\bPasswordAuthentication\s+yes|\bPermitEmptyPasswords\b)",
     r"\bauthorize[-_]security[-_]group",
     r"/dev/tcp/|\b(?:nc|ncat|netcat)\s[^;&|]*\s-\w*e\b|\bsocat\s[^;]*\bEXEC",

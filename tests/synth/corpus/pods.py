@@ -179,7 +179,8 @@ def _(edit: Edit) -> None:
 @harmless("the reaper reads a ConfigMap more", Category.ISOLATION, worst=Effect.IN_PLACE)
 def _(edit: Edit) -> None:
     with _reaper(edit) as pod:
-        pod["volumes"].append({"name": "more", "configMap": {"name": "ray-controllers"}})
+        # Without "optional", pods would wait for a ConfigMap that no manifest has.
+        pod["volumes"].append({"name": "more", "configMap": {"name": "ray-controllers", "optional": True}})
 
 
 # Definitions

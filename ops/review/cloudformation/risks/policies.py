@@ -189,6 +189,7 @@ def _wider(difference: GrantChange, sides: TemplateComparison) -> Iterator[Risk]
             words = sorted({each.grant.words(_like(each.grant, difference.gone)) for each in many if each.key == key})
             what, reason = f"{who}: + {listed(words, 2)}", f"The {about.split()[0]} {verb}."
             yield Risk(key, Danger.WIDER_PERMISSIONS, what, reason, confirmed)
+    yield from _silenced(difference, who, sides)
     denied = [each for each in difference.fewer if not each.grant.allows]
     for each in {(item.key, item.grant.condition): item for item in denied}.values():
         key = each.key if each.key in sides.head.resources else _owner_key(name)
@@ -200,6 +201,22 @@ def _wider(difference: GrantChange, sides: TemplateComparison) -> Iterator[Risk]
             end = "denied to fewer" if now and _TLS in now.condition else "no longer denied"
             what = f"{who}: requests without TLS are {end}"
             yield Risk(key, Danger.LOWER_PROTECTION, what, "Data may be read in transit.")
+
+
+def _silenced(difference: GrantChange, who: str, sides: TemplateComparison) -> Iterator[Risk]:
+    """Yield what services of AWS may no longer do with a resource: write logs, publish, use its key."""
+    if difference.owner[0] == "trust of":
+        return
+    for each in difference.fewer:
+        grant = each.grant
+        if not grant.allows or not grant.principal.startswith("Service:"):
+            continue
+        # A narrower condition or resource still lets the service do its work.
+        if any(one.principal == grant.principal and one.may_be((grant.action,)) for one in difference.come):
+            continue
+        key = each.key if each.key in sides.head.resources else _owner_key(difference.owner[1])
+        what = f"{who}: - {grant.words()}"
+        yield Risk(key, Danger.LOWER_PROTECTION, what, "The service no longer calls or writes there.")
 
 
 def _empties(grant: PolicyGrant) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from ops.review.assembly import RETAINED
 from ops.review.cloudformation.risks.expiry import earlier_deletions
 from ops.review.cloudformation.sides import Key, Risk, TemplateComparison, referred
-from ops.review.cloudformation.values import elements, is_off, is_on, nested, number, same, short, text
+from ops.review.cloudformation.values import elements, is_off, is_on, mapping, nested, number, same, short, text
 from ops.review.model import Danger
 
 Lowered = Callable[[object, object], bool]
@@ -95,6 +95,38 @@ def _another_bucket(before: object, after: object) -> bool:
     return buckets[0] != buckets[1]
 
 
+def _narrowed(_: object, after: object) -> bool:
+    """Return whether something else may be counted; without a filter everything is."""
+    return after is not None
+
+
+def _tells_less(before: object, after: object) -> bool:
+    """Return whether a budget calls somebody no more, or later."""
+    return not all(any(_calls_as_early(new, old) for new in elements(after)) for old in elements(before))
+
+
+def _calls_as_early(new: object, old: object) -> bool:
+    if not isinstance(new, Mapping) or not isinstance(old, Mapping):
+        return same(new, old)
+    rules = [dict(mapping(each.get("Notification"))) for each in (old, new)]
+    limits = [number(each.pop("Threshold", None), 0, unknown=float("nan")) for each in rules]
+    subscribers = [{text(one) for one in elements(each.get("Subscribers"))} for each in (old, new)]
+    same_rule = same(*rules) and str(rules[0].get("ComparisonOperator")) == "GREATER_THAN"
+    earlier = limits[1] <= limits[0] if same_rule else same(old.get("Notification"), new.get("Notification"))
+    return earlier and subscribers[0] <= subscribers[1]
+
+
+def _weaker_lock(before: object, after: object) -> bool:
+    """Return whether new objects are locked for a shorter time, or more people may lift their lock."""
+    rules = [mapping(mapping(mapping(each).get("Rule")).get("DefaultRetention")) for each in (before, after)]
+    modes = [_LOCKS.get(str(each.get("Mode")), -1 if each else 0) for each in rules]
+    days = [number(each.get("Days"), 0, unknown=-1) + 365 * number(each.get("Years"), 0, unknown=-1) for each in rules]
+    return is_on(mapping(before).get("ObjectLockEnabled")) and (
+        not is_on(mapping(after).get("ObjectLockEnabled")) or modes[1] < modes[0] or days[1] < days[0]
+    )
+
+
+_LOCKS: Final = {"GOVERNANCE": 1, "COMPLIANCE": 2}
 _FOREVER: Final = float("inf")
 _KMS_WAIT_DAYS: Final = 30
 RULES: Final[Mapping[str, Mapping[str, Lowered]]] = {
@@ -102,7 +134,7 @@ RULES: Final[Mapping[str, Mapping[str, Lowered]]] = {
         "VersioningConfiguration.Status": _off,
         "BucketEncryption": _weaker_encryption,
         "ObjectLockEnabled": _off,
-        "ObjectLockConfiguration": _removed,
+        "ObjectLockConfiguration": _weaker_lock,
         # A new copy elsewhere is no lower protection, but somebody else may read it.
         "ReplicationConfiguration": _another,
         "LoggingConfiguration": _removed,
@@ -154,7 +186,20 @@ RULES: Final[Mapping[str, Mapping[str, Lowered]]] = {
         "VpcConfig": _gone,
         "ReservedConcurrentExecutions": _never,
     },
-    "AWS::Budgets::Budget": {"NotificationsWithSubscribers": _fewer},
+    "AWS::Budgets::Budget": {
+        "NotificationsWithSubscribers": _tells_less,
+        "Budget.BudgetLimit.Amount": _higher(0),
+        **dict.fromkeys(
+            ("Budget.CostFilters", "Budget.CostTypes", "Budget.FilterExpression", "Budget.TimeUnit"), _narrowed
+        ),
+    },
+    "AWS::APS::Workspace": {
+        # Amazon Managed Service for Prometheus, quotas: 150 days by default.
+        "WorkspaceConfiguration.RetentionPeriodInDays": _lower(150),
+        "LoggingConfiguration": _removed,
+        "AlertManagerDefinition": _removed,
+    },
+    "AWS::APS::RuleGroupsNamespace": {"Data": _removed},
     "AWS::CloudWatch::Alarm": {
         "ActionsEnabled": _switched_off,
         "AlarmActions": _fewer,
@@ -166,7 +211,7 @@ RULES: Final[Mapping[str, Mapping[str, Lowered]]] = {
             _another,
         ),
         "TreatMissingData": lambda _, after: after != "breaching",
-        **dict.fromkeys(("DatapointsToAlarm", "EvaluationPeriods", "Period"), _higher(0)),
+        **dict.fromkeys(("EvaluationPeriods", "Period"), _higher(0)),
     },
     "AWS::Events::Rule": {"State": _switched_off, "EventPattern": _narrower},
     "AWS::SNS::Subscription": {"FilterPolicy": _narrower, "FilterPolicyScope": _another},
@@ -204,20 +249,25 @@ def lower_protection(sides: TemplateComparison) -> Iterator[Risk]:
                 what = f"{path} {_shown(old)} → {_shown(new)}"
                 by = confirmed if path == "EmptyOnDelete" else ""
                 yield Risk(key, Danger.LOWER_PROTECTION, what, "A protection is lowered.", by)
-        if kind == "AWS::CloudWatch::Alarm" and _fires_later(before, after):
-            what = f"Threshold {short(before.get('Threshold'))} → {short(after.get('Threshold'))}"
-            yield Risk(key, Danger.LOWER_PROTECTION, what, "The alarm fires later.")
+        if kind == "AWS::CloudWatch::Alarm":
+            for name in _fires_later(before, after):
+                what = f"{name} {short(before.get(name))} → {short(after.get(name))}"
+                yield Risk(key, Danger.LOWER_PROTECTION, what, "The alarm fires later.")
         yield from earlier_deletions(key, kind, before, after)
         yield from _isolation(key, kind, before, after)
     yield from _auto_delete(sides, confirmed)
 
 
-def _fires_later(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Return whether an alarm's threshold is further away, or unknown; another operator is judged by itself."""
-    if same(before.get("Threshold"), after.get("Threshold")):
-        return False
+def _fires_later(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what lets an alarm fire later, or in fewer cases; another operator is judged by itself."""
     old, new = number(before.get("Threshold"), 0, unknown=0), number(after.get("Threshold"), 0, unknown=float("nan"))
-    return not (new > old if str(after.get("ComparisonOperator")).startswith("LessThan") else new < old)
+    nearer = new > old if str(after.get("ComparisonOperator")).startswith("LessThan") else new < old
+    if not same(before.get("Threshold"), after.get("Threshold")) and not nearer:
+        yield "Threshold"
+    # Without a number of datapoints all periods count.
+    points = [side.get("DatapointsToAlarm", side.get("EvaluationPeriods")) for side in (before, after)]
+    if not same(*points) and _higher(0)(*points):
+        yield "DatapointsToAlarm"
 
 
 def _shown(value: object) -> str:

@@ -44,7 +44,8 @@ def _subjects(sides: TemplateComparison) -> Iterator[Risk]:
         another = not same(before.get(subject), after.get(subject))
         if (not new_cluster and not service) if each.new else another:
             what = f"{subject} {short(before.get(subject))} → {short(after.get(subject))}"
-            yield Risk(key, Danger.WIDER_PERMISSIONS, what, "Another principal gets access.")
+            policies = f", AccessPolicies {_access(after['AccessPolicies'])}" if after.get("AccessPolicies") else ""
+            yield Risk(key, Danger.WIDER_PERMISSIONS, f"{what}{policies}", "Another principal gets access.")
         elif not each.new:
             yield from _more_access(key, before, after)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ops.review.consequences import ReviewFinding, endangers, unknown
-from ops.review.kubernetes.deltas import at, deltas, fields, summary
+from ops.review.kubernetes.deltas import Delta, at, deltas, fields, summary
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import RuleContext
 from ops.review.model import Danger, Effect
@@ -53,18 +53,20 @@ def review_admission(before: Body | None, after: Body, _context: RuleContext) ->
         elif urls := [str(url) for each in after.get("webhooks") or [] if (url := at(each, "clientConfig", "url"))]:
             yield unknown(f"created: {summary(urls)}", "It sends objects of the cluster to an address outside.")
     elif changed := list(deltas(_checks(before), _checks(after))):
-        waits = [
-            each for each in changed if each.path[-1] == "timeoutSeconds" and _refuses(each.path[1], before, after)
-        ]
-        if waits:
-            yield ReviewFinding(summary(waits), Effect.IN_PLACE, "Without an answer in time, requests are refused.")
-        if others := [each for each in changed if each not in waits]:
+        strict = [each for each in changed if _as_strict(each, before, after)]
+        if strict:
+            yield ReviewFinding(summary(strict), Effect.IN_PLACE, "It refuses as much as before, or more.")
+        if others := [each for each in changed if each not in strict]:
             yield endangers(Danger.LOOSER_ISOLATION, summary(others), "It may check less.")
 
 
-def _refuses(webhook: str, *sides: Body) -> bool:
-    """Return whether requests fail that a webhook does not answer, which is the API's default."""
-    named = [each for side in sides for each in side.get("webhooks") or [] if each.get("name") == webhook]
+def _as_strict(delta: Delta, *sides: Body) -> bool:
+    """Return whether a change lets nothing pass: denials, or the time of a webhook without whose answer all fails."""
+    if delta.path[-1] == "validationActions" and isinstance(delta.after, list):
+        return "Deny" in delta.after
+    if delta.path[-1] != "timeoutSeconds":
+        return False
+    named = [each for side in sides for each in side.get("webhooks") or [] if each.get("name") == delta.path[1]]
     return bool(named) and all(each.get("failurePolicy", "Fail") == "Fail" for each in named)
 
 

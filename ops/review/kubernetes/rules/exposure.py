@@ -22,6 +22,9 @@ def review_service(before: Body | None, after: Body, _context: RuleContext) -> I
     if outside and (before is None or old.get("type", "ClusterIP") != kind):
         what = f"type {old.get('type', 'ClusterIP')} → {kind}"
         yield endangers(Danger.PUBLIC_ENDPOINT, what, "It opens the nodes' ports or a load balancer.")
+    host = new.get("externalName")
+    if before is not None and kind == "ExternalName" and host != old.get("externalName"):
+        yield endangers(Danger.LOOSER_ISOLATION, f"externalName {host}", "Its clients are sent to another host.")
     if new_ips := [each for each in new.get("externalIPs") or [] if each not in (old.get("externalIPs") or [])]:
         yield endangers(Danger.PUBLIC_ENDPOINT, f"externalIPs {', '.join(map(str, new_ips))}")
     ranges = fields(old, new, "loadBalancerSourceRanges")

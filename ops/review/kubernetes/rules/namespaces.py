@@ -73,7 +73,7 @@ def review_disruption_budget(before: Body | None, after: Body, _context: RuleCon
         if field in bounds and each.after is not None and _at_most(*bounds[field]):
             yield ReviewFinding(str(each))
         else:
-            yield endangers(Danger.LOOSER_ISOLATION, str(each), "More pods may be evicted at once.")
+            yield endangers(Danger.LOWER_PROTECTION, str(each), "More pods may be evicted at once.")
 
 
 def review_priority_class(before: Body | None, after: Body, _context: RuleContext) -> Iterator[ReviewFinding]:

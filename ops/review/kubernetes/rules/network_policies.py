@@ -129,12 +129,23 @@ def directions(body: Body) -> list[str]:
 
 def selects(wide: Any, narrow: Any) -> bool:
     """Return whether a label selector selects all that another one selects."""
-    labels = at(narrow, "matchLabels") or {}
-    wanted = (at(wide, "matchLabels") or {}).items()
-    expressions = at(narrow, "matchExpressions") or []
-    return all(labels.get(key) == value for key, value in wanted) and all(
-        each in expressions for each in at(wide, "matchExpressions") or []
+    (wanted, conditions), (labels, expressions) = map(_requirements, (wide, narrow))
+    return all(labels.get(key) == value for key, value in wanted.items()) and all(
+        each in expressions for each in conditions
     )
+
+
+def _requirements(selector: Any) -> tuple[dict[Any, Any], list[Any]]:
+    """Return a selector's labels, also those that an expression asks for, and its other expressions."""
+    labels, others = dict(at(selector, "matchLabels") or {}), []
+    for each in at(selector, "matchExpressions") or []:
+        key, values = at(each, "key"), at(each, "values")
+        one = at(each, "operator") == "In" and isinstance(values, list) and len(values) == 1
+        if one and isinstance(key, str) and key not in labels:
+            labels[key] = values[0]
+        else:
+            others.append(each)
+    return labels, others
 
 
 def _covers(old: AllowedFlow, new: AllowedFlow) -> bool:

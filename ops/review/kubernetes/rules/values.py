@@ -29,9 +29,9 @@ _ORDINARY: Final = re.compile(
 _IMAGE: Final = re.compile(r"(^|\.)\w*image$|(^|\.)\w*image\.(repository|registry|tag|digest|image)$", re.IGNORECASE)
 _NODE: Final = frozenset({"privileged", "allowPrivilegeEscalation", "hostNetwork", "hostPID", "hostIPC"})
 _MUST: Final = frozenset({"runAsNonRoot", "readOnlyRootFilesystem"})
-_ACCOUNT: Final = re.compile(
-    r"serviceAccount.*annotations|role-?arn|(^|\.)rbac|rbacEnable|singleNamespaceInstall|watchNamespace", re.IGNORECASE
-)
+_ACCOUNT: Final = re.compile(r"serviceAccount.*annotations|role-?arn|(^|\.)rbac(?!Enable)", re.IGNORECASE)
+# What KubeRay's operator sees and may do, with the chart's defaults (its values.yaml).
+_OPERATORS: Final = {"rbacEnable": True, "singleNamespaceInstall": False, "watchNamespace": []}
 
 
 def review_values(
@@ -90,6 +90,10 @@ def _security(each: Delta, path: str) -> Answer:
 
 
 def _access(each: Delta, path: str) -> Answer:
+    if path in _OPERATORS:
+        before, after = (_OPERATORS[path] if value is None else value for value in (each.before, each.after))
+        why = "The operator may no longer see or change RayClusters, or sees others."
+        return (endangers(Danger.LOWER_PROTECTION, str(each), why) if before != after else None), True
     if not _ACCOUNT.search(path):
         return None, False
     return endangers(Danger.WIDER_PERMISSIONS, str(each), "The release's pods may get other permissions."), True

@@ -53,6 +53,7 @@ def review_workload(before: Body | None, after: Body, context: RuleContext) -> I
         named = [{str(each["name"]): each for each in containers(side)} for side in specs]
         yield from review_variables(*specs)
         yield from _programs(*specs, *named)
+        yield from _missing(*specs, context, namespace)
         yield from _retentions(*named)
     yield from _in_place(before, after, kind)
 
@@ -80,6 +81,16 @@ def _of_containers(before: _Containers, after: _Containers, names: Iterable[str]
             limits = [at(side[name], "resources", "limits") or {} for side in (before, after)]
             fallen = [key for key in limits[1] if _is_less(limits[1][key], limits[0].get(key))]
             yield from (f"{name}: limit of {key} {limits[0].get(key, 'none')} → {limits[1][key]}" for key in fallen)
+
+
+def _missing(old: Any, new: Any, context: RuleContext, namespace: str) -> Iterator[ReviewFinding]:
+    """Yield ConfigMaps that a controller newly mounts and no manifest has: its pods would wait for them."""
+    mounted = [[at(each, "configMap") for each in at(side, "volumes") or []] for side in (old, new)]
+    names = [[at(each, "name") for each in side if at(each, "optional") is not True] for side in mounted]
+    for name in names[1]:
+        if name and name not in names[0] and not context.has("ConfigMap", namespace, str(name), after=True):
+            why = "No manifest has it, and pods wait for what they mount."
+            yield endangers(Danger.LOWER_PROTECTION, f"mounts ConfigMap {name}", why)
 
 
 def _retentions(before: _Containers, after: _Containers) -> Iterator[ReviewFinding]:

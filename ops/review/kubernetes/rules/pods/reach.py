@@ -20,6 +20,12 @@ _LOADERS: Final = re.compile(
     r"|(HTTPS?|ALL)_PROXY|(SSL|AWS_CA|REQUESTS_CA|CURL_CA)_\w+",
     re.IGNORECASE,
 )
+# Who enters Grafana, and as what, and which values let fewer in.
+_ENTRY: Final = re.compile(r"GF_(AUTH|USERS|SECURITY)_\w+ ")
+_CLOSES: Final = re.compile(
+    r"GF_(SECURITY_ALLOW_EMBEDDING|AUTH_ANONYMOUS_ENABLED|USERS_ALLOW_\w+) \S+ → false"
+    r"|GF_(\w+_DISABLE_\w+|SECURITY_COOKIE_SECURE|SECURITY_STRICT_TRANSPORT_SECURITY) \S+ → true"
+)
 _SORTS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
@@ -42,7 +48,10 @@ def review_reach(old: Any, new: Any, context: RuleContext, namespace: str) -> It
 def review_variables(old: Any, new: Any) -> Iterator[ReviewFinding]:
     """Yield variables by which a controller may act on something else."""
     changed = [each for each in variables(old, new) if not ONLY_TELLS.fullmatch(each.partition(" ")[0])]
-    if others := [each for each in changed if not _LOADERS.fullmatch(each.partition(" ")[0])]:
+    entries = [each for each in changed if _ENTRY.match(each)]
+    if looser := [each for each in entries if not _CLOSES.match(each)]:
+        yield endangers(Danger.WIDER_PERMISSIONS, f"env {summary(looser)}", "Others may see or change what it shows.")
+    if others := [each for each in changed if each not in entries and not _LOADERS.fullmatch(each.partition(" ")[0])]:
         yield endangers(Danger.RUNS_CODE, f"env {summary(others)}", "The controller may act on something else.")
 
 
@@ -53,10 +62,18 @@ def variables(old: Any, new: Any) -> list[str]:
     for name, container in after.items():
         was = before.get(name, {})
         for field in ("env", "envFrom"):
-            for each in deltas(was.get(field), container.get(field)):
+            for each in deltas(_by_name(was.get(field)), _by_name(container.get(field))):
                 place = each.path[0] if field == "env" and each.path else field
                 found.append(f"{place} {shown(each.before)} → {shown(each.after)}")
     return found
+
+
+def _by_name(entries: Any) -> Any:
+    """Return variables by name, each without it; other values, or names that are not unique, as they are."""
+    if not isinstance(entries, list) or not all(isinstance(each, Mapping) for each in entries):
+        return entries
+    named = {str(each.get("name")): {key: value for key, value in each.items() if key != "name"} for each in entries}
+    return named if len(named) == len(entries) else entries
 
 
 def containers(spec: Any) -> list[Mapping[str, Any]]:
