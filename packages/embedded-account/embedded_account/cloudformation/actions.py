@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,6 +19,12 @@ Result = TypeVar("Result")
 
 CANCELLED = {"CREATE": "Resource creation cancelled", "UPDATE": "Resource update cancelled"}
 """CloudFormation's reason for resources whose action was running when another resource failed."""
+
+CLEAN_UP_ATTEMPTS = 3
+"""How often CloudFormation tries to delete a resource after an update, before it skips the resource.
+
+Source: CloudFormation user guide, "Troubleshooting CloudFormation", "Resource removed from stack but not deleted".
+"""
 
 _log = logging.getLogger(__name__)
 
@@ -80,21 +87,31 @@ class Actions:
         These could not be deleted, or one that depends on them could not. Resources for which `keep` returns true stay
         in the account; the stack forgets them.
         """
-        by_id: dict[str, list[int]] = {}
-        for index, resource in enumerate(resources):
-            by_id.setdefault(resource.logical_id, []).append(index)
-        needs = {
-            index: {other for name in resource.depends_on for other in by_id.get(name, [])}
-            for index, resource in enumerate(resources)
-        }
         gone: set[int] = set()
 
         def delete(index: int) -> None:
             self._delete_one(resources[index], keep)
             gone.add(index)
 
-        walk(reverse(needs), delete, stop_on_failure=False)
+        walk(reverse(_needs(resources)), delete, stop_on_failure=False)
         return [resource for index, resource in enumerate(resources) if index not in gone]
+
+    def clean_up(self, resources: list[StackResource], keep: Callable[[StackResource], bool]) -> bool:
+        """Delete resources after an update or its rollback, in the same order; return whether all could be deleted.
+
+        A resource that cannot be deleted is tried again, and skipped in the end: then those that it needs are tried.
+        """
+        skipped: set[int] = set()
+
+        def delete(index: int) -> None:
+            for _ in range(CLEAN_UP_ATTEMPTS):
+                with suppress(ResourceError):
+                    self._delete_one(resources[index], keep)
+                    return
+            skipped.add(index)
+
+        walk(reverse(_needs(resources)), delete, stop_on_failure=False)
+        return not skipped
 
     def _delete_one(self, resource: StackResource, keep: Callable[[StackResource], bool]) -> None:
         handle = resource.handle
@@ -159,6 +176,17 @@ class Actions:
 
     def _target(self, resource: StackResource) -> Target:
         return Target(self.stack.stack_id, self.stack.name, resource.logical_id, resource.type, self.tags)
+
+
+def _needs(resources: list[StackResource]) -> dict[int, set[int]]:
+    """Return for each resource, by its index, those of the list on which it depends."""
+    by_id: dict[str, list[int]] = {}
+    for index, resource in enumerate(resources):
+        by_id.setdefault(resource.logical_id, []).append(index)
+    return {
+        index: {other for name in resource.depends_on for other in by_id.get(name, [])}
+        for index, resource in enumerate(resources)
+    }
 
 
 def _handle(resource: StackResource) -> Handle:

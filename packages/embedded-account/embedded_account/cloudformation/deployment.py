@@ -82,10 +82,10 @@ class Deployment:
             return str(error)
         return self._commit(outputs)
 
-    def clean_up(self) -> None:
-        """Delete the resources that the new template lacks, and those that replacements left behind.
+    def clean_up(self) -> bool:
+        """Delete what the new template lacks, and what replacements left behind; return whether all could be deleted.
 
-        As on AWS, a resource that cannot be deleted stays in the account and no longer belongs to the stack.
+        A resource that cannot be deleted stays in the account and no longer belongs to the stack.
         """
         stack = self._stack
         removed = [resource for name, resource in stack.resources.items() if name not in self._live]
@@ -96,9 +96,10 @@ class Deployment:
             policy = "UpdateReplacePolicy" if id(resource) in replaced else "DeletionPolicy"
             return str(resource.definition.get(policy, "Delete")).startswith("Retain")
 
-        self._actions.delete([*removed, *superseded], keep)
+        all_deleted = self._actions.clean_up([*removed, *superseded], keep)
         for resource in removed:
             del stack.resources[resource.logical_id]
+        return all_deleted
 
     def _deploy(self, logical_id: str, depends_on: frozenset[str]) -> None:
         if self._actions.failed:
@@ -244,18 +245,20 @@ class Deployment:
         return None
 
     def clean_up_back(self) -> list[StackResource]:
-        """Delete what the failed deployment created; return what remains."""
-
-        def keep(resource: StackResource) -> bool:
-            policy = resource.definition.get("DeletionPolicy", "Delete")
-            return bool(policy == "Retain" and not self._delete_retained)
-
-        remaining = self._actions.delete(self.base.made, keep)
-        if self._creating:
-            for resource in self.base.made:
-                if resource not in remaining:
-                    self._stack.resources.pop(resource.logical_id, None)
+        """Delete what the failed creation made; return what remains."""
+        remaining = self._actions.delete(self.base.made, self._is_kept_back)
+        for resource in self.base.made:
+            if resource not in remaining:
+                self._stack.resources.pop(resource.logical_id, None)
         return remaining
+
+    def clean_up_after_rollback(self) -> bool:
+        """Delete what the failed update made; return whether all could be deleted."""
+        return self._actions.clean_up(self.base.made, self._is_kept_back)
+
+    def _is_kept_back(self, resource: StackResource) -> bool:
+        policy = resource.definition.get("DeletionPolicy", "Delete")
+        return bool(policy == "Retain" and not self._delete_retained)
 
     def _restore(self, logical_id: str) -> None:
         """Restore the previous properties of one resource."""

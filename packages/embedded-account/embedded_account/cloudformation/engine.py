@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 _UPDATABLE = {"CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE"}
 _PAUSED = {"CREATE_FAILED", "UPDATE_FAILED"}
 _USER = "User Initiated"
+_SKIPPED = "One or more resources could not be deleted."
+"""CloudFormation's reason for an update that left something behind.
+
+Source: aws-cloudformation/cloudformation-coverage-roadmap issue 744, serverless/serverless issue 9144.
+"""
 
 OnFailure = Literal["ROLLBACK", "DELETE", "DO_NOTHING"]
 
@@ -166,8 +171,8 @@ class Engine:
                 stack.set_status("CREATE_COMPLETE")
             else:
                 stack.set_status("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
-                deployment.clean_up()
-                stack.set_status("UPDATE_COMPLETE")
+                all_deleted = deployment.clean_up()
+                stack.set_status("UPDATE_COMPLETE", None if all_deleted else f"Update successful. {_SKIPPED}")
         elif options.on_failure == "ROLLBACK":
             self._roll_back(stack, deployment, failure)
         else:
@@ -194,16 +199,17 @@ class Engine:
         if problem:
             stack.set_status(f"{verb}_FAILED", problem)
             return
-        creating = deployment.base.desired is NOTHING
-        if not creating:
+        if deployment.base.desired is NOTHING:
+            if left := deployment.clean_up_back():
+                stack.set_status(f"{verb}_FAILED", _failed_to_delete(left))
+                return
+            all_deleted = True
+        else:
             stack.desired = deployment.base.desired
             stack.set_status(f"{verb}_COMPLETE_CLEANUP_IN_PROGRESS")
-        left = deployment.clean_up_back()
-        if creating and left:
-            stack.set_status(f"{verb}_FAILED", _failed_to_delete(left))
-            return
+            all_deleted = deployment.clean_up_after_rollback()
         del self._unfinished[stack.stack_id]
-        stack.set_status(f"{verb}_COMPLETE")
+        stack.set_status(f"{verb}_COMPLETE", None if all_deleted else _SKIPPED)
 
     def _delete(self, stack: Stack, before: str, retain: frozenset[str]) -> None:
         with self.store.lock:

@@ -82,6 +82,35 @@ def test_deletion_fails_and_is_retried(
     assert topics(clients) == 0
 
 
+@pytest.mark.parametrize("failures", [1, 2, 3])
+def test_deletion_that_fails_in_the_cleanup_of_an_update_is_tried_three_times(
+    stacks: StackDeployer, clients: Clients, faults: list[ActionFault], failures: int
+) -> None:
+    stacks.deploy("s", template())
+    faults.append(ActionFault(TOPIC, "delete", "before", "error", times=failures))
+    without = {"Resources": {"P": template()["Resources"]["P"]}}
+    assert stacks.deploy("s", without) == "UPDATE_COMPLETE"
+    assert stacks.events("s").count(("T", "DELETE_FAILED")) == failures
+    assert topics(clients) == (failures == 3)
+    left = "Update successful. One or more resources could not be deleted." if failures == 3 else ""
+    assert stacks.describe("s").get("StackStatusReason", "") == left
+
+
+def test_replacement_that_the_cleanup_of_a_rollback_cannot_delete_is_left(
+    stacks: StackDeployer, clients: Clients, faults: list[ActionFault]
+) -> None:
+    stacks.deploy("s", template())
+    faults += [ActionFault(TOPIC, "delete", "before", "error", times=3), ActionFault(TOPIC, "create", "after", "error")]
+    replaced = {"Resources": {"T": topic(TopicName="new"), "P": template()["Resources"]["P"]}}
+    assert stacks.deploy("s", replaced) == "UPDATE_ROLLBACK_COMPLETE"
+    assert stacks.events("s").count(("T", "DELETE_FAILED")) == 3
+    assert stacks.describe("s")["StackStatusReason"] == "One or more resources could not be deleted."
+    assert topics(clients) == 2
+    assert stacks.physical_id("s", "T").endswith(":t")
+    # What was left is nobody's: the next update makes its own.
+    assert stacks.deploy("s", template("two")) == "UPDATE_COMPLETE"
+
+
 @pytest.mark.parametrize("action", ["create", "delete"])
 def test_fault_of_another_resource_or_type_does_nothing(
     stacks: StackDeployer, faults: list[ActionFault], action: Action

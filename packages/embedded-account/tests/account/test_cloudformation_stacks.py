@@ -390,6 +390,26 @@ def test_resource_removed_from_the_template_is_deleted_or_retained(stacks: Stack
     assert [each["LogicalResourceId"] for each in resources] == ["Stays"]
 
 
+def test_resource_that_the_cleanup_cannot_delete_is_tried_three_times_and_left(
+    stacks: StackDeployer, clients: Clients
+) -> None:
+    """The user guide, "Resource removed from stack but not deleted"; what it needs is tried, too."""
+    bucket = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "data"}, "DependsOn": "Needed"}
+    stacks.deploy("s", of(Stays=topic(TopicName="stays"), Full=bucket, Needed=topic(TopicName="needed")))
+    clients("s3").put_object(Bucket="data", Key="k", Body=b"x")
+    assert stacks.deploy("s", of(Stays=topic(TopicName="stays"))) == "UPDATE_COMPLETE"
+    left = "Update successful. One or more resources could not be deleted."
+    assert stacks.describe("s")["StackStatusReason"] == left
+    assert stacks.events("s").count(("Full", "DELETE_FAILED")) == 3
+    assert "not empty" in stacks.reason("s", "Full", "DELETE_FAILED")
+    assert topics(clients) == {"stays"}
+    assert [each["Name"] for each in clients("s3").list_buckets()["Buckets"]] == ["data"]
+    resources = stacks.client.list_stack_resources(StackName="s")["StackResourceSummaries"]
+    assert [each["LogicalResourceId"] for each in resources] == ["Stays"]
+    assert stacks.delete("s") == "DELETE_COMPLETE"
+    assert [each["Name"] for each in clients("s3").list_buckets()["Buckets"]] == ["data"]
+
+
 # --- delete ----------------------------------------------------------------------------------------------
 
 
