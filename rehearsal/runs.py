@@ -15,14 +15,11 @@ from pathlib import Path
 from threading import Thread
 from typing import Final
 
-from embedded_account.machine.processes import ProcessError, is_alive, living, stop_recorded
+from embedded_account.machine.processes import ProcessError, end_living, is_alive, living, stop_recorded
 from rehearsal import paths
 
 _DISCARDED: Final = ".discarded"
 _ORDERLY_SECONDS: Final = 60.0
-_SETTLING_SECONDS: Final = 2.0
-"""The time after which everything that ends with a recorded process has ended."""
-_KILL_SECONDS: Final = 10.0
 
 
 class UnderWayError(ProcessError):
@@ -59,14 +56,7 @@ def directories() -> list[Path]:
 
 def end(directory: Path) -> list[str]:
     """End all processes of a run's folder, in order if they are recorded; return their names."""
-    ended = stop_recorded(directory / "run")
-    killed = _left_after(_SETTLING_SECONDS, directory)
-    for pid in killed:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    # By pid: a dying process loses its environment first, and `living` no longer finds it.
-    left = _alive_after(_KILL_SECONDS, killed)
-    return [*ended, *sorted({name for pid, name in killed.items() if pid not in left})]
+    return [*stop_recorded(directory / "run"), *end_living(directory)]
 
 
 def end_kept(directory: Path, *, force: bool = False) -> list[str]:
@@ -124,22 +114,6 @@ def end_all(folders: Iterable[Path]) -> dict[int, str]:
     for each in folders:
         end(each)
         left |= living(each)
-    return left
-
-
-def _left_after(seconds: float, directory: Path) -> dict[int, str]:
-    """Return the processes of a folder that are left after `seconds`."""
-    deadline = time.monotonic() + seconds
-    while (left := living(directory)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return left
-
-
-def _alive_after(seconds: float, pids: Iterable[int]) -> set[int]:
-    """Return which processes are alive after `seconds`."""
-    deadline = time.monotonic() + seconds
-    while (left := set(filter(is_alive, pids))) and time.monotonic() < deadline:
-        time.sleep(0.05)
     return left
 
 

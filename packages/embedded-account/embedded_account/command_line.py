@@ -5,10 +5,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
-from embedded_account.machine.processes import ProcessError
-from embedded_account.running import ACCOUNT_ID, CLOCK_SCALE, REGION, default_cache, serve
+from embedded_account.machine.processes import ProcessError, end_living
+from embedded_account.running import ACCOUNT_ID, CLOCK_SCALE, REGION, EmbeddedAccount, default_cache, serve
+
+_POLL_SECONDS: Final = 0.1
 
 
 def main(argv: Sequence[str]) -> int:
@@ -26,12 +30,23 @@ def main(argv: Sequence[str]) -> int:
             extensions=arguments.extension,
             quotas=arguments.quotas,
         ) as account:
-            return subprocess.run(arguments.command, env=account.environment, check=False).returncode
+            return _run(arguments.command, account)
     except (ProcessError, OSError) as error:
         print(f"embedded account: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+
+
+def _run(command: Sequence[str], account: EmbeddedAccount) -> int:
+    """Run the command until it ends, or the account does; return its exit code."""
+    child = subprocess.Popen(command, env=account.environment)
+    while not account.has_ended:
+        with suppress(subprocess.TimeoutExpired):
+            return child.wait(_POLL_SECONDS)
+    # The CDK CLI would ask an account that has ended for more than a minute.
+    end_living(account.directory)
+    return child.wait()
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from embedded_account.kubernetes.building import archive, binaries, golang
 from embedded_account.machine.isolation import child_environment
-from embedded_account.machine.processes import Child, ProcessError, ProcessSupervisor, free_port
+from embedded_account.machine.processes import Child, ProcessError, ProcessSupervisor, end_living, free_port
 from embedded_account.paths import CDK_PRELOAD, nearest_node_modules
 from embedded_account.run_keys import RunKeys
 
@@ -72,6 +72,7 @@ class EmbeddedAccount:
         self.port = free_port()
         self.endpoint = f"http://localhost:{self.port}"
         self.keys = RunKeys.issue()
+        self._process: Child | None = None
         self._programs = programs
         self._node_modules = node_modules
         self._extensions = extensions
@@ -114,7 +115,7 @@ class EmbeddedAccount:
             account_id=self.account_id,
             extra={**self._build, **self.keys.in_environment},
         )
-        return supervisor.start(
+        self._process = supervisor.start(
             "account",
             argv,
             env,
@@ -123,6 +124,12 @@ class EmbeddedAccount:
             survives_parent=survives_parent,
             cwd=self._cwd,
         )
+        return self._process
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether the account's process has ended."""
+        return self._process is not None and self._process.returncode is not None
 
     @property
     def environment(self) -> dict[str, str]:
@@ -223,6 +230,8 @@ def serve(
 ) -> Iterator[EmbeddedAccount]:
     """Serve a new, empty account until the block ends; logs and journal stay in `directory`.
 
+    Everything that the block started with the account's environment ends with the account.
+
     Args:
         directory: Folder for all files of the run; files of an earlier account there are removed.
         region: The account's only region.
@@ -259,11 +268,18 @@ def serve(
         supervisor = ProcessSupervisor(root)
         try:
             process = account.start(supervisor, clock_scale=clock_scale)
-            yield account
-            if process.returncode is not None:
+            try:
+                yield account
+            except Exception as error:
+                # A command fails once the account has ended: its failure says nothing of the cause.
+                if account.has_ended:
+                    raise ProcessError(process.account_of_end()) from error
+                raise
+            if account.has_ended:
                 raise ProcessError(process.account_of_end())
         finally:
             supervisor.stop_all(grace=_END_SECONDS)
+            end_living(root)
 
 
 @contextmanager

@@ -1,7 +1,9 @@
 """Test `python -m embedded_account run -- COMMAND`."""
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -9,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from embedded_account.machine.processes import living
+from embedded_account.testing.waiting import PATIENCE_SECONDS, wait_until
 
 README: Final = Path(__file__).parents[1] / "README.md"
 SAY_WHO: Final = "import boto3, json; print(json.dumps(boto3.client('sts').get_caller_identity()))"
@@ -84,6 +87,49 @@ def test_a_folder_serves_one_account_at_a_time(tmp_path: Path, environment: Mapp
     directory = tmp_path / ".embedded-account"
     assert f"embedded account: another account is served in {directory}. Fix: end it" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_command_ends_with_its_account_whatever_it_has_started(tmp_path: Path, environment: Mapping[str, str]) -> None:
+    """The CDK CLI would ask an account that has ended for more than a minute."""
+    forever = "sleep 86400 & echo $! > started; sleep 86400"
+    argv = [sys.executable, "-m", "embedded_account", "run", "--", "sh", "-c", forever]
+    with subprocess.Popen(argv, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        wait_until((tmp_path / "started").exists, "the command")
+        directory = tmp_path / ".embedded-account"
+        os.kill(int((directory / "run" / "account.pid").read_text()), signal.SIGKILL)
+        _, said = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 1
+    assert f"embedded account: account was ended by SIGKILL; its log: {directory}/logs/account.log" in said
+    assert "Traceback" not in said
+    assert living(directory) == {}
+
+
+def test_background_process_of_a_command_ends_with_its_account(tmp_path: Path, environment: Mapping[str, str]) -> None:
+    done = run(tmp_path, environment, "run", "--", "sh", "-c", "sleep 86400 > /dev/null 2>&1 &")
+    assert done.returncode == 0, done.stderr
+    assert living(tmp_path / ".embedded-account") == {}
+
+
+def test_failure_that_follows_from_the_end_of_the_account_names_that_end(
+    tmp_path: Path, environment: Mapping[str, str]
+) -> None:
+    program = """
+import os, signal, subprocess
+from pathlib import Path
+from embedded_account.machine.processes import ProcessError, is_alive
+from embedded_account.running import serve
+try:
+    with serve("account"):
+        pid = int(Path("account/run/account.pid").read_text())
+        os.kill(pid, signal.SIGKILL)
+        while is_alive(pid): pass
+        subprocess.run(["false"], check=True)
+except ProcessError as error:
+    print(error)
+"""
+    argv = [sys.executable, "-c", program]
+    done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert "account was ended by SIGKILL" in done.stdout, done.stderr
 
 
 def test_unknown_command_prints_the_usage(tmp_path: Path, environment: Mapping[str, str]) -> None:

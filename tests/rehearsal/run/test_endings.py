@@ -1,5 +1,6 @@
 """How a rehearsal ends when it does not end well: one message with the reason, an exit code, no process left."""
 
+import os
 import signal
 import subprocess
 import time
@@ -57,6 +58,12 @@ def terminate_in_the_first_stack(telling: Telling) -> None:
     telling.process.send_signal(signal.SIGTERM)
 
 
+def kill_the_account_in_the_first_stack(telling: Telling) -> None:
+    """What a machine does that has no memory left."""
+    telling.until_written("logs/cdk-*-bootstrap.log", "CREATE_IN_PROGRESS")
+    os.kill(int((telling.run / "run" / "account.pid").read_text()), signal.SIGKILL)
+
+
 def let_be(telling: Telling) -> None:
     """Nothing more goes wrong."""
 
@@ -90,7 +97,15 @@ def says_what_was_ended(telling: Telling, output: str) -> None:
     assert "still running" not in output
 
 
+def says_that_the_account_ended(telling: Telling, output: str) -> None:
+    """The account is named with its log; the commands that asked it are not."""
+    assert telling.process.returncode == 2, output
+    assert_one_clear_message(output, r"account was ended by SIGKILL; its log:\s+\S+/logs/account\.log")
+    assert output.count("error:") == 1
+
+
 ENDINGS: dict[str, tuple[Callable[[Telling], None], Callable[[Telling, str], None]]] = {
+    "account killed": (kill_the_account_in_the_first_stack, says_that_the_account_ended),
     "broken api server": (let_be, says_which_program),
     "interrupted": (interrupt_with_a_control_plane, says_what_was_ended),
     "terminated": (terminate_in_the_first_stack, says_what_was_ended),

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from embedded_account.machine import processes
 from embedded_account.machine.processes import ProcessSupervisor, is_alive, living
 from rehearsal import __main__, disk, paths, runs
 from tests.support.waiting import wait_until
@@ -98,9 +99,9 @@ def test_a_dying_process_without_its_environment_is_waited_for(root: Path, monke
         return len(seen) < 3
 
     with sleeping({"HOME": str(directory / "account" / "home")}) as pid:
-        monkeypatch.setattr(runs, "living", lambda _: {} if seen else {pid: "sleep"})
-        monkeypatch.setattr(runs, "_SETTLING_SECONDS", 0)
-        monkeypatch.setattr(runs, "is_alive", dies_slowly)
+        monkeypatch.setattr(processes, "living", lambda _: {} if seen else {pid: "sleep"})
+        monkeypatch.setattr(processes, "_SETTLING_SECONDS", 0)
+        monkeypatch.setattr(processes, "is_alive", dies_slowly)
         assert runs.end(directory) == ["sleep"]
     assert seen == [pid] * 3
 

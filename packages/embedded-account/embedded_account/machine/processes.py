@@ -8,7 +8,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +17,9 @@ from typing import Final
 LOG_LINES: Final = 12
 """How many last lines of a program's log are shown."""
 _WATCH_SECONDS: Final = 0.1
+_SETTLING_SECONDS: Final = 2.0
+"""The time after which everything that ends with another process of a run has ended."""
+_KILL_SECONDS: Final = 10.0
 _MOST_RESTARTS: Final = 3
 """A program that ends more often is broken; more restarts would hide that."""
 _HOME: Final = b"HOME="
@@ -277,6 +280,33 @@ def living(directory: Path) -> dict[int, str]:
                 if any(each == home or each.startswith(home + b"/") for each in variables):
                     found[int(entry.name)] = _name((entry / "cmdline").read_bytes())
     return {pid: name for pid, name in found.items() if is_alive(pid)}
+
+
+def end_living(directory: Path) -> list[str]:
+    """End the processes of a run that do not end by themselves; return their names."""
+    killed = _left_after(_SETTLING_SECONDS, directory)
+    for pid in killed:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    # By pid: a dying process loses its environment first, and `living` no longer finds it.
+    left = _alive_after(_KILL_SECONDS, killed)
+    return sorted({name for pid, name in killed.items() if pid not in left})
+
+
+def _left_after(seconds: float, directory: Path) -> dict[int, str]:
+    """Return the processes of a run's folder that are left after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while (left := living(directory)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
+
+
+def _alive_after(seconds: float, pids: Iterable[int]) -> set[int]:
+    """Return which processes are alive after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while (left := set(filter(is_alive, pids))) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
 
 
 def _name(command: bytes) -> str:
