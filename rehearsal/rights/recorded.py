@@ -19,13 +19,18 @@ PolicySet = Mapping[str, Policy]
 
 @dataclass(frozen=True)
 class RecordedDecision:
-    """A recorded decision. `policies` holds the digests of the policies that it was made with, by ARN."""
+    """A recorded decision.
+
+    `policies` holds the digests of the policies that it was made with, by ARN, and `boundary` that of the caller's
+    permissions boundary, if it has one.
+    """
 
     action: str
     resource: str
     context: Context
     outcome: str
     policies: Mapping[str, str]
+    boundary: Mapping[str, str]
 
 
 @dataclass
@@ -72,7 +77,7 @@ def _recording(entries: Iterable[Mapping[str, Any]]) -> Recording:
     return made
 
 
-_FIELDS: Final = ("action", "resource", "context", "decision", "policies")
+_FIELDS: Final = ("action", "resource", "context", "decision", "policies", "boundary")
 
 
 def _owned(entry: Mapping[str, Any]) -> dict[str, str]:

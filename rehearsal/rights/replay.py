@@ -84,8 +84,15 @@ def _changes(recording: Recording, key: tuple[str, str], without: PolicySet, dec
         outcomes.add(_outcome(each[0], policies, decision))
     if PolicyDecision.EXPLICIT_DENY in outcomes:
         return decision.outcome != PolicyDecision.EXPLICIT_DENY.name
-    allowed = PolicyDecision.ALLOW in outcomes
+    allowed = PolicyDecision.ALLOW in outcomes and _within_boundary(recording, decision)
     return allowed != (decision.outcome == PolicyDecision.ALLOW.name)
+
+
+def _within_boundary(recording: Recording, decision: RecordedDecision) -> bool:
+    """Return whether the caller's permissions boundary, which is the company's own, allows the action."""
+    boundaries = (recording.policies[each].values() for each in decision.boundary.items())
+    decided = (evaluate(each, decision.action, decision.resource, decision.context) for each in boundaries)
+    return all(each is PolicyDecision.ALLOW for each in decided)
 
 
 def _outcome(arn: str, policies: PolicySet, decision: RecordedDecision) -> PolicyDecision:

@@ -23,7 +23,7 @@ def statement(actions: str | list[str], resource: str = "*", effect: str = "Allo
 
 def decision(action: str, resource: str = "*", outcome: str = "ALLOW", **of: str) -> dict[str, Any]:
     more = {"kind": "iam", "principal": ROLE, "context": {}, "policies": {ROLE: "1"} | ({BUCKET: "2"} if of else {})}
-    return {"action": action, "resource": resource, "decision": outcome, **more}
+    return {"action": action, "resource": resource, "decision": outcome, "boundary": {}, **more}
 
 
 def journal(folder: Path, policies: Mapping[str, Any], *decisions: Mapping[str, Any], bucket: Any = None) -> Path:
@@ -71,6 +71,21 @@ def test_deny_is_exercised_by_a_refusal(tmp_path: Path) -> None:
     found = outcome(file)
     assert found[OWNER, "Deny", "s3:PutObject"]
     assert not found[OWNER, "Deny", "s3:DeleteObject"]
+
+
+def test_right_that_the_boundary_refuses_is_not_exercised(tmp_path: Path) -> None:
+    """What the boundary refuses, it refuses with and without the right; and the boundary is nobody's right."""
+    boundary = "arn:aws:iam::111122223333:policy/Boundary"
+    own = [statement("s3:GetObject"), statement("s3:PutObject"), statement("s3:Put*")]
+    policies = {"boundary": {"Statement": statement("s3:Get*")}}
+    asked = (decision("s3:GetObject"), decision("s3:PutObject", outcome="IMPLICIT_DENY"))
+    bounded = [each | {"boundary": {boundary: "3"}} for each in asked]
+    bounded.append({"kind": "policies", "of": boundary, "digest": "3", "policies": policies})
+    assert outcome(journal(tmp_path, {"own": own}, *bounded)) == {
+        (OWNER, "Allow", "s3:GetObject"): True,
+        (OWNER, "Allow", "s3:PutObject"): False,
+        (OWNER, "Allow", "s3:Put*"): False,
+    }
 
 
 def test_policy_of_aws_is_one_right(tmp_path: Path) -> None:

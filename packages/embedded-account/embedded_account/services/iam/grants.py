@@ -15,13 +15,17 @@ from embedded_account.services.iam.policies import Context, Grants, Policy, Poli
 def grants_of(account_id: str, identity: Any, journal: Journal) -> Grants:
     """Return the inline and managed policies and the permissions boundary of moto's Role or User.
 
-    Each decision is written to the journal, with the digest of the policies (`record_policies`).
+    Each decision is written to the journal, with the digests of the policies (`record_policies`) and the boundary.
     """
-    boundary_arn = getattr(identity, "permissions_boundary_arn", None)
+    boundary_arn: str | None = getattr(identity, "permissions_boundary_arn", None)
     managed = iam_backends[account_id]["aws"].managed_policies
     boundary = _default_version(managed[boundary_arn]) if boundary_arn else None
     digest = record_policies(identity, journal)
-    return Grants(tuple(_named_policies(identity).values()), boundary, _Recorder(journal, identity.arn, digest))
+    bounded_by: dict[str, str] = {}
+    if boundary_arn and boundary:
+        bounded_by[boundary_arn] = _record_policies(journal, boundary_arn, {"boundary": boundary})
+    recorder = _Recorder(journal, identity.arn, digest, bounded_by)
+    return Grants(tuple(_named_policies(identity).values()), boundary, recorder)
 
 
 def record_policies(identity: Any, journal: Journal) -> str:
@@ -48,6 +52,7 @@ class _Recorder:
     journal: Journal
     principal: str
     digest: str
+    boundary: Mapping[str, str]
 
     def __call__(
         self, action: str, resource: str, context: Context, decision: PolicyDecision, own: ResourcePolicy | None
@@ -61,6 +66,7 @@ class _Recorder:
             context=dict(context),
             decision=decision.name,
             policies={self.principal: self.digest, **of_resource},
+            boundary=self.boundary,
         )
 
 
