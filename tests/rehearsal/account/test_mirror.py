@@ -20,8 +20,9 @@ from embedded_account.testing.clients import ACCOUNT_ID, REGION, Clients
 from k8s_charts.helm.images import PublicImage
 from ops.commands.whole import app
 from ops.mirror import crane, plan
+from ops.policy.role import PersonRole
 from rehearsal import paths
-from tests.support import registries
+from tests.support import assumed_role, people, registries
 from tests.support.registries import Gate, Registry
 
 pytestmark = pytest.mark.product
@@ -97,26 +98,33 @@ def charts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Archive, Gi
 
 
 @pytest.fixture
-def ops(account: Account, charts: object, program: Path, tmp_path: Path) -> Callable[..., Result]:
-    """Run a command of `ops` in this process, as a caller of the embedded account."""
+def ops(
+    account: Account, clients: Clients, charts: object, program: Path, tmp_path: Path
+) -> Iterator[Callable[..., Result]]:
+    """Run a command of `ops` in this process, as an administrator of an environment whose registry is ECR.
+
+    The test fails if the administrator was refused something.
+    """
+    since = len(account.journal.entries())
+    administered = SMALL.model_copy(update={"image_registry": f"{ECR}/mirror"})
+    keys = assumed_role.credentials(clients, people.make_role(clients, administered, PersonRole.ADMIN))
 
     def run(*words: str, **variables: str) -> Result:
-        keys = account.keys
         environment = isolation.child_environment(
             tmp_path / "caller",
             endpoint=account.endpoint,
             region=REGION,
             account_id=ACCOUNT_ID,
             extra={
-                "AWS_ACCESS_KEY_ID": keys.access_key_id,
-                "AWS_SECRET_ACCESS_KEY": keys.secret_access_key,
+                **keys,
                 crane.CACHE_VARIABLE: str(program.parent),
                 **variables,
             },
         )
         return CliRunner(env=environment).invoke(app, list(words))
 
-    return run
+    yield run
+    assert people.refusals(account, since) == []
 
 
 def test_copies_have_the_digests_of_their_sources_and_a_rerun_skips_them(

@@ -49,7 +49,7 @@ RESOURCES: Final[Mapping[str, Mapping[str, str]]] = {
         "DescribeVpcAttribute": "vpc/{VpcId}",
     },
     "ecr": {
-        **_same("DeleteRepository DescribeImages", "repository/{repositoryName}"),
+        **_same("CreateRepository DeleteRepository DescribeImages", "repository/{repositoryName}"),
         "DescribeRepositories": "repository/{repositoryNames}",
         "ListTagsForResource": "{resourceArn}",
     },

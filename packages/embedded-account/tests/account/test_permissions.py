@@ -147,6 +147,12 @@ CALLS: list[tuple[str, str, dict[str, Any], list[tuple[str, str]]]] = [
         {"repositoryNames": ["aa", "bb"]},
         [("ecr:DescribeRepositories", f"arn:aws:ecr:{HERE}:repository/{name}") for name in ("aa", "bb")],
     ),
+    (
+        "ecr",
+        "create_repository",
+        {"repositoryName": "team/aa"},
+        [("ecr:CreateRepository", f"arn:aws:ecr:{HERE}:repository/team/aa")],
+    ),
     ("ecr", "describe_repositories", {}, [("ecr:DescribeRepositories", f"arn:aws:ecr:{HERE}:repository/*")]),
     (
         "cloudformation",
