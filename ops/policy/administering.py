@@ -19,7 +19,8 @@ _BOOTSTRAP_BUCKET: Final = (
 )
 _BOOTSTRAP_REPOSITORY: Final = (
     "CreateRepository DeleteRepository DescribeRepositories GetLifecyclePolicy GetRepositoryPolicy ListTagsForResource "
-    "PutImageScanningConfiguration PutImageTagMutability PutLifecyclePolicy SetRepositoryPolicy TagResource"
+    "PutImageScanningConfiguration PutImageTagMutability PutLifecyclePolicy SetRepositoryPolicy TagResource "
+    "UntagResource"
 )
 _BOOTSTRAP_ROLES: Final = (
     "DeleteRole GetRole GetRolePolicy ListAttachedRolePolicies ListRolePolicies ListRoleTags TagRole UntagRole "
@@ -50,7 +51,7 @@ def bootstrap(arns: Arns) -> Iterator[Statement]:
     roles = tuple(naming.bootstrap_role(environment, role) for role in (*naming.BOOTSTRAP_ROLES, *_OTHER_ROLES))
     boundary = environment.company.permissions_boundary
     bounded: Conditions = {"StringEquals": {"iam:PermissionsBoundary": boundary}} if boundary else {}
-    parameters = "DeleteParameter GetParameter GetParameters PutParameter"
+    parameters = "AddTagsToResource DeleteParameter GetParameter GetParameters PutParameter RemoveTagsFromResource"
     yield Statement("BootstrapStack", actions("cloudformation", _BOOTSTRAP_STACK), stack)
     yield Statement("BootstrapBucket", actions("s3", _BOOTSTRAP_BUCKET), bucket)
     yield Statement("BootstrapRepository", actions("ecr", _BOOTSTRAP_REPOSITORY), repository)

@@ -17,7 +17,9 @@ _HYPERPOD: Final = (
 _PULL: Final = (
     "kubelet's image pulls (same page: what nodes with EKS need; Amazon ECR user guide, required permissions)"
 )
-_BOOTSTRAP: Final = "CloudFormation reads or updates the bootstrap with it, for the caller; only creations are tried"
+_BOOTSTRAP: Final = (
+    "CloudFormation reads the bootstrap with it, or updates it as no bootstrap here does, for the caller"
+)
 _CDK_CLI: Final = "the CDK CLI, in a bootstrap of another kind: {}"
 _PLUGIN: Final = "Session Manager's plugin of the AWS CLI (session-manager-plugin, src/sessionmanagerplugin/session/{})"
 _DRIFT_READ: Final = "CloudFormation reads with it for drift detection, in the caller's name, which is not evaluated"

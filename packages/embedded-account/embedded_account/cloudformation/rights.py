@@ -144,7 +144,8 @@ def _counts(cause: str, operation: str, properties: Properties, before: Properti
 
 
 def _parts(value: Any) -> list[Any]:
-    return list(value.items()) if isinstance(value, Mapping) else listed(value)
+    """Return what can be taken away: a policy that is changed is not deleted, but set."""
+    return [*value] if isinstance(value, Mapping) else listed(value)
 
 
 def _resources(account: Account, target: Target, properties: Properties) -> Iterator[tuple[str, Mapping[str, str]]]:

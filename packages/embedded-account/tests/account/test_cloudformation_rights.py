@@ -96,6 +96,28 @@ def test_a_right_is_needed_where_its_property_is_set(
         assert f"not authorized to perform: {missing} on resource: arn:aws:s3:::named" in said
 
 
+@pytest.mark.parametrize(
+    ("text", "needed"), [("ecr:BatchGetImage", "ecr:SetRepositoryPolicy"), (None, "ecr:DeleteRepositoryPolicy")]
+)
+def test_a_changed_policy_is_set_and_only_one_that_is_gone_is_deleted(
+    people: People, text: str | None, needed: str
+) -> None:
+    """The handler of AWS::ECR::Repository calls DeleteRepositoryPolicy where the new properties have no text."""
+
+    def repository(allowed: str | None) -> Mapping[str, Any]:
+        every = {"Effect": "Allow", "Principal": "*", "Action": allowed}
+        texts = {"RepositoryPolicyText": {"Version": "2012-10-17", "Statement": [every]}} if allowed else {}
+        return {"Type": "AWS::ECR::Repository", "Properties": {"RepositoryName": "named", **texts}}
+
+    own = statement("ecr:*", f"arn:aws:ecr:{REGION}:{ACCOUNT_ID}:repository/named")
+    caller = people.make("caller", DEPLOYS, own)
+    deploy(caller, {"Images": repository("ecr:DescribeImages")})
+    before = len(people.needed("caller"))
+    assert deploy(caller, {"Images": repository(text)})[0] == "UPDATE_COMPLETE"
+    asked = {action for action, _ in people.needed("caller")[before:]}
+    assert {each for each in asked if each.endswith("RepositoryPolicy")} == {needed}
+
+
 @pytest.mark.parametrize("boundary", [BOUNDARY, None])
 def test_a_condition_on_the_boundary_of_created_roles_holds(
     people: People, clients: Clients, boundary: str | None
