@@ -38,6 +38,8 @@ SNAPSHOT_TYPES = {
 }  # fmt: skip
 """The types that support the policy Snapshot (DeletionPolicy attribute, CloudFormation's user guide)."""
 
+_SERVICE_TIMEOUTS = frozenset(map(str, range(1, 3601)))
+
 _NO_VALUE = {"Ref": "AWS::NoValue"}
 
 Resources = Mapping[str, dict[str, Any]]
@@ -141,8 +143,20 @@ def _problems(
         paths = {path for path, _ in found}
         found += [(path, problem) for path, problem in checker.broken(known.name, properties) if path not in paths]
         yield from (constraints.message(logical_id, path, problem) for path, problem in found)
-    elif definition["Type"] != METADATA_TYPE and "ServiceToken" not in properties:
+    elif definition["Type"] != METADATA_TYPE:
+        yield from _problems_of_custom(logical_id, properties)
+
+
+def _problems_of_custom(logical_id: str, properties: Mapping[str, Any]) -> Iterator[str]:
+    """Check what CloudFormation itself reads of a custom resource.
+
+    Source: CloudFormation template reference, AWS::CloudFormation::CustomResource.
+    """
+    if "ServiceToken" not in properties:
         yield constraints.message(logical_id, "#", "required key [ServiceToken] not found")
+    seconds = properties.get("ServiceTimeout", 3600)
+    if not isinstance(seconds, Mapping) and str(seconds) not in _SERVICE_TIMEOUTS:
+        yield constraints.message(logical_id, "#/ServiceTimeout", f"{seconds} is not an integer from 1 to 3600")
 
 
 def _policy_problems(logical_id: str, definition: Mapping[str, Any]) -> Iterator[str]:

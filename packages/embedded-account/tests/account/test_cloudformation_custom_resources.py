@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 import requests
+from botocore.exceptions import ClientError
 
+from embedded_account.cloudformation import custom_resources
 from embedded_account.context import Account
 from embedded_account.testing.stacks import FakeFunctions, StackDeployer, Template, att, failing, parameter, respond
 from embedded_account.testing.waiting import PATIENCE_SECONDS
@@ -165,6 +167,27 @@ def test_missing_response_fails_at_the_service_timeout(stacks: StackDeployer, fu
     token = functions.function("f", lambda event: None if event["RequestType"] == "Create" else {})
     assert stacks.deploy("s", of(token, ServiceTimeout=1)) == "ROLLBACK_COMPLETE"
     assert "did not receive a response" in stacks.reason("s", "C", "CREATE_FAILED")
+
+
+def test_missing_response_fails_after_cloudformation_s_hour(
+    stacks: StackDeployer, functions: FakeFunctions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AWS::CloudFormation::CustomResource, ServiceTimeout: the default is 3600 seconds; here it is one of them."""
+    assert custom_resources.DEFAULT_TIMEOUT_SECONDS == 3600
+    monkeypatch.setattr(custom_resources, "DEFAULT_TIMEOUT_SECONDS", 1)
+    token = functions.function("f", lambda event: {} if event["RequestType"] == "Delete" else None)
+    assert stacks.deploy("s", of(token)) == "ROLLBACK_COMPLETE"
+    assert "did not receive a response" in stacks.reason("s", "C", "CREATE_FAILED")
+
+
+@pytest.mark.parametrize("seconds", [0, 3601, "7200", "an hour", 1.5])
+def test_service_timeout_is_an_hour_at_most(
+    stacks: StackDeployer, functions: FakeFunctions, seconds: float | str
+) -> None:
+    token = functions.function("f", always("x"))
+    with pytest.raises(ClientError, match=f"{seconds} is not an integer from 1 to 3600"):
+        stacks.deploy("s", of(token, ServiceTimeout=seconds))
+    assert stacks.deploy("t", of(token, ServiceTimeout="3600")) == "CREATE_COMPLETE"
 
 
 def test_answer_after_the_timeout_is_refused(stacks: StackDeployer, functions: FakeFunctions) -> None:
