@@ -1,11 +1,12 @@
 """Make changes from rows of the table of consequences."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from handlers.hyperpod_cluster import consequences
 from handlers.hyperpod_cluster.consequences import ANY_FIELD, GROUPS, ChangeKind, consequence
 from ops.review.consequences import Thing
-from ops.review.hyperpod.values import sentence, shown
+from ops.review.hyperpod.values import differing, is_intrinsic, sentence, shown
 from ops.review.model import Change, Danger, Effect
 from ops.review.steps import author
 
@@ -35,7 +36,7 @@ class ClusterPart(Thing):
         row = consequence(path, kind)
         if row is None and path.startswith(f"{GROUPS}."):
             row = consequence(ANY_FIELD, kind)
-        what = f"{path.removeprefix(f'{GROUPS}.')} {shown(before)} → {shown(after)}"
+        what = f"{path.removeprefix(f'{GROUPS}.')} {_changed(before, after)}"
         if row is None:
             return self.unknown(what)
         reason = sentence(row.reason)
@@ -44,3 +45,16 @@ class ClusterPart(Thing):
         dangers = frozenset({Danger.UNKNOWN} if row.effect is consequences.UpdateEffect.UNKNOWN else set())
         action = author(row.action) if row.action else ""
         return self.change(what, _EFFECTS[row.effect], reason, action, dangers=dangers)
+
+
+def _changed(before: Any, after: Any) -> str:
+    """Return both values, or those of the keys that differ; where they differ only in what is cut off, that they do."""
+    if (
+        isinstance(before, Mapping)
+        and isinstance(after, Mapping)
+        and not is_intrinsic(before)
+        and not is_intrinsic(after)
+    ):
+        return "; ".join(f"{key} {_changed(before.get(key), after.get(key))}" for key in differing(before, after))
+    texts = shown(before), shown(after)
+    return "differs" if texts[0] == texts[1] else " → ".join(texts)

@@ -30,7 +30,7 @@ def headline(verdict: Verdict, approvals: int) -> str:
     if any(_ends_jobs(change) for _, change in changes):
         sentences.append("Jobs may end.")
     if not approvals:
-        sentences.append("No change needs an approval.")
+        sentences.append(f"No {'other ' if verdict.content else ''}change needs an approval.")
     else:
         sentences.append(f"{approvals} change{' needs' if approvals == 1 else 's need'} an approval.")
     return " ".join(sentences)
@@ -41,7 +41,8 @@ def owners(content: Sequence[ContentChange]) -> Iterator[str]:
     if content:
         lines = sum(each.lines for each in content)
         kinds = ", ".join(dict.fromkeys(each.kind for each in content))
-        yield f"This pull request changes {kinds}: owners must read {lines:,} line{'' if lines == 1 else 's'}."
+        read = f"owners must read {lines:,} line{'' if lines == 1 else 's'}"
+        yield f"This pull request changes {kinds}: {read}: no rule knows all that they do."
 
 
 def answers(verdict: Verdict) -> Iterator[tuple[str, str]]:
@@ -50,8 +51,12 @@ def answers(verdict: Verdict) -> Iterator[tuple[str, str]]:
     if all(change.effect is Effect.NOTHING and not change.gated for _, change in changes):
         return
     yield "Deployment", " ".join(_deployment(verdict)) or "this review finds nothing that makes it fail."
-    yield "Running jobs", " ".join(_jobs(changes)) or "nothing ends them."
-    yield "Data", " ".join(_data(changes)) or "nothing is lost."
+    nothing = "nothing that is declared" if verdict.content else "nothing"
+    yield "Running jobs", " ".join(_jobs(changes)) or f"{nothing} ends them."
+    yield (
+        "Data",
+        " ".join(_data(changes)) or ("nothing that is declared loses any." if verdict.content else "nothing is lost."),
+    )
     yield "Before and after", _to_do(changes)
 
 

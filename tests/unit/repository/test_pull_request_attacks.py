@@ -285,7 +285,7 @@ def test_an_assembly_of_an_unchanged_environment_is_not_read(attack: PullRequest
 def test_a_forged_assembly_needs_code_that_owners_must_read(attack: PullRequest) -> None:
     """What nothing but the head's code can say is taken from it: the review names this code first."""
     assert attack.run(handed_over(attack, "before")) == 0
-    assert "**This pull request changes other files that may run: owners must read 2 lines." in attack.own_comment
+    assert "**This pull request changes other files that may run: owners must read 2 lines: " in attack.own_comment
 
 
 @DRAWN

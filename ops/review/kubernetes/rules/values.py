@@ -92,8 +92,12 @@ def _security(each: Delta, path: str) -> Answer:
 def _access(each: Delta, path: str) -> Answer:
     if path in _OPERATORS:
         before, after = (_OPERATORS[path] if value is None else value for value in (each.before, each.after))
-        why = "The operator may no longer see or change RayClusters, or sees others."
-        return (endangers(Danger.LOWER_PROTECTION, str(each), why) if before != after else None), True
+        if before == after:
+            return None, True
+        if after == _OPERATORS[path]:
+            return endangers(Danger.WIDER_PERMISSIONS, str(each), "The operator may act in all namespaces."), True
+        why = "The operator may no longer see or change RayClusters."
+        return endangers(Danger.LOWER_PROTECTION, str(each), why), True
     if not _ACCOUNT.search(path):
         return None, False
     return endangers(Danger.WIDER_PERMISSIONS, str(each), "The release's pods may get other permissions."), True

@@ -118,9 +118,10 @@ def test_report_names_it_first_and_shows_it_as_a_diff(base: Checkout, head: Chec
     head.write(SCRIPT, "#!/bin/bash\necho one\n. /opt/helper\n")
     head.write("controllers/reaper.py", "import os\n")
     page = reviewed(base)
-    first = "This pull request changes node scripts, what pods run: owners must read 4 lines."
+    first = "This pull request changes node scripts, what pods run: owners must read 4 lines: "
+    first += "no rule knows all that they do."
     assert page.startswith(
-        f"## What this changes\n\n**{first} Nothing that is declared changes. No change needs an approval.**"
+        f"## What this changes\n\n**{first} Nothing that is declared changes. No other change needs an approval.**"
     )
     assert "- **node scripts:** `lifecycle_scripts/eks/on_create.sh` (2 lines)" in page
     assert "\n-echo two\n+. /opt/helper\n" in page
@@ -135,7 +136,7 @@ def test_it_needs_no_approval(base: Checkout, head: Checkout) -> None:
     result = CliRunner().invoke(app, ["gate", str(base.root), "--head", str(head.root)])
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines() == [
-        "This pull request changes node scripts: owners must read 3 lines.",
+        "This pull request changes node scripts: owners must read 3 lines: no rule knows all that they do.",
         "the gate is open: nothing needs an approval that it lacks",
     ]
 

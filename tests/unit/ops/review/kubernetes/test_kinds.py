@@ -95,7 +95,7 @@ DANGEROUS: list[tuple[Body, tuple[Any, ...], Any, Danger]] = [
     (a.BINDING, ("subjects",), [{"kind": "Group", "name": "system:authenticated"}], Danger.WIDER_PERMISSIONS),
     (a.QUOTA, ("spec", "hard", "pods"), "1k", Danger.LOOSER_ISOLATION),
     (a.QUOTA, ("spec", "hard", "pods"), None, Danger.LOOSER_ISOLATION),
-    (a.BUDGET, ("spec", "minAvailable"), 0, Danger.LOOSER_ISOLATION),
+    (a.BUDGET, ("spec", "minAvailable"), 0, Danger.LOWER_PROTECTION),
     (
         a.ACCOUNT,
         ("metadata", "annotations", "eks.amazonaws.com/role-arn"),
