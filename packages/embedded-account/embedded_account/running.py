@@ -129,7 +129,7 @@ class EmbeddedAccount:
     @property
     def has_ended(self) -> bool:
         """Return whether the account's process has ended."""
-        return self._process is not None and self._process.returncode is not None
+        return self._process is not None and self._process.has_ended
 
     @property
     def environment(self) -> dict[str, str]:

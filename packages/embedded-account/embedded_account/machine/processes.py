@@ -82,6 +82,11 @@ class Child:
     def returncode(self) -> int | None:
         return self._popen.poll()
 
+    @property
+    def has_ended(self) -> bool:
+        """Return whether the process has ended, also while another thread asks: then `poll` has no answer."""
+        return self.returncode is not None or not is_alive(self.pid)
+
     def restart(self) -> None:
         """Start the ended process again."""
         self.restarts += 1
@@ -98,7 +103,7 @@ class Child:
 
     def account_of_end(self, lines: int = LOG_LINES) -> str:
         """Return how the process ended, where its log is, and the log's last lines."""
-        code = self._popen.returncode
+        code = self._popen.wait()
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
         return f"{self.name} {how}; its log: {self.log}\n{self.tail(lines)}"
 
