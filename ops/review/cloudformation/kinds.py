@@ -13,9 +13,9 @@ class Holds(Enum):
     """Everything that runs in it, or depends on it."""
     NODES = auto()
     GUARD = auto()
-    """A protection, such as logs and backups, that a new one of its type goes on with."""
+    """A protection, such as logs and backups, which a new resource of the type takes over."""
     CALL = auto()
-    """What calls somebody: a new one of its type calls about something else, or somebody else."""
+    """What calls somebody: a new resource of the type calls about something else, or somebody else."""
     NOTHING = auto()
 
 

@@ -32,7 +32,7 @@ def _(edit: Edit) -> None:
 
 
 @destructive(
-    "the operator of KubeRay is told to delete workers",
+    "KubeRay's operator deletes the workers that a group names",
     Category.JOBS,
     # KubeRay deletes each pod that a group's scaleStrategy names.
     expect(RAY_CLUSTER, Effect.ENDS_JOBS, dangers=(ENDED, Danger.JOBS_REMOVED), words=("workersToDelete",)),

@@ -1,4 +1,4 @@
-"""Pairs of limits: of the system's nodes, of what is kept, of waiting, of conditions, of who may sign in."""
+"""Pairs of limits: of the system's nodes, of what is kept, of timeouts, of conditions, of sign-in."""
 
 from typing import Any
 
@@ -213,7 +213,7 @@ def _(edit: Edit) -> None:
 
 
 @destructive(
-    "Grafana asks another provider who may sign in",
+    "Grafana signs people in by another provider",
     Category.PERMISSIONS,
     expect(f"{GRAFANA} GrafanaWorkspace", Effect.IN_PLACE, dangers=Danger.WIDER_PERMISSIONS, words=("SAML",)),
     environment=OBSERVED,
