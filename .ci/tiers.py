@@ -111,12 +111,14 @@ def _drills(name: str, drills: str, budget: int, *, cores: float, holds: str, dr
 TIERS: Final = (
     # In seconds: what is wrong with the form of a change ends the run at once.
     Tier("check", "make check", budget=8, cores=0.6),
-    # Then the longest first, whether they wait or compute: the short ones fill what is left at the end.
+    # Then the longest first, whether they wait or compute: the short ones fill what is left at the end. Those with Ray
+    # in pods take more of a core than they compute, because they start processes in bursts: a control plane that gets
+    # too little beside them misses heartbeats.
     Tier(
         "rehearse-job",
         "make rehearse-job",
         budget=15,
-        cores=0.2,
+        cores=0.9,
         files=(*_REHEARSED, "requirements/jobs.txt"),
         needs=("setup-jobs", "setup-programs"),
     ),
@@ -124,7 +126,7 @@ TIERS: Final = (
         "rehearse-kept-jobs",
         "make test-kept-jobs",
         budget=15,
-        cores=0.3,
+        cores=0.9,
         files=(*_REHEARSED, "requirements/jobs.txt", "tests/*", *_GUIDES),
         needs=("setup-jobs", "setup-programs"),
         drawn_from="rehearsals",

@@ -48,7 +48,7 @@ class Interrupted:
     def next_attempt(self) -> Attempt:
         """Start another attempt."""
         number = len(self.attempts) + 1
-        self.attempts.append(self.runs.start(*self._arguments, STEP_SECONDS, PATIENCE, attempt=number))
+        self.attempts.append(self.runs.start(*self._arguments, STEP_SECONDS, attempt=number))
         return self.attempt
 
     def wait_for_step_of(self, stretch: range) -> None:
@@ -66,7 +66,15 @@ class Interrupted:
     def wait_for_workers(self) -> None:
         """Wait until workers have resumed after each interruption."""
         wanted = len(self.reached) + 1
-        wait_until(lambda: len(self.resumed()) == wanted, f"group {wanted} of workers", REHEARSAL_PATIENCE_SECONDS)
+
+        def resumed_or_over() -> bool:
+            return len(self.resumed()) >= wanted or self.attempt.job.poll() is not None
+
+        try:
+            wait_until(resumed_or_over, f"group {wanted} of workers", REHEARSAL_PATIENCE_SECONDS)
+        finally:
+            print(self.attempt.output)
+        assert len(self.resumed()) == wanted
 
 
 def kill_a_worker(run: Interrupted, stretch: range) -> None:
@@ -223,7 +231,7 @@ def faults(stretches: Mapping[Interruption, range]) -> list[str]:
     tear, hung = stretches.get(tear_a_checkpoint), stretches.get(hang)
     return [
         *([f"--tear-at={tear_at(tear)}"] if tear else []),
-        *([f"--hang-at={hang_at(hung)}"] if hung else []),
+        *([f"--hang-at={hang_at(hung)}", PATIENCE] if hung else []),
     ]
 
 
