@@ -121,6 +121,7 @@ TIERS: Final = (
         cores=0.9,
         files=(*_REHEARSED, "requirements/jobs.txt"),
         needs=("setup-jobs", "setup-programs"),
+        drawn_from="recovery",
     ),
     Tier(
         "rehearse-kept-jobs",
@@ -129,7 +130,7 @@ TIERS: Final = (
         cores=0.9,
         files=(*_REHEARSED, "requirements/jobs.txt", "tests/*", *_GUIDES),
         needs=("setup-jobs", "setup-programs"),
-        drawn_from="rehearsals",
+        drawn_from="recovery",
     ),
     Tier("jobs", "make test-jobs", budget=25, cores=1, files=(*_FRAME, *_JOBS), needs=("setup-jobs",)),
     replace(

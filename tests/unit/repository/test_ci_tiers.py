@@ -110,11 +110,12 @@ def test_a_run_takes_one_rehearsal_one_tier_of_recovery_and_one_of_the_other_dri
     for tier in TIERS:
         if tier.drawn_from:
             groups.setdefault(tier.drawn_from, set()).add(tier.name)
-    names = ("dev", "prod", "closed", "existing-vpc", "existing-eks", "slurm", "kept-jobs")
+    names = ("dev", "prod", "closed", "existing-vpc", "existing-eks", "slurm")
     rehearsals = {f"rehearse-{name}" for name in names}
     drills = {f"drills-{name}" for name in ("creation", "scaling", "ray", "control-plane", "operator")}
     drills |= {"jobs-set"}
-    assert groups == {"rehearsals": rehearsals, "recovery": {"drills-nodes", "drills-workers"}, "drills": drills}
+    recovery = {"rehearse-job", "rehearse-kept-jobs", "drills-nodes", "drills-workers"}
+    assert groups == {"rehearsals": rehearsals, "recovery": recovery, "drills": drills}
     always = {tier for tier in TIERS if not tier.drawn_from}
     assert "readme" in {tier.name for tier in always}
     runs = [drawn(TIERS, seed) for seed in range(40)]
