@@ -34,8 +34,22 @@ def other_programs(sides: TemplateComparison) -> Iterator[Risk]:
         if access and not same(each.before.get("RemoteAccess"), access):
             reason = "EKS opens SSH on its nodes, to everywhere without source security groups."
             yield Risk(each.key, Danger.OPENED_PORT, "RemoteAccess", reason)
+        yield from _taints(each)
     for each in sides.differing(_FUNCTION, _LAYER):
         yield from _function(each, sides)
+
+
+def _taints(group: ChangedResource) -> Iterator[Risk]:
+    """Yield taints that keep away or evict what runs on a node group: the operator, the controllers, DNS."""
+    if not group.before:
+        return
+    known = group.before.get("Taints") or []
+    for taint in group.after.get("Taints") or []:
+        parts = mapping(taint)
+        if taint not in known and parts.get("Effect") != "PREFER_NO_SCHEDULE":
+            what = "Taints: added " + ":".join(short(parts[name]) for name in ("Key", "Value", "Effect") if name in parts)
+            reason = "Pods that do not tolerate it do not start there; NO_EXECUTE evicts them: KubeRay, the reaper, DNS."
+            yield Risk(group.key, Danger.LOWER_PROTECTION, what, reason)
 
 
 def _function(function: ChangedResource, sides: TemplateComparison) -> Iterator[Risk]:

@@ -17,6 +17,15 @@ _CHECKS: Final = (
     *("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
     *("exclusiveMinimum", "exclusiveMaximum", "multipleOf", "uniqueItems"),
 )
+_WEBHOOKS: Final = frozenset({"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"})
+# What the API server sets (API reference, ValidatingWebhook).
+_WEBHOOK_DEFAULTS: Final[Mapping[str, Any]] = {
+    "failurePolicy": "Fail",
+    "matchPolicy": "Equivalent",
+    "namespaceSelector": {},
+    "objectSelector": {},
+    "timeoutSeconds": 10,
+}
 _UNCOUNTED: Final = ("additionalPrinterColumns", "description")
 
 
@@ -61,17 +70,33 @@ def review_admission(before: Body | None, after: Body, _context: RuleContext) ->
 
 
 def _as_strict(delta: Delta, *sides: Body) -> bool:
-    """Return whether a change lets nothing pass: denials, or the time of a webhook without whose answer all fails."""
+    """Return whether a change lets nothing pass: denials, more requests of which a validating webhook is asked, or the
+    time of a webhook without whose answer all fails.
+    """
     if delta.path[-1] == "validationActions" and isinstance(delta.after, list):
         return "Deny" in delta.after
+    if delta.path[-1] == "rules" and sides[0]["kind"] == "ValidatingWebhookConfiguration":
+        return all(any(_covers(new, old) for new in delta.after or []) for old in delta.before or [])
     if delta.path[-1] != "timeoutSeconds":
         return False
     named = [each for side in sides for each in side.get("webhooks") or [] if each.get("name") == delta.path[1]]
     return bool(named) and all(each.get("failurePolicy", "Fail") == "Fail" for each in named)
 
 
+def _covers(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    """Return whether a webhook's rule names all requests of another (API reference, RuleWithOperations)."""
+    lists = ("apiGroups", "apiVersions", "operations", "resources")
+    scopes = {new.get("scope", "*"), old.get("scope", "*")}
+    return (len(scopes) == 1 or new.get("scope", "*") == "*") and all(
+        "*" in new.get(name, []) or {*old.get(name, [])} <= {*new.get(name, [])} for name in lists
+    )
+
+
 def _checks(body: Body) -> dict[str, Any]:
-    return {key: value for key, value in body.items() if key not in {"metadata", "apiVersion"}}
+    checks = {key: value for key, value in body.items() if key not in {"metadata", "apiVersion"}}
+    if body["kind"] in _WEBHOOKS:
+        checks["webhooks"] = [{**_WEBHOOK_DEFAULTS, **each} for each in body.get("webhooks") or []]
+    return checks
 
 
 def _versions(body: Body) -> dict[str, Any]:

@@ -95,10 +95,10 @@ def _source(claim: Any, context: RuleContext, *, after: bool) -> Any:
 def _size(old: Any, new: Any) -> Iterator[ReviewFinding]:
     path = ("resources", "requests", "storage")
     was, now = at(old, *path), at(new, *path)
-    if was == now:
+    least, wanted = quantity(was), quantity(now)
+    if was == now or (least is not None and least == wanted):
         return
     what = f"storage {was} → {now}"
-    least, wanted = quantity(was), quantity(now)
     if least is None or wanted is None or wanted < least:
         yield refused(what, "A claim cannot shrink.")
     elif new.get("volumeName"):
