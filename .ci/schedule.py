@@ -14,6 +14,12 @@ from typing import Final
 from tiers import ROOM, Tier
 
 _EVERY: Final = 0.1
+BUSY: Final = 4
+"""Load of a minute for each core above which no tier joins others.
+
+A quiet machine has 2 to 3 with all that fits. Above 10, heartbeats of a rehearsal's nodes come too late, and each
+tier takes longer than if it had waited.
+"""
 _ORDERLY_SECONDS: Final = 60
 """Time for a tier to end after SIGTERM: a rehearsal must stop a control plane."""
 
@@ -81,15 +87,20 @@ def run(
     """Run the tiers, and call `ended` at the end of each.
 
     A tier starts when there is room for it and the tiers before it have started. It may overtake them only if that
-    does not delay the first of them. After a failure no tier starts, but running tiers may finish. After
-    `limit_seconds`, or if this process is interrupted, all tiers are stopped.
+    does not delay the first of them. While the machine is busy, none starts beside others. After a failure no tier
+    starts, but running tiers may finish. After `limit_seconds`, or if this process is interrupted, all tiers are
+    stopped.
     """
     logs.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + limit_seconds
     waiting, running, failed = list(tiers), list[Running](), False
     try:
         while running or (waiting and not failed):
-            while not failed and (tier := _next(tiers, waiting, [each.tier for each in running])):
+            while (
+                not failed
+                and (not running or keeps_up())
+                and (tier := _next(tiers, waiting, [each.tier for each in running]))
+            ):
                 waiting.remove(tier)
                 running.append(Running(tier, logs / f"{tier.name}.log", env))
             for each in list(running):
@@ -106,6 +117,11 @@ def run(
         orderly = time.monotonic() + _ORDERLY_SECONDS
         for each in running:
             ended(each.wait(orderly))
+
+
+def keeps_up() -> bool:
+    """Return whether the machine has time for another tier beside those that run."""
+    return os.getloadavg()[0] <= BUSY * (os.cpu_count() or 1)
 
 
 def _next(order: Sequence[Tier], waiting: Sequence[Tier], running: Sequence[Tier]) -> Tier | None:
