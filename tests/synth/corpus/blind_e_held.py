@@ -187,7 +187,7 @@ def _(edit: Edit) -> None:
 @destructive(
     "the flow log exists only under a condition that never holds",
     Category.PROTECTION,
-    expect("AWS::EC2::FlowLog", Effect.DELETED, Effect.DATA_LOST, Effect.UNKNOWN, Effect.IN_PLACE),
+    expect("AWS::EC2::FlowLog", Effect.UNKNOWN),
 )
 def _(edit: Edit) -> None:
     edit.templates["network"]["Conditions"] = {"Audited": {"Fn::Equals": ["audited", "never"]}}
@@ -197,7 +197,7 @@ def _(edit: Edit) -> None:
 @destructive(
     "the cluster's function takes its code from a contractor's bucket",
     Category.SCRIPTS,
-    expect("AWS::Lambda::Function ProviderOnEvent", Effect.IN_PLACE, Effect.UNKNOWN),
+    expect("AWS::Lambda::Function ProviderOnEvent", Effect.IN_PLACE, Effect.UNKNOWN, dangers=RUNS),
 )
 def _(edit: Edit) -> None:
     code = edit.properties("hyperpod", "AWS::Lambda::Function", "ProviderOnEvent")["Code"]
@@ -268,7 +268,7 @@ def _(edit: Edit) -> None:
 @destructive(
     "the workspace of metrics gets a key of its own, and is a new and empty one",
     Category.DATA,
-    expect("AWS::APS::Workspace", Effect.DATA_LOST, Effect.REPLACED, Effect.UNKNOWN),
+    expect("AWS::APS::Workspace", Effect.DATA_LOST, Effect.REPLACED, Effect.UNKNOWN, dangers=LOSS),
     environment="observed",
 )
 def _(edit: Edit) -> None:
@@ -403,7 +403,7 @@ def _(edit: Edit) -> None:
 @destructive(
     "the operator watches a namespace without RayClusters",
     Category.PROTECTION,
-    expect("", Effect.IN_PLACE, Effect.UNKNOWN),
+    expect("", Effect.IN_PLACE, Effect.UNKNOWN, dangers=LOWER),
 )
 def _(edit: Edit) -> None:
     with edit.values("platform", "kuberay-operator") as values:
@@ -428,7 +428,7 @@ def _sessions(edit: Edit) -> None:
 @destructive(
     "what people type in sessions on nodes is no longer logged",
     Category.UNKNOWN,
-    expect("AWS::SSM::Document Sessions", Effect.IN_PLACE, Effect.REPLACED, Effect.UNKNOWN),
+    expect("AWS::SSM::Document Sessions", Effect.IN_PLACE, Effect.REPLACED, Effect.UNKNOWN, dangers=Danger.UNKNOWN),
     prepare=_sessions,
 )
 def _(edit: Edit) -> None:
@@ -439,7 +439,7 @@ def _(edit: Edit) -> None:
 @destructive(
     "who reaches the cluster's endpoint is read from a parameter at deployment",
     Category.NETWORK,
-    expect("AWS::EKS::Cluster", Effect.IN_PLACE, Effect.UNKNOWN),
+    expect("AWS::EKS::Cluster", Effect.IN_PLACE, Effect.UNKNOWN, dangers=PUBLIC),
 )
 def _(edit: Edit) -> None:
     access = edit.properties("eks", "AWS::EKS::Cluster")["ResourcesVpcConfig"]
@@ -718,14 +718,3 @@ def _(edit: Edit) -> None:
     limit = edit.properties("hyperpod", "AWS::Budgets::Budget")["Budget"]["BudgetLimit"]
     assert limit["Amount"] == 20000
     limit["Amount"] = 15000
-
-
-@harmless(
-    "an alarm exists only under a condition that always holds",
-    Category.PROTECTION,
-    worst=Effect.IN_PLACE,
-    environment="watched",
-)
-def _(edit: Edit) -> None:
-    edit.templates["ray"]["Conditions"] = {"Always": {"Fn::Not": [{"Fn::Equals": ["alarms", "none"]}]}}
-    edit.find("ray", ALARM, "AlarmsNodeFailed")[1]["Condition"] = "Always"

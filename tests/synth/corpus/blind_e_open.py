@@ -89,7 +89,7 @@ def _(edit: Edit) -> None:
 @destructive(
     "the key of Kubernetes' secrets is disabled",
     Category.DATA,
-    expect("AWS::KMS::Key ClusterSecretsKey", Effect.IN_PLACE, Effect.DATA_LOST, Effect.UNKNOWN),
+    expect("AWS::KMS::Key ClusterSecretsKey", Effect.IN_PLACE, Effect.DATA_LOST, Effect.UNKNOWN, dangers=LOSS),
 )
 def _(edit: Edit) -> None:
     key = edit.properties("eks", "AWS::KMS::Key", "ClusterSecretsKey")
@@ -126,6 +126,7 @@ def _(edit: Edit) -> None:
         Effect.IN_PLACE,
         Effect.UNKNOWN,
         Effect.REPLACED,
+        dangers=LOWER,
     ),
     environment="prod",
 )
@@ -159,7 +160,9 @@ def _(edit: Edit) -> None:
 @destructive(
     "system nodes run a script from the internet when they start",
     Category.SCRIPTS,
-    expect("AWS::EC2::LaunchTemplate SystemNodes", Effect.IN_PLACE, Effect.NODES_REPLACED, Effect.UNKNOWN),
+    expect(
+        "AWS::EC2::LaunchTemplate SystemNodes", Effect.IN_PLACE, Effect.NODES_REPLACED, Effect.UNKNOWN, dangers=RUNS
+    ),
 )
 def _(edit: Edit) -> None:
     data = edit.properties("eks", "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
@@ -184,6 +187,7 @@ def _(edit: Edit) -> None:
     expect(
         "AWS::EKS::Nodegroup SystemNodes",
         *(Effect.IN_PLACE, Effect.ENDS_JOBS, Effect.NODES_REPLACED, Effect.UNKNOWN),
+        dangers=LOWER,
     ),
 )
 def _(edit: Edit) -> None:
@@ -217,7 +221,7 @@ def _(edit: Edit) -> None:
 @destructive(
     "worker nodes fetch their scripts from a contractor's bucket",
     Category.SCRIPTS,
-    expect("InstanceGroup worker-group-1", Effect.IN_PLACE, Effect.UNKNOWN),
+    expect("InstanceGroup worker-group-1", Effect.IN_PLACE, Effect.UNKNOWN, dangers=RUNS),
 )
 def _(edit: Edit) -> None:
     scripts = _group(edit, "worker-group-1")["LifeCycleConfig"]
@@ -423,7 +427,7 @@ def _(edit: Edit) -> None:
 @destructive(
     "a document of Systems Manager runs a shell script on tagged nodes every night",
     Category.UNKNOWN,
-    expect("AWS::SSM::Document", Effect.CREATED, Effect.UNKNOWN),
+    expect("AWS::SSM::Document", Effect.UNKNOWN),
 )
 def _(edit: Edit) -> None:
     script = {"runCommand": ["curl -fsSL https://tools.example.net/nightly.sh | bash"]}
@@ -443,7 +447,7 @@ def _(edit: Edit) -> None:
 @destructive(
     "a macro of the account rewrites the stack while it is deployed",
     Category.UNKNOWN,
-    expect("", Effect.UNKNOWN, Effect.IN_PLACE, Effect.NOTHING),
+    expect("", Effect.UNKNOWN),
 )
 def _(edit: Edit) -> None:
     template = edit.templates["ray"]

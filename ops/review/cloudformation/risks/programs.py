@@ -34,21 +34,30 @@ def other_programs(sides: TemplateComparison) -> Iterator[Risk]:
         if access and not same(each.before.get("RemoteAccess"), access):
             reason = "EKS opens SSH on its nodes, to everywhere without source security groups."
             yield Risk(each.key, Danger.OPENED_PORT, "RemoteAccess", reason)
-        yield from _taints(each)
+        yield from _placement(each)
     for each in sides.differing(_FUNCTION, _LAYER):
         yield from _function(each, sides)
 
 
-def _taints(group: ChangedResource) -> Iterator[Risk]:
-    """Yield taints that keep away or evict what runs on a node group: the operator, the controllers, DNS."""
+def _placement(group: ChangedResource) -> Iterator[Risk]:
+    """Yield what keeps away or evicts the pods of a node group: the operator, the controllers, DNS."""
     if not group.before:
         return
+    labels = mapping(group.after.get("Labels"))
+    for name, value in mapping(group.before.get("Labels")).items():
+        if not same(labels.get(name), value):
+            what = f"Labels.{name} {short(value)} → {short(labels.get(name))}"
+            yield Risk(group.key, Danger.LOWER_PROTECTION, what, "Pods that select the nodes by it do not start there.")
     known = group.before.get("Taints") or []
     for taint in group.after.get("Taints") or []:
         parts = mapping(taint)
         if taint not in known and parts.get("Effect") != "PREFER_NO_SCHEDULE":
-            what = "Taints: added " + ":".join(short(parts[name]) for name in ("Key", "Value", "Effect") if name in parts)
-            reason = "Pods that do not tolerate it do not start there; NO_EXECUTE evicts them: KubeRay, the reaper, DNS."
+            what = "Taints: added " + ":".join(
+                short(parts[name]) for name in ("Key", "Value", "Effect") if name in parts
+            )
+            reason = (
+                "Pods that do not tolerate it do not start there; NO_EXECUTE evicts them: KubeRay, the reaper, DNS."
+            )
             yield Risk(group.key, Danger.LOWER_PROTECTION, what, reason)
 
 

@@ -205,7 +205,7 @@ RULES: Final[Mapping[str, Mapping[str, Lowered]]] = {
         "AlarmActions": _fewer,
         **dict.fromkeys(
             (
-                *("ComparisonOperator", "Dimensions", "ExtendedStatistic", "MetricName", "Metrics", "Namespace"),
+                *("Dimensions", "ExtendedStatistic", "MetricName", "Metrics", "Namespace"),
                 *("Statistic", "Unit"),
             ),
             _another,
@@ -259,15 +259,26 @@ def lower_protection(sides: TemplateComparison) -> Iterator[Risk]:
 
 
 def _fires_later(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what lets an alarm fire later, or in fewer cases; another operator is judged by itself."""
-    old, new = number(before.get("Threshold"), 0, unknown=0), number(after.get("Threshold"), 0, unknown=float("nan"))
-    nearer = new > old if str(after.get("ComparisonOperator")).startswith("LessThan") else new < old
-    if not same(before.get("Threshold"), after.get("Threshold")) and not nearer:
-        yield "Threshold"
+    """Yield what lets an alarm fire later, or in fewer cases."""
+    limit = ("ComparisonOperator", "Threshold")
+    changed = [name for name in limit if not same(before.get(name), after.get(name))]
+    if changed and not _fires_at_least_as_often(before, after):
+        yield from changed
     # Without a number of datapoints all periods count.
     points = [side.get("DatapointsToAlarm", side.get("EvaluationPeriods")) for side in (before, after)]
     if not same(*points) and _higher(0)(*points):
         yield "DatapointsToAlarm"
+
+
+def _fires_at_least_as_often(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Return whether each value that passed an alarm's threshold passes the new one; False if nobody knows."""
+    directions = [str(side.get("ComparisonOperator")).partition("Than")[0] for side in (before, after)]
+    if directions not in (["Greater"] * 2, ["Less"] * 2):
+        return False
+    sign = 1 if directions[0] == "Greater" else -1
+    old, new = (sign * number(side.get("Threshold"), 0, unknown=float("nan")) for side in (before, after))
+    includes = [str(side["ComparisonOperator"]).endswith("OrEqualToThreshold") for side in (before, after)]
+    return new < old or (new == old and includes[1] >= includes[0])
 
 
 def _shown(value: object) -> str:

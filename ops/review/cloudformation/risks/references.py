@@ -55,6 +55,7 @@ _TIMING: Final = re.compile(r"Comment|\w+Seconds|MaxAttempts|BackoffRate|JitterS
 # What programs read, and no rule knows what they do with it.
 _READ: Final = {("AWS::SSM::Parameter", "Value")}
 _OF_NODES: Final = "AWS::EC2::LaunchTemplate"
+_PREFIXES: Final = "AWS::EC2::PrefixList"
 _OWN_LAYER: Final = "AWS::Lambda::LayerVersion"
 _OWN_TOPIC: Final = "AWS::SNS::Topic"
 
@@ -144,6 +145,9 @@ def _of_leaf(resource: ChangedResource, leaf: Leaf, sides: TemplateComparison) -
     found = concept(path[:1] if path[0].startswith("Definition") else path)
     if found is None or (found in (Concept.KEY, Concept.POLICY) and _has_rule(kind, path)):
         return
+    if kind == _PREFIXES and found is Concept.ADDRESSES:
+        # Its entries are one list of networks, whichever of them a network was part of.
+        leaf = (path, [value for other, value in _values(resource.before, ()) if other == path], after)
     if _dangerous(found, leaf, sides):
         yield Risk(key, _DANGERS[found], what, found.value)
 

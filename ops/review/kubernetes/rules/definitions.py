@@ -70,11 +70,13 @@ def review_admission(before: Body | None, after: Body, _context: RuleContext) ->
 
 
 def _as_strict(delta: Delta, *sides: Body) -> bool:
-    """Return whether a change lets nothing pass: denials, more requests of which a validating webhook is asked, or the
-    time of a webhook without whose answer all fails.
+    """Return whether a change lets nothing pass.
+
+    It may be another denial or record, more requests of which a validating webhook is asked, or the time of a webhook
+    without whose answer all fails.
     """
     if delta.path[-1] == "validationActions" and isinstance(delta.after, list):
-        return "Deny" in delta.after
+        return "Deny" in delta.after or set(delta.before or []) <= set(delta.after)
     if delta.path[-1] == "rules" and sides[0]["kind"] == "ValidatingWebhookConfiguration":
         return all(any(_covers(new, old) for new in delta.after or []) for old in delta.before or [])
     if delta.path[-1] != "timeoutSeconds":

@@ -137,8 +137,8 @@ def _stricter(each: Delta) -> bool:
 
 
 def _at_most(low: Any, high: Any) -> bool:
-    """Return whether a value is known to be at most another one; an absent bound is infinite."""
-    if high is None:
+    """Return whether a value is known to be at most another one; an absent bound, or all of them, is the highest."""
+    if high in (None, "100%"):
         return True
     texts = [str(each) for each in (low, high)]
     if all(text.endswith("%") for text in texts):
