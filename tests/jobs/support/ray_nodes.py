@@ -18,11 +18,12 @@ from embedded_account.machine.processes import free_port
 from tests.jobs.support import ray_workers
 from tests.support.waiting import PATIENCE_SECONDS
 
-# By default, Ray waits half a minute for a silent node, and one minute for a lost head.
+# By default, Ray waits half a minute for a silent node, and one minute for a lost head. With less than this, Ray could
+# give up healthy nodes of a machine that stalls, and their workers would wait for ever.
 IMPATIENT = {
     "health_check_initial_delay_ms": 2000,
     "health_check_period_ms": 1000,
-    "health_check_timeout_ms": 5000,
+    "health_check_timeout_ms": 8000,
     "health_check_failure_threshold": 3,
     "gcs_rpc_server_reconnect_timeout_s": 5,
 }
