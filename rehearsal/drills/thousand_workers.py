@@ -28,7 +28,7 @@ TURNS: Final = 3
 MOST: Final = 1.15
 _PATIENCE_SECONDS: Final = 1800
 DETECTION_SECONDS: Final = EKS_DETECTION_SECONDS[0]
-"""As on EKS. With the other drills' eight seconds, a thousand nodes would renew 500 leases a second, some too late."""
+"""As on EKS. With the other drills' 16 seconds, a thousand nodes would renew 250 leases a second, some too late."""
 
 
 class ThousandContext:

@@ -242,7 +242,7 @@ class RehearsalSteps(Generic[E]):
     def ops_wait(self) -> None:
         with self.progress.step("ops wait") as step:
             argv = [sys.executable, "-m", "ops", "wait", "--env", self.environment.name]
-            argv += ["--timeout", "5m", "--interval", "0.2s"]
+            argv += ["--timeout", "15m", "--interval", "1s"]
             log = self.supervisor.logs / "ops-wait.log"
             environment = self.environment_of(PersonRole.OPERATOR)
             printed = run(argv, cwd=self.project.directory, env=environment, log=log, echo=self.progress.echo)

@@ -28,7 +28,7 @@ from rehearsal.run.steps import RehearsalError
 from rehearsal.watch import Watch
 
 OPERATOR: Final = "kuberay-operator"
-DETECTION_SECONDS: Final = 8
+DETECTION_SECONDS: Final = 16
 """The node-monitor-grace-period of this control plane, shorter than EKS's (report.py)."""
 
 
