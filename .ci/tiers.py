@@ -111,9 +111,33 @@ def _drills(name: str, drills: str, budget: int, *, cores: float, holds: str, dr
 TIERS: Final = (
     # In seconds: what is wrong with the form of a change ends the run at once.
     Tier("check", "make check", budget=8, cores=0.6),
-    # Then the longest first, whether they wait or compute: the short ones fill what is left at the end. Those with Ray
-    # in pods take more of a core than they compute, because they start processes in bursts: a control plane that gets
-    # too little beside them misses heartbeats.
+    # Then in the order that ends first, by a simulation with the seconds of each: what fills the machine with what fits
+    # beside it, and in the end what waits. Those with Ray in pods take more of a core than they compute, because they
+    # start processes in bursts: a control plane that gets too little beside them misses heartbeats.
+    _tests("synth", budget=15, cores=1.5),
+    replace(
+        _tests("embedded-account", budget=25, cores=1.5),
+        files=(*_FRAME, "packages/embedded-account/*", "tests/tiers.py"),
+    ),
+    # The tier `readme`, which always runs, deploys, changes and destroys what `ops new` writes from its template.
+    Tier("rehearse-dev", "make rehearse", budget=10, cores=1.5, files=_REHEARSED, drawn_from="rehearsals"),
+    # The whole rehearsal, isolated: it also proves what `make rehearse ENV=prod` would prove.
+    Tier(
+        "rehearse-prod",
+        "make test-isolation ENV=prod",
+        budget=15,
+        cores=1.5,
+        files=(*_REHEARSED, "tests/*"),
+        drawn_from="rehearsals",
+    ),
+    _written("closed", budget=10),
+    _written("existing-vpc", budget=10),
+    _written("existing-eks", budget=10),
+    _written("slurm", budget=10),
+    _tests("handlers", budget=10, cores=1.4),
+    _tests("charts", budget=10, cores=1.1),
+    Tier("jobs", "make test-jobs", budget=25, cores=1, files=(*_FRAME, *_JOBS), needs=("setup-jobs",)),
+    Tier("readme", "make test-readme", budget=20, cores=0.7, files=(*_REHEARSED, "README.md", "tests/*", *_GUIDES)),
     Tier(
         "rehearse-job",
         "make rehearse-job",
@@ -132,10 +156,21 @@ TIERS: Final = (
         needs=("setup-jobs", "setup-programs"),
         drawn_from="recovery",
     ),
-    Tier("jobs", "make test-jobs", budget=25, cores=1, files=(*_FRAME, *_JOBS), needs=("setup-jobs",)),
-    replace(
-        _tests("embedded-account", budget=25, cores=1.5),
-        files=(*_FRAME, "packages/embedded-account/*", "tests/tiers.py"),
+    _drills(
+        "drills-nodes",
+        "node-dies head-node-dies node-replaced",
+        budget=10,
+        cores=0.2,
+        holds=_KUBERNETES,
+        drawn_from="recovery",
+    ),
+    _drills(
+        "drills-workers",
+        "worker-fails head-lost workers-scaled",
+        budget=10,
+        cores=0.9,
+        holds=_KUBERNETES,
+        drawn_from="recovery",
     ),
     _drills("drills-creation", "create-fails capacity", budget=10, cores=0.5, holds=_ACCOUNT, drawn_from="drills"),
     _drills("drills-scaling", "scale-down pause", budget=10, cores=0.5, holds=_ACCOUNT, drawn_from="drills"),
@@ -170,41 +205,6 @@ TIERS: Final = (
     ),
     _tests("rehearsal", budget=30, cores=1.2),
     _tests("unit", budget=12, cores=0.9),
-    Tier("readme", "make test-readme", budget=20, cores=0.7, files=(*_REHEARSED, "README.md", "tests/*", *_GUIDES)),
-    # The tier `readme`, which always runs, deploys, changes and destroys what `ops new` writes from its template.
-    Tier("rehearse-dev", "make rehearse", budget=10, cores=1.5, files=_REHEARSED, drawn_from="rehearsals"),
-    # The whole rehearsal, isolated: it also proves what `make rehearse ENV=prod` would prove.
-    Tier(
-        "rehearse-prod",
-        "make test-isolation ENV=prod",
-        budget=15,
-        cores=1.5,
-        files=(*_REHEARSED, "tests/*"),
-        drawn_from="rehearsals",
-    ),
-    _written("closed", budget=10),
-    _written("existing-vpc", budget=10),
-    _written("existing-eks", budget=10),
-    _written("slurm", budget=10),
-    _tests("synth", budget=15, cores=1.5),
-    _tests("charts", budget=10, cores=1.1),
-    _drills(
-        "drills-nodes",
-        "node-dies head-node-dies node-replaced",
-        budget=10,
-        cores=0.2,
-        holds=_KUBERNETES,
-        drawn_from="recovery",
-    ),
-    _drills(
-        "drills-workers",
-        "worker-fails head-lost workers-scaled",
-        budget=10,
-        cores=0.9,
-        holds=_KUBERNETES,
-        drawn_from="recovery",
-    ),
-    _tests("handlers", budget=10, cores=1.4),
 )
 
 
