@@ -15,6 +15,7 @@ import torch
 
 from ray_resume import __main__ as command
 from ray_resume.checkpoint_store import CheckpointStore, Writer
+from ray_resume.collective import by_rank_0
 from ray_resume.extending import DONE
 from ray_resume.requests import profiles
 from ray_resume.requests.profiles import ProfileAnswer, ProfileRequest, ProfileRequests, Recorder
@@ -149,7 +150,8 @@ def work(rank: int, directory: Path) -> None:
     recorder = Recorder(ProfileRequests(storage), rank=rank, world=WORKERS, say=print)
     requested = Requested(SaveRequests(CheckpointStore(storage)), Writer(1, 1), rank, recorder)
     step = 0
-    while not (directory / "over").exists() or step % 5:
+    # All leave at one step: each waits for the others in the next.
+    while step % 5 or not by_rank_0((directory / "over").exists):
         step += 1
         time.sleep(0.01)
         requested.at(step, saves=step % 5 == 0)
