@@ -275,16 +275,6 @@ def _(edit: Edit) -> None:
 
 
 @destructive(
-    "whoever opens Grafana is its administrator",
-    Category.PERMISSIONS,
-    expect("", Effect.IN_PLACE, dangers=(WIDER, LOOSER, LOWER)),
-    environment="watched",
-)
-def _(edit: Edit) -> None:
-    edit.rewrite("files/objects.yaml", _swap("value: Viewer\n", "value: Admin\n"), holding=OBSERVABILITY)
-
-
-@destructive(
     "half of the internet joins the list of networks that reach Grafana",
     Category.NETWORK,
     expect("AWS::EC2::PrefixList GrafanaNetworks", Effect.IN_PLACE, dangers=(PUBLIC, OPENED)),
