@@ -99,6 +99,7 @@ HARMLESS: Final[Mapping[str, str]] = {
     "ecr:PutImageTagMutability": "changes no image",
     "ecr:PutLifecyclePolicy": "removes",
     "ecr:TagResource": "no policy asks for a tag that a person can set on a repository",
+    "ecr:UntagResource": "as ecr:TagResource",
     "eks:DeleteAccessEntry": "takes access away",
     "fsx:CreateDataRepositoryTask": "copies between the own file system and the own bucket, as Ray's pods can",
     "fsx:DeleteFileSystem": "removes",
@@ -123,8 +124,10 @@ HARMLESS: Final[Mapping[str, str]] = {
     "sagemaker:StartClusterHealthCheck": "runs nothing new",
     "sagemaker:UpdateClusterSoftware": "AWS's own image",
     "servicequotas:RequestServiceQuotaIncrease": "a quota is no right",
+    "ssm:AddTagsToResource": "the bootstrap's version",
     "ssm:DeleteParameter": "the bootstrap's version",
     "ssm:PutParameter": "the bootstrap's version",
+    "ssm:RemoveTagsFromResource": "the bootstrap's version",
     "ssm:ResumeSession": "as ssm:StartSession",
     "ssm:TerminateSession": "ends a session",
 }
