@@ -136,7 +136,7 @@ TIERS: Final = (
     _written("slurm", budget=10),
     _tests("handlers", budget=10, cores=1.4),
     _tests("charts", budget=10, cores=1.1),
-    Tier("jobs", "make test-jobs", budget=25, cores=1, files=(*_FRAME, *_JOBS), needs=("setup-jobs",)),
+    Tier("jobs", "make test-jobs", budget=30, cores=1, files=(*_FRAME, *_JOBS), needs=("setup-jobs",)),
     Tier("readme", "make test-readme", budget=20, cores=0.7, files=(*_REHEARSED, "README.md", "tests/*", *_GUIDES)),
     Tier(
         "rehearse-job",
