@@ -14,7 +14,7 @@ from typing import Final
 from tiers import ROOM, Tier
 
 _EVERY: Final = 0.1
-BUSY: Final = 4
+_BUSY: Final = 4
 """Load of a minute for each core above which no tier joins others.
 
 A quiet machine has 2 to 3 with all that fits. Above 10, heartbeats of a rehearsal's nodes come too late, and each
@@ -121,7 +121,7 @@ def run(
 
 def keeps_up() -> bool:
     """Return whether the machine has time for another tier beside those that run."""
-    return os.getloadavg()[0] <= BUSY * (os.cpu_count() or 1)
+    return os.getloadavg()[0] <= _BUSY * (os.cpu_count() or 1)
 
 
 def _next(order: Sequence[Tier], waiting: Sequence[Tier], running: Sequence[Tier]) -> Tier | None:
