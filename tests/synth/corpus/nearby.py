@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from ops.review.model import Effect
+from ops.review.model import Danger, Effect
 from tests.synth.corpus.blind_d_guards import _alertmanager as alertmanager
 from tests.synth.corpus.blind_d_guards import _budget as budget
 from tests.synth.corpus.blind_d_guards import _remembering as remembering
 from tests.synth.corpus.blind_edits import BUDGETED, OBSERVED, WATCHED, in_chart, in_prometheus, in_rules
-from tests.synth.corpus.cases import Category, expect, harmless
+from tests.synth.corpus.cases import Category, destructive, expect, harmless
 from tests.synth.corpus.editing import Edit
 
 ALERTMANAGER = "ConfigMap prometheus-system/alertmanager"
@@ -147,3 +147,59 @@ def _(edit: Edit) -> None:
 @_pair("the flow log has a tag more", Category.PROTECTION, "AWS::EC2::FlowLog")
 def _(edit: Edit) -> None:
     edit.properties("network", "AWS::EC2::FlowLog")["Tags"] = [{"Key": "team", "Value": "platform"}]
+
+
+def _asked_about_shells(edit: Edit) -> None:
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CONNECT"], "resources": ["pods/exec"]}
+    webhook = {"name": "shells.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None", "rules": [rule]}
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
+    edit.apply("platform", "Shells", kind | {"metadata": {"name": "shells"}, "webhooks": [webhook]})
+
+
+def _shells(edit: Edit, resources: list[str]) -> None:
+    with edit.object("platform", "ValidatingWebhookConfiguration", "shells") as configuration:
+        configuration["webhooks"][0]["rules"][0]["resources"] = resources
+
+
+@_pair(
+    "a webhook for shells in pods is asked about each subresource",
+    Category.ISOLATION,
+    "ValidatingWebhookConfiguration",
+    prepare=_asked_about_shells,
+)
+def _(edit: Edit) -> None:
+    _shells(edit, ["*/*"])
+
+
+@destructive(
+    "a webhook for shells in pods is asked about all resources, which are no subresources",
+    Category.ISOLATION,
+    expect("ValidatingWebhookConfiguration", Effect.IN_PLACE, dangers=Danger.LOOSER_ISOLATION),
+    prepare=_asked_about_shells,
+)
+def _(edit: Edit) -> None:
+    _shells(edit, ["*"])
+
+
+def _few_nodes(edit: Edit) -> None:
+    edit.properties("ray", "AWS::CloudWatch::Alarm", "AlarmsNodeFailed").update(
+        ComparisonOperator="LessThanThreshold", Threshold=1
+    )
+
+
+@_pair("an alarm fires at its threshold, too", Category.PROTECTION, "AWS::CloudWatch::Alarm", WATCHED, _few_nodes)
+def _(edit: Edit) -> None:
+    alarm = edit.properties("ray", "AWS::CloudWatch::Alarm", "AlarmsNodeFailed")
+    alarm["ComparisonOperator"] = "LessThanOrEqualToThreshold"
+
+
+@destructive(
+    "an alarm compares with a band in place of its threshold",
+    Category.PROTECTION,
+    expect("AWS::CloudWatch::Alarm", Effect.IN_PLACE, dangers=Danger.LOWER_PROTECTION),
+    environment=WATCHED,
+    prepare=_few_nodes,
+)
+def _(edit: Edit) -> None:
+    alarm = edit.properties("ray", "AWS::CloudWatch::Alarm", "AlarmsNodeFailed")
+    alarm["ComparisonOperator"] = "LessThanLowerThreshold"

@@ -232,6 +232,15 @@ RULES: Final[Mapping[str, Mapping[str, Lowered]]] = {
 }
 
 
+_THRESHOLDS: Final[Mapping[str, tuple[int, bool]]] = {
+    "GreaterThanThreshold": (1, False),
+    "GreaterThanOrEqualToThreshold": (1, True),
+    "LessThanThreshold": (-1, False),
+    "LessThanOrEqualToThreshold": (-1, True),
+}
+"""Operators of alarms: the side on which they fire, and whether at the threshold too. Others compare with a band."""
+
+
 def lower_protection(sides: TemplateComparison) -> Iterator[Risk]:
     """Yield the protections that existing resources lose."""
     lifted = protect_lifted(sides)
@@ -272,13 +281,14 @@ def _fires_later(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterato
 
 def _fires_at_least_as_often(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     """Return whether each value that passed an alarm's threshold passes the new one; False if nobody knows."""
-    directions = [str(side.get("ComparisonOperator")).partition("Than")[0] for side in (before, after)]
-    if directions not in (["Greater"] * 2, ["Less"] * 2):
+    sides = (before, after)
+    (was, included), (sign, includes) = (
+        _THRESHOLDS.get(str(side.get("ComparisonOperator")), (0, False)) for side in sides
+    )
+    if not sign or was != sign:
         return False
-    sign = 1 if directions[0] == "Greater" else -1
-    old, new = (sign * number(side.get("Threshold"), 0, unknown=float("nan")) for side in (before, after))
-    includes = [str(side["ComparisonOperator"]).endswith("OrEqualToThreshold") for side in (before, after)]
-    return new < old or (new == old and includes[1] >= includes[0])
+    old, new = (sign * number(side.get("Threshold"), 0, unknown=float("nan")) for side in sides)
+    return new < old or (new == old and includes >= included)
 
 
 def _shown(value: object) -> str:

@@ -87,10 +87,15 @@ def _as_strict(delta: Delta, *sides: Body) -> bool:
 
 def _covers(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
     """Return whether a webhook's rule names all requests of another (API reference, RuleWithOperations)."""
-    lists = ("apiGroups", "apiVersions", "operations", "resources")
-    scopes = {new.get("scope", "*"), old.get("scope", "*")}
-    return (len(scopes) == 1 or new.get("scope", "*") == "*") and all(
-        "*" in new.get(name, []) or {*old.get(name, [])} <= {*new.get(name, [])} for name in lists
+    scope = new.get("scope", "*")
+    if scope not in ("*", old.get("scope", "*")):
+        return False
+    resources = {*new.get("resources", [])}
+    # A * stands for all resources, and for no subresource such as pods/exec.
+    named = [resources & {each, "*/*", *(() if "/" in each else "*")} for each in old.get("resources", [])]
+    return all(named) and all(
+        "*" in new.get(name, []) or {*old.get(name, [])} <= {*new.get(name, [])}
+        for name in ("apiGroups", "apiVersions", "operations")
     )
 
 
