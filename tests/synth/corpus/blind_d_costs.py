@@ -9,18 +9,10 @@ from typing import Any
 
 from ops.review.model import Danger, Effect
 from tests.synth.corpus.cases import Category, Costs, destructive, expect, harmless
-from tests.synth.corpus.editing import Edit
+from tests.synth.corpus.editing import Edit, instance_group
 
 ENDED = Danger.JOBS_ENDED
 Body = dict[str, Any]
-
-
-def _group(edit: Edit, name: str) -> Body:
-    """Return an instance group of the HyperPod cluster."""
-    groups = edit.properties("hyperpod", "Custom::HyperPodCluster")["InstanceGroups"]
-    [group] = [each for each in groups if each["InstanceGroupName"] == name]
-    result: Body = group
-    return result
 
 
 @destructive(
@@ -31,7 +23,7 @@ def _group(edit: Edit, name: str) -> Body:
     costs=Costs((-127.5, -126.0), gpus=-16),
 )
 def _(edit: Edit) -> None:
-    _group(edit, "worker-group-1")["InstanceCount"] = 6
+    instance_group(edit, "worker-group-1")["InstanceCount"] = 6
 
 
 @destructive(
@@ -41,7 +33,7 @@ def _(edit: Edit) -> None:
     costs=Costs((-254.5, -253.0), gpus=-32),
 )
 def _(edit: Edit) -> None:
-    _group(edit, "worker-group-1")["InstanceCount"] = 0
+    instance_group(edit, "worker-group-1")["InstanceCount"] = 0
 
 
 @harmless(
@@ -52,7 +44,7 @@ def _(edit: Edit) -> None:
     costs=Costs((63.2, 63.6), gpus=8),
 )
 def _(edit: Edit) -> None:
-    _group(edit, "worker-group-1")["InstanceCount"] = 5
+    instance_group(edit, "worker-group-1")["InstanceCount"] = 5
 
 
 @harmless(
@@ -64,7 +56,7 @@ def _(edit: Edit) -> None:
     costs=Costs((2.02, 2.2), gpus=1),
 )
 def _(edit: Edit) -> None:
-    _group(edit, "worker-group-1")["InstanceCount"] = 3
+    instance_group(edit, "worker-group-1")["InstanceCount"] = 3
 
 
 @harmless(
@@ -75,7 +67,7 @@ def _(edit: Edit) -> None:
     costs=Costs((0.45, 0.6)),
 )
 def _(edit: Edit) -> None:
-    _group(edit, "head-group")["InstanceCount"] = 2
+    instance_group(edit, "head-group")["InstanceCount"] = 2
 
 
 @harmless(

@@ -1,13 +1,13 @@
 """Pairs by a fourth author who had not seen the judges: alarms, alerts, budgets, logs, keys and backups."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from ops.review.model import Danger, Effect
 from tests.synth.corpus.cases import Category, destructive, expect, harmless
-from tests.synth.corpus.editing import Edit
+from tests.synth.corpus.editing import Edit, swap
 
 LOWER, LOST, UNKNOWN = Danger.LOWER_PROTECTION, Danger.DATA_LOSS, Danger.UNKNOWN
 WATCHED, OBSERVED, BUDGETED = "watched", "observed", "budgeted"
@@ -20,19 +20,9 @@ def _alarm(edit: Edit, name: str) -> Body:
     return edit.properties("ray", ALARM, f"Alarms{name}")
 
 
-def _swap(old: str, new: str) -> Callable[[str], str]:
-    """Return a change of the only place that has the text."""
-
-    def change(text: str) -> str:
-        assert text.count(old) == 1, f"{text.count(old)} times {old}"
-        return text.replace(old, new)
-
-    return change
-
-
 def _objects(edit: Edit, old: str, new: str) -> None:
     """Change the objects of the observability chart."""
-    edit.rewrite("files/objects.yaml", _swap(old, new), holding="JobStalled")
+    edit.rewrite("files/objects.yaml", swap(old, new), holding="JobStalled")
 
 
 @contextmanager
@@ -633,7 +623,7 @@ def _(edit: Edit) -> None:
 def _(edit: Edit) -> None:
     add_on = edit.properties("ray", "AWS::EKS::Addon", "HyperPodObservabilityAddOnamazonsagemakerhyperpodobservability")
     pieces = add_on["ConfigurationValues"]["Fn::Join"][1]
-    pieces[-1] = _swap('"logging":{"enabled":false}', '"logging":{"enabled":true}')(pieces[-1])
+    pieces[-1] = swap('"logging":{"enabled":false}', '"logging":{"enabled":true}')(pieces[-1])
 
 
 @harmless(

@@ -4,12 +4,11 @@ Half of them lose data, jobs, guards or rights unseen; the other half look so, a
 """
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 from ops.review.model import Danger, Effect
 from tests.synth.corpus.cases import Category, Costs, destructive, expect, harmless
-from tests.synth.corpus.editing import Edit, after_line
+from tests.synth.corpus.editing import Edit, after_line, instance_group, one, swap
 
 WIDER = Danger.WIDER_PERMISSIONS
 LOWER = Danger.LOWER_PROTECTION
@@ -30,31 +29,10 @@ OBSERVABILITY = "name: grafana-port-forward"
 Body = dict[str, Any]
 
 
-def _one(items: list[Body], **wanted: Any) -> Body:
-    """Return the only item with these values."""
-    [found] = [each for each in items if all(each.get(key) == value for key, value in wanted.items())]
-    return found
-
-
-def _group(edit: Edit, name: str) -> Body:
-    """Return an instance group of the HyperPod cluster."""
-    return _one(edit.properties("hyperpod", HYPERPOD)["InstanceGroups"], InstanceGroupName=name)
-
-
 def _statements(edit: Edit, part: str, kind: str, construct: str) -> list[Body]:
     """Return the statements of a resource that is a policy, or has one."""
     statements: list[Body] = edit.properties(part, kind, construct)["PolicyDocument"]["Statement"]
     return statements
-
-
-def _swap(old: str, new: str) -> Callable[[str], str]:
-    """Return a change of a text that occurs once."""
-
-    def change(text: str) -> str:
-        assert text.count(old) == 1, f"{text.count(old)} times {old}"
-        return text.replace(old, new)
-
-    return change
 
 
 @destructive(
@@ -74,7 +52,7 @@ def _(edit: Edit) -> None:
     expect("AWS::S3::BucketPolicy DataPolicy", Effect.IN_PLACE, dangers=(WIDER, LOWER, LOOSER)),
 )
 def _(edit: Edit) -> None:
-    denied = _one(_statements(edit, "storage", "AWS::S3::BucketPolicy", "DataPolicy"), Effect="Deny")
+    denied = one(_statements(edit, "storage", "AWS::S3::BucketPolicy", "DataPolicy"), Effect="Deny")
     # All operators of a condition must hold, so that it denies less.
     denied["Condition"]["StringNotEquals"] = {"aws:SourceVpc": "vpc-0123456789abcdef0"}
 
@@ -181,7 +159,7 @@ def _(edit: Edit) -> None:
 )
 def _(edit: Edit) -> None:
     [rule] = edit.properties("network", "AWS::EC2::SecurityGroup", "VpcEndpointsSecurityGroup")["SecurityGroupIngress"]
-    rule["CidrIp"] = _swap("10.240.0.0/16", "10.0.0.0/8")(rule["CidrIp"])
+    rule["CidrIp"] = swap("10.240.0.0/16", "10.0.0.0/8")(rule["CidrIp"])
 
 
 @destructive(
@@ -211,7 +189,7 @@ def _(edit: Edit) -> None:
     expect("InstanceGroup worker-group-1", Effect.IN_PLACE, dangers=LOWER),
 )
 def _(edit: Edit) -> None:
-    _group(edit, "worker-group-1")["OnStartDeepHealthChecks"].remove("InstanceConnectivity")
+    instance_group(edit, "worker-group-1")["OnStartDeepHealthChecks"].remove("InstanceConnectivity")
 
 
 @destructive(
@@ -278,7 +256,7 @@ def _(edit: Edit) -> None:
 
 
 @destructive(
-    "KubeRay is told to delete two workers by their names",
+    "KubeRay deletes two workers, which are listed by name",
     Category.JOBS,
     expect("RayCluster ray/rayml", Effect.ENDS_JOBS, Effect.IN_PLACE, dangers=ENDED),
 )
@@ -450,7 +428,7 @@ def _(edit: Edit) -> None:
 @harmless("the key's policy names the account by its number", Category.PERMISSIONS, worst=Effect.IN_PLACE)
 def _(edit: Edit) -> None:
     statements = edit.properties("hyperpod", "AWS::KMS::Key", "NotificationsKey")["KeyPolicy"]["Statement"]
-    own = _one(statements, Principal={"AWS": "arn:aws:iam::111122223333:root"})
+    own = one(statements, Principal={"AWS": "arn:aws:iam::111122223333:root"})
     own["Principal"] = {"AWS": "111122223333"}
 
 
@@ -487,7 +465,7 @@ def _(edit: Edit) -> None:
 @harmless("layers without a tag stay for another two weeks", Category.DATA, worst=Effect.IN_PLACE)
 def _(edit: Edit) -> None:
     policy = edit.properties("storage", "AWS::ECR::Repository")["LifecyclePolicy"]
-    policy["LifecyclePolicyText"] = _swap('"countNumber":14', '"countNumber":28')(policy["LifecyclePolicyText"])
+    policy["LifecyclePolicyText"] = swap('"countNumber":14', '"countNumber":28')(policy["LifecyclePolicyText"])
 
 
 @harmless("three small parts of the office's network reach the cluster", Category.NETWORK, worst=Effect.IN_PLACE)
@@ -542,7 +520,7 @@ def _(edit: Edit) -> None:
     slurm = {"NodeType": "Compute", "PartitionNames": ["night"]}
     more = {"InstanceGroupName": "worker-group-2", "InstanceCount": 1, "SlurmConfig": slurm}
     groups = edit.properties("hyperpod", HYPERPOD)["InstanceGroups"]
-    groups.append(_group(edit, "worker-group-1") | more)
+    groups.append(instance_group(edit, "worker-group-1") | more)
 
 
 @harmless(
@@ -561,7 +539,7 @@ def _(edit: Edit) -> None:
     environment="slurm",
 )
 def _(edit: Edit) -> None:
-    change = _swap("curl --fail --silent", "curl --proto =https --tlsv1.2 --fail --silent")
+    change = swap("curl --fail --silent", "curl --proto =https --tlsv1.2 --fail --silent")
     edit.rewrite("mount_s3.sh", change)
 
 
@@ -585,7 +563,7 @@ def _(edit: Edit) -> None:
 )
 def _(edit: Edit) -> None:
     name = '"name": "ray-on-hyperpod",'
-    edit.rewrite("files/objects.yaml", _swap(name, f'{name} "interval": "30s",'), holding=OBSERVABILITY)
+    edit.rewrite("files/objects.yaml", swap(name, f'{name} "interval": "30s",'), holding=OBSERVABILITY)
 
 
 @harmless(
@@ -647,7 +625,7 @@ def _(edit: Edit) -> None:
 @harmless("submitters read two templates in place of all", Category.PERMISSIONS, worst=Effect.IN_PLACE)
 def _(edit: Edit) -> None:
     with edit.object("ray", "Role", "ray/submitters") as role:
-        _one(role["rules"], resources=["cronjobs"])["resourceNames"] = ["job-supervisor", "rayjob-submitter"]
+        one(role["rules"], resources=["cronjobs"])["resourceNames"] = ["job-supervisor", "rayjob-submitter"]
 
 
 @harmless("all heads, of which there is one, must be available", Category.JOBS, worst=Effect.IN_PLACE)
@@ -684,7 +662,7 @@ def _(edit: Edit) -> None:
 def _(edit: Edit) -> None:
     with edit.object("ray", "CronJob", "ray/job-supervisor") as template:
         assert template["spec"]["suspend"]
-        template["spec"]["schedule"] = _swap("31 2", "30 2")(template["spec"]["schedule"])
+        template["spec"]["schedule"] = swap("31 2", "30 2")(template["spec"]["schedule"])
 
 
 @harmless(

@@ -4,12 +4,11 @@ Half of them lose data, jobs, guards or rights unseen; the other half look so, a
 """
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 from ops.review.model import Danger, Effect
 from tests.synth.corpus.cases import Category, Costs, destructive, expect, harmless
-from tests.synth.corpus.editing import Edit, after_line
+from tests.synth.corpus.editing import Edit, after_line, instance_group, one, swap
 
 WIDER = Danger.WIDER_PERMISSIONS
 LOWER = Danger.LOWER_PROTECTION
@@ -31,17 +30,6 @@ OBSERVABILITY = "name: grafana-port-forward"
 Body = dict[str, Any]
 
 
-def _one(items: list[Body], **wanted: Any) -> Body:
-    """Return the only item with these values."""
-    [found] = [each for each in items if all(each.get(key) == value for key, value in wanted.items())]
-    return found
-
-
-def _group(edit: Edit, name: str) -> Body:
-    """Return an instance group of the HyperPod cluster."""
-    return _one(edit.properties("hyperpod", HYPERPOD)["InstanceGroups"], InstanceGroupName=name)
-
-
 def _statements(edit: Edit, part: str, kind: str, construct: str) -> list[Body]:
     """Return the statements of a resource that is a policy, or has one."""
     statements: list[Body] = edit.properties(part, kind, construct)["PolicyDocument"]["Statement"]
@@ -55,16 +43,6 @@ def _inline(edit: Edit, part: str, construct: str) -> list[Body]:
     return statements
 
 
-def _swap(old: str, new: str) -> Callable[[str], str]:
-    """Return a change of a text that occurs once."""
-
-    def change(text: str) -> str:
-        assert text.count(old) == 1, f"{text.count(old)} times {old}"
-        return text.replace(old, new)
-
-    return change
-
-
 @destructive(
     "Ray's role is trusted by every pod of the cluster",
     Category.PERMISSIONS,
@@ -73,7 +51,7 @@ def _swap(old: str, new: str) -> Callable[[str], str]:
 def _(edit: Edit) -> None:
     trust = edit.properties("ray", ROLE, "RayRole")["AssumeRolePolicyDocument"]["Fn::Sub"]
     subject = ',\n      "${Issuer}:sub": "system:serviceaccount:${Namespace}:${ServiceAccount}"'
-    trust[0] = _swap(subject, "")(trust[0])
+    trust[0] = swap(subject, "")(trust[0])
 
 
 @destructive(
@@ -82,8 +60,8 @@ def _(edit: Edit) -> None:
     expect("AWS::IAM::Role RayRole", Effect.IN_PLACE, dangers=WIDER),
 )
 def _(edit: Edit) -> None:
-    denied = _one(_inline(edit, "ray", "RayRole"), Effect="Deny")
-    denied["Resource"] = _swap("/packages/*", "/packages/*.whl")(denied["Resource"])
+    denied = one(_inline(edit, "ray", "RayRole"), Effect="Deny")
+    denied["Resource"] = swap("/packages/*", "/packages/*.whl")(denied["Resource"])
 
 
 @destructive(
@@ -115,7 +93,7 @@ def _(edit: Edit) -> None:
 )
 def _(edit: Edit) -> None:
     policy = edit.properties("storage", "AWS::ECR::Repository")["LifecyclePolicy"]
-    policy["LifecyclePolicyText"] = _swap('"untagged"', '"any"')(policy["LifecyclePolicyText"])
+    policy["LifecyclePolicyText"] = swap('"untagged"', '"any"')(policy["LifecyclePolicyText"])
 
 
 @destructive(
@@ -224,7 +202,7 @@ def _(edit: Edit) -> None:
     expect("InstanceGroup worker-group-1", Effect.IN_PLACE, Effect.UNKNOWN, dangers=RUNS),
 )
 def _(edit: Edit) -> None:
-    scripts = _group(edit, "worker-group-1")["LifeCycleConfig"]
+    scripts = instance_group(edit, "worker-group-1")["LifeCycleConfig"]
     assert "Fn::Join" in scripts["SourceS3Uri"]
     scripts["SourceS3Uri"] = "s3://sagemaker-contractor-scripts/nodes/"
 
@@ -235,7 +213,7 @@ def _(edit: Edit) -> None:
     expect("InstanceGroup worker-group-1", Effect.IN_PLACE, Effect.ENDS_JOBS, dangers=ENDED),
 )
 def _(edit: Edit) -> None:
-    group = _group(edit, "worker-group-1")
+    group = instance_group(edit, "worker-group-1")
     assert "KubernetesConfig" not in group
     group["KubernetesConfig"] = {"Taints": [{"Key": "maintenance", "Value": "today", "Effect": "NoExecute"}]}
 
@@ -270,7 +248,7 @@ def _(edit: Edit) -> None:
     environment="watched",
 )
 def _(edit: Edit) -> None:
-    change = _swap('(sum(up{job=\\"reaper\\"}) or vector(0)) < 1', '(sum(up{job=\\"reaper\\"}) or vector(0)) < 0')
+    change = swap('(sum(up{job=\\"reaper\\"}) or vector(0)) < 1', '(sum(up{job=\\"reaper\\"}) or vector(0)) < 0')
     edit.rewrite("files/objects.yaml", change, holding=OBSERVABILITY)
 
 
@@ -476,7 +454,7 @@ def _(edit: Edit) -> None:
 
 @harmless("jobs may not change what lies under one prefix more", Category.PERMISSIONS, worst=Effect.IN_PLACE)
 def _(edit: Edit) -> None:
-    denied = _one(_inline(edit, "ray", "RayRole"), Effect="Deny")
+    denied = one(_inline(edit, "ray", "RayRole"), Effect="Deny")
     denied["Resource"] = [denied["Resource"], denied["Resource"].replace("/packages/", "/released/")]
 
 
@@ -553,7 +531,7 @@ def _(edit: Edit) -> None:
 
 @harmless("a node script waits longer for its volume", Category.SCRIPTS, worst=Effect.IN_PLACE)
 def _(edit: Edit) -> None:
-    edit.rewrite("on_create_main.sh", _swap("SECONDS_FOR_VOLUME:-120", "SECONDS_FOR_VOLUME:-600"))
+    edit.rewrite("on_create_main.sh", swap("SECONDS_FOR_VOLUME:-120", "SECONDS_FOR_VOLUME:-600"))
 
 
 @harmless(
@@ -641,7 +619,7 @@ def _(edit: Edit) -> None:
 @harmless("the supervisor's rights are written as one rule for each verb", Category.PERMISSIONS, worst=Effect.IN_PLACE)
 def _(edit: Edit) -> None:
     with edit.object("ray", "Role", "ray/job-supervisor") as role:
-        leases = _one(role["rules"], resources=["leases"])
+        leases = one(role["rules"], resources=["leases"])
         role["rules"].remove(leases)
         role["rules"] += [leases | {"verbs": [verb]} for verb in reversed(leases["verbs"])]
 

@@ -199,6 +199,27 @@ def reverse_keys(value: Any) -> Any:
     return [reverse_keys(each) for each in value] if isinstance(value, list) else value
 
 
+def one(items: list[Body], **wanted: Any) -> Body:
+    """Return the only item with these values."""
+    [found] = [each for each in items if all(each.get(key) == value for key, value in wanted.items())]
+    return found
+
+
+def instance_group(edit: Edit, name: str) -> Body:
+    """Return an instance group of the HyperPod cluster."""
+    return one(edit.properties("hyperpod", "Custom::HyperPodCluster")["InstanceGroups"], InstanceGroupName=name)
+
+
+def swap(old: str, new: str) -> Callable[[str], str]:
+    """Return a change of the only place that has the text."""
+
+    def change(text: str) -> str:
+        assert text.count(old) == 1, f"{text.count(old)} times {old}"
+        return text.replace(old, new)
+
+    return change
+
+
 def after_line(beginning: str, *added: str) -> Callable[[str], str]:
     """Return a change that adds lines after the only line with this beginning."""
 
