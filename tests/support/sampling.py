@@ -3,18 +3,22 @@
 A test marked `sampled(few)` has more cases than a run has time for: a run takes `few` cases, drawn by the seed.
 `-m sampled` (`make test-long`) takes all cases, or as many as the marker's `long` states. Tests with the same `of` are
 cases of one group: a run takes `few` of them together.
+
+With TEST_SHARE=2, a run takes half of the files of tests, drawn by the seed; with 3, a third.
 """
 
 import os
 import random
 import subprocess
 from collections import defaultdict
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 SEED: Final = "TEST_SEED"
+SHARE: Final = "TEST_SHARE"
 MARKER: Final = "sampled"
 
 
@@ -38,23 +42,35 @@ def draw(request: pytest.FixtureRequest) -> random.Random:
     return drawing(request.node.nodeid)
 
 
+def share() -> int:
+    """Return of how many files of tests a run takes one: TEST_SHARE, or 1 without it."""
+    given = os.environ.get(SHARE, "1")
+    if not given.isdecimal() or int(given) == 0:
+        raise pytest.UsageError(f"{SHARE}={given!r} is no share. Allowed: a whole number from 1, as 2 for half")
+    return int(given)
+
+
 def pytest_report_header() -> str:
     """Return the line that shows how to repeat this run's samples."""
-    return f"{SEED}={seed()} repeats what is drawn"
+    taken = f" {SHARE}={share()}" if share() > 1 else ""
+    return f"{SEED}={seed()}{taken} repeats what is drawn"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the cases of sampled tests that were not drawn."""
+    """Deselect the files that are not in the run's share, and the cases of sampled tests that were not drawn."""
     long = MARKER in config.option.markexpr
+    shared = _shared({item.path for item in items})
+    kept = [item for item in items if item.path in shared]
     cases = defaultdict[str, list[pytest.Item]](list)
-    for item in items:
+    for item in kept:
         if marker := item.get_closest_marker(MARKER):
             cases[marker.kwargs.get("of", item.nodeid.partition("[")[0])].append(item)
     drawn = {item for group, found in cases.items() for item in _sample(group, found, long=long)}
-    left_out = [item for found in cases.values() for item in found if item not in drawn]
+    undrawn = {item for found in cases.values() for item in found} - drawn
+    left_out = [item for item in items if item.path not in shared or item in undrawn]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in {*left_out}]
+        items[:] = [item for item in kept if item not in undrawn]
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -65,6 +81,13 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.section(f"sampled by {SEED}={seed()}")
         for name in sorted(named):
             terminalreporter.write_line(name)
+
+
+def _shared(files: Collection[Path]) -> set[Path]:
+    """Return the files that a run takes: of neighbours by name exactly one, so that each folder is sampled."""
+    ordered = sorted(files)
+    groups = [ordered[start : start + share()] for start in range(0, len(ordered), share())]
+    return {drawing(f"{SHARE} {group[0].name}").choice(group) for group in groups}
 
 
 def _sample(group: str, cases: list[pytest.Item], *, long: bool) -> list[pytest.Item]:

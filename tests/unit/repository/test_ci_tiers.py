@@ -78,8 +78,18 @@ def test_all_versions_but_ci_s_run_nightly() -> None:
 
 def test_tiers_run_the_readme_s_own_commands_and_type_the_others() -> None:
     commands = {tier.command for tier in TIERS}
-    assert {f"make test TIER={tier}" for tier in ("unit", "charts", "handlers", "synth", "rehearsal")} < commands
-    assert {"make rehearse", "make check", "make test-readme", "make test-jobs", "make rehearse-job"} < commands
+    assert {f"make test TIER={tier}" for tier in ("unit", "charts", "handlers", "synth")} < commands
+    assert {"make rehearse", "make check", "make test-readme", "make rehearse-job"} < commands
+
+
+def test_what_a_run_takes_half_of_runs_whole_every_night() -> None:
+    whole = {tier.command.removesuffix(" TEST_SHARE=2") for tier in TIERS if "TEST_SHARE" in tier.command}
+    assert whole == {"make test TIER=embedded-account", "make test-jobs", "make test TIER=rehearsal"}
+    makefile = (REPOSITORY / "Makefile").read_text()
+    [parts] = re.findall("^LONG = (.*)$", makefile, re.MULTILINE)
+    recipes = dict(re.findall(r"^([\w-]+):\n\t@\$\(MAKE\) (.*)$", makefile, re.MULTILINE))
+    assert whole <= {f"make {recipes.get(part, part)}" for part in parts.split()}
+    assert "make test-long" in {step.get("run") for step in workflow("nightly.yml")["jobs"]["long"]["steps"]}
 
 
 def test_the_users_environments_and_the_examples_are_rehearsed_nightly(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal.paths import REPOSITORY
-from tests.support.sampling import SEED
+from tests.support.sampling import SEED, SHARE
 
 TESTS = """
 import pytest
@@ -35,13 +35,13 @@ def test_that_draws(draw): print("drawn:", draw.random())
 """
 
 
-def collect(directory: Path, seed: int, *arguments: str, tests: str = TESTS) -> str:
+def collect(directory: Path, seed: int, *arguments: str, tests: str = TESTS, share: int = 1) -> str:
     (directory / "conftest.py").write_text('pytest_plugins = ("tests.support.sampling",)')
     (directory / "pytest.ini").write_text(
         "[pytest]\nmarkers = sampled: some\n  long: wide\naddopts = -p no:cacheprovider -rP\n"
     )
     (directory / "test_cases.py").write_text(tests)
-    env = os.environ | {SEED: str(seed), "PYTHONPATH": str(REPOSITORY)}
+    env = os.environ | {SEED: str(seed), SHARE: str(share), "PYTHONPATH": str(REPOSITORY)}
     argv = [sys.executable, "-m", "pytest", *arguments, str(directory)]
     return subprocess.run(argv, cwd=directory, env=env, capture_output=True, text=True, check=True).stdout
 
@@ -67,6 +67,24 @@ def test_long_run_takes_all_cases_or_as_many_as_the_marker_says(tmp_path: Path) 
     assert cases.count("test_all_in_the_long_run") == 20
     assert cases.count("test_some_in_the_long_run") == 3
     assert cases.count("test_mice") == cases.count("test_cats") == 2
+
+
+def taken(directory: Path, seed: int, share: int) -> set[str]:
+    """Return the files of which a run takes tests."""
+    for number in range(7):
+        (directory / f"test_{number}.py").write_text("def test_it(): pass")
+    return {*re.findall(r"test_\d\.py", collect(directory, seed, "-v", share=share))}
+
+
+def test_share_is_one_of_each_pair_of_neighbours_and_other_seeds_take_the_others(tmp_path: Path) -> None:
+    assert len(taken(tmp_path, 1, 1)) == 7
+    halves = [taken(tmp_path, seed, 2) for seed in (1, 1, 2, 3, 4, 5, 6)]
+    assert halves[0] == halves[1]
+    # A pair is of neighbours in the order of names, with test_cases.py last.
+    pairs = [{f"test_{number}.py", f"test_{number + 1}.py"} for number in (0, 2, 4)]
+    assert all(len(half & pair) == 1 for half in halves for pair in pairs)
+    assert {file for half in halves for file in half} == taken(tmp_path, 1, 1)
+    assert "TEST_SEED=1 TEST_SHARE=2 repeats what is drawn" in collect(tmp_path, 1, share=2)
 
 
 def test_a_group_with_two_numbers_is_refused(tmp_path: Path) -> None:
