@@ -90,8 +90,9 @@ class Tier:
         return any(fnmatchcase(path, pattern) for pattern in self.files)
 
 
-# Half of the files of a folder's tests, drawn by the seed (tests/support/sampling.py). A night runs all.
+# Some of the files of a folder's tests, drawn by the seed (tests/support/sampling.py). A night runs all.
 _HALF: Final = " TEST_SHARE=2"
+_THIRD: Final = " TEST_SHARE=3"
 
 
 def _tests(tier: str, budget: int, *, cores: float, share: str = "") -> Tier:
@@ -114,75 +115,74 @@ def _drills(name: str, drills: str, budget: int, *, cores: float, holds: str, dr
 
 TIERS: Final = (
     # In seconds: what is wrong with the form of a change ends the run at once.
-    Tier("check", "make check", budget=8, cores=0.6),
+    Tier("check", "make check", budget=10, cores=0.6),
     # Then in the order that ends first, by a simulation with the seconds of each: what fills the machine with what fits
     # beside it, and in the end what waits. Those with Ray in pods take more of a core than they compute, because they
     # start processes in bursts: a control plane that gets too little beside them misses heartbeats.
-    _tests("synth", budget=15, cores=1.5),
+    _tests("synth", budget=20, cores=1.5),
     replace(
         _tests("embedded-account", budget=15, cores=1.5, share=_HALF),
         files=(*_FRAME, "packages/embedded-account/*", "tests/tiers.py"),
     ),
     # The tier `readme`, which always runs, deploys, changes and destroys what `ops new` writes from its template.
-    Tier("rehearse-dev", "make rehearse", budget=10, cores=1.5, files=_REHEARSED, drawn_from="rehearsals"),
+    Tier("rehearse-dev", "make rehearse", budget=15, cores=1.5, files=_REHEARSED, drawn_from="rehearsals"),
     # The whole rehearsal, isolated: it also proves what `make rehearse ENV=prod` would prove.
     Tier(
         "rehearse-prod",
         "make test-isolation ENV=prod",
-        budget=15,
+        budget=20,
         cores=1.5,
         files=(*_REHEARSED, "tests/*"),
         drawn_from="rehearsals",
     ),
-    _written("closed", budget=10),
-    _written("existing-vpc", budget=10),
-    _written("existing-eks", budget=10),
-    _written("slurm", budget=10),
+    _written("closed", budget=15),
+    _written("existing-vpc", budget=15),
+    _written("existing-eks", budget=15),
+    _written("slurm", budget=15),
     _tests("handlers", budget=10, cores=1.4),
+    Tier("readme", "make test-readme", budget=25, cores=0.7, files=(*_REHEARSED, "README.md", "tests/*", *_GUIDES)),
     _tests("charts", budget=10, cores=1.1),
-    Tier("jobs", f"make test-jobs{_HALF}", budget=25, cores=1, files=(*_FRAME, *_JOBS), needs=("setup-jobs",)),
-    Tier("readme", "make test-readme", budget=20, cores=0.7, files=(*_REHEARSED, "README.md", "tests/*", *_GUIDES)),
     Tier(
         "rehearse-job",
         "make rehearse-job",
-        budget=15,
+        budget=25,
         cores=0.9,
         files=(*_REHEARSED, "requirements/jobs.txt"),
         needs=("setup-jobs", "setup-programs"),
-        drawn_from="recovery",
+        drawn_from="drills",
     ),
     Tier(
         "rehearse-kept-jobs",
         "make test-kept-jobs",
-        budget=15,
+        budget=25,
         cores=0.9,
         files=(*_REHEARSED, "requirements/jobs.txt", "tests/*", *_GUIDES),
         needs=("setup-jobs", "setup-programs"),
-        drawn_from="recovery",
+        drawn_from="drills",
     ),
     _drills(
         "drills-nodes",
         "node-dies head-node-dies node-replaced",
-        budget=10,
+        budget=15,
         cores=0.2,
         holds=_KUBERNETES,
-        drawn_from="recovery",
+        drawn_from="drills",
     ),
     _drills(
         "drills-workers",
         "worker-fails head-lost workers-scaled",
-        budget=10,
+        budget=15,
         cores=0.9,
         holds=_KUBERNETES,
-        drawn_from="recovery",
+        drawn_from="drills",
     ),
-    _drills("drills-creation", "create-fails capacity", budget=10, cores=0.5, holds=_ACCOUNT, drawn_from="drills"),
-    _drills("drills-scaling", "scale-down pause", budget=10, cores=0.5, holds=_ACCOUNT, drawn_from="drills"),
-    _drills("drills-ray", "head-node-alone removals", budget=10, cores=0.5, holds=_ACCOUNT, drawn_from="drills"),
+    _drills("drills-creation", "create-fails capacity", budget=15, cores=0.5, holds=_ACCOUNT, drawn_from="drills"),
+    _drills("drills-scaling", "scale-down pause", budget=15, cores=0.5, holds=_ACCOUNT, drawn_from="drills"),
+    _drills("drills-ray", "head-node-alone removals", budget=15, cores=0.5, holds=_ACCOUNT, drawn_from="drills"),
     _drills(
         "drills-control-plane",
         "operator-down api-server-restarts",
-        budget=10,
+        budget=15,
         cores=0.3,
         holds=_KUBERNETES,
         drawn_from="drills",
@@ -191,7 +191,7 @@ TIERS: Final = (
         "drills-operator",
         "make test-operator",
         # A first run builds the operator: 130 to 170 s of a core.
-        budget=15,
+        budget=20,
         cores=0.5,
         files=(*_REHEARSED, "tests/environments/*"),
         drawn_from="drills",
@@ -201,14 +201,15 @@ TIERS: Final = (
         "jobs-set",
         "make test-set",
         # A first run installs the other Ray: seconds, because only what the tests import is compiled.
-        budget=10,
+        budget=15,
         cores=1,
         files=(*_FRAME, *_JOBS, "ray_image/*", "requirements/jobs*"),
         needs=("setup",),
         drawn_from="drills",
     ),
+    Tier("jobs", f"make test-jobs{_THIRD}", budget=20, cores=1, files=(*_FRAME, *_JOBS), needs=("setup-jobs",)),
+    _tests("unit", budget=20, cores=0.9),
     _tests("rehearsal", budget=20, cores=1.2, share=_HALF),
-    _tests("unit", budget=12, cores=0.9),
 )
 
 

@@ -28,6 +28,8 @@ os.environ |= {
     "RAY_worker_niceness": "0",
     # The reporter of each node only feeds the dashboard, which these tests do not use.
     "REPORTER_UPDATE_INTERVAL_MS": "3600000",
+    # Nothing is compiled, and each process that imports Lightning would start three that import PyTorch for it.
+    "TORCH_WARM_POOL": "0",
     # As the pods of a RayCluster.
     **TABLE["as_before"](SET.ray),
 }
