@@ -2,7 +2,8 @@
 
 import copy
 import random
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -16,20 +17,24 @@ from handlers.hyperpod_cluster import index as hyperpod
 from tests.synth.support.faults.functions import OF_ANY, OURS
 from tests.synth.support.synthesis import Resource, Template
 
-End = Literal["rollback", "retry", "continue", "destroy"]
+End = Literal["rollback", "retry", "continue", "destroy", "clean-up", "left"]
 ENDS: Final[Mapping[Action, tuple[End, ...]]] = {
     "create": ("rollback", "retry", "destroy"),
     "update": ("rollback", "retry", "continue", "destroy"),
-    "delete": ("retry",),
+    "delete": ("retry", "clean-up", "left"),
 }
 """What follows the failure.
 
 A rollback is followed by the same deployment again. `retry` keeps what was deployed (`--no-rollback`) and deploys
-again. `continue`: the rollback fails, too, and is continued. `destroy` deletes what the failure left.
+again. `continue`: the rollback fails, too, and is continued. `destroy` deletes what the failure left. `clean-up` and
+`left`: not the stack is deleted, but an update removes the resource and all that needs it. CloudFormation tries again,
+and with `left` in vain.
 """
+_OF_UPDATES: Final = {"clean-up", "left"}
 _DOCUMENTS: Final = ("PolicyDocument", "AssumeRolePolicyDocument", "KeyPolicy")
 _RULES: Final = {"AWS::EC2::SecurityGroupEgress", "AWS::EC2::SecurityGroupIngress"}
 """The embedded account changes their description only where they name addresses."""
+_SUBSTITUTED: Final = re.compile(r"\$\{(\w+)")
 _CHANGED: Final = {"fault": "changed"}
 
 
@@ -66,15 +71,22 @@ def all_cases(app: str, templates: Templates, types: ResourceTypes) -> list[Case
         if _happens(action, resource, types)
         for moment, fault in _faults(resource["Type"])
         for end in ENDS[action]
+        if end not in _OF_UPDATES or without(template.body, id) is not None
+        # Nobody can delete by hand what a function made: another request to it would come too late.
+        if end != "left" or not is_custom(resource["Type"])
     ]
 
 
 def matrix(cases: Iterable[Case], draw: random.Random) -> list[Case]:
-    """Return one case for each type, action and moment, and for each fault of a function; the rest is drawn."""
-    groups: dict[tuple[str, ...], list[Case]] = {}
+    """Return one case for each type, action and moment, and for each fault of a function; the rest is drawn.
+
+    A deletion counts twice: that of the stack, and that in the clean-up of an update.
+    """
+    groups: dict[tuple[str | bool, ...], list[Case]] = {}
     for case in cases:
         of_function = case.fault if case.fault not in KINDS else ""
-        groups.setdefault((case.type, case.action, case.moment, of_function), []).append(case)
+        key = (case.type, case.action, case.moment, of_function, case.end in _OF_UPDATES)
+        groups.setdefault(key, []).append(case)
     return sorted(draw.choice(group) for _, group in sorted(groups.items()))
 
 
@@ -115,6 +127,42 @@ def changed(resource: Resource, types: ResourceTypes) -> Resource | None:
         if _set(properties, path.split("."), value):
             return resource | {"Properties": properties}
     return None
+
+
+def without(template: Mapping[str, Any], id: str) -> dict[str, Any] | None:
+    """Return the template without a resource and all that needs it; None if this retains something, or leaves nothing.
+
+    What is retained has a name that the resource's next creation would find taken.
+    """
+    resources: Mapping[str, Resource] = template["Resources"]
+    removed, found = set[str](), {id}
+    while found:
+        removed |= found
+        found = {name for name, each in resources.items() if name not in removed and _needs(each, removed)}
+    left = {name: each for name, each in resources.items() if name not in removed}
+    retained = any(str(resources[name].get("DeletionPolicy", "")).startswith("Retain") for name in removed)
+    if retained or not left:
+        return None
+    outputs = {name: each for name, each in template.get("Outputs", {}).items() if not _needs(each, removed)}
+    return {**template, "Resources": left, "Outputs": outputs}
+
+
+def _needs(value: Any, ids: Collection[str]) -> bool:
+    """Return whether a part of a template refers to one of these resources."""
+    match value:
+        case {"Ref": str(name)}:
+            return name in ids
+        case {"Fn::GetAtt": [name, *_]}:
+            return name in ids
+        case {"Fn::Sub": str(text)}:
+            return bool(set(_SUBSTITUTED.findall(text)) & set(ids))
+        case Mapping():
+            depends = value.get("DependsOn", ())
+            named = {depends} if isinstance(depends, str) else {*depends}
+            return bool(named & set(ids)) or any(_needs(each, ids) for each in value.values())
+        case list():
+            return any(_needs(each, ids) for each in value)
+    return False
 
 
 def retagged(resource: Resource, types: ResourceTypes) -> Resource | None:

@@ -23,11 +23,13 @@ In the embedded account, all mended:
 - An update of tags replaced the network interfaces of the EKS control plane.
 - A rule that was created while an event was delivered stopped a transition of HyperPod.
 - The tags of a deleted log group came back with the next group of its name.
+- The clean-up of an update tried each deletion once, and did not try what a resource needs that it could not delete.
+  CloudFormation tries three times, skips the resource, and says at the end that it was left.
 
 ## What is not tried
 
 - Types whose update the embedded account refuses or always replaces: routes, security group rules between groups,
   associations of route tables, gateway attachments, layers, subscriptions.
-- A failure while an update cleans up: CloudFormation then leaves the resource, and so does the account.
+- A function's deletions that all fail while an update cleans up: what it made stays, and only a person can delete it.
 - What Kubernetes does with what it was given: the drills and rehearsals try that.
 """

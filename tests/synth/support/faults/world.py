@@ -135,6 +135,15 @@ class World:
         events = self._found(part).events
         return [(event.logical_id, event.reason or "") for event in events if event.status.endswith("_FAILED")]
 
+    def reason(self, part: str) -> str:
+        """Return the reason of a stack's status."""
+        return self._found(part).reason or ""
+
+    def handle(self, part: str, id: str) -> dict[tuple[str, str], Any]:
+        """Return the handle of a resource, by its type and id."""
+        resource = self._found(part).resources[id]
+        return {(resource.type, resource.physical_id): resource.handle}
+
     def retained(self, part: str) -> dict[tuple[str, str], Any]:
         """Return the handles of the resources that the stack's deletion keeps, by type and id."""
         return {
@@ -150,13 +159,14 @@ class World:
             if kind == "AWS::S3::Bucket":
                 buckets[id].keys.clear()
             handle.model.remove()
-            while self._has(id):
+            while self._has(kind, id):
                 time.sleep(0.005)
 
-    def _has(self, id: str) -> bool:
+    def _has(self, kind: str, id: str) -> bool:
         """Return whether the account still has a resource, or what its service made for it."""
-        owners = self.inventory().items()
-        return any(owner.endswith(f"/{id}") or (name == id and owner != KEPT_BY_KMS) for (_, name), owner in owners)
+        owners = self.inventory()
+        is_here = owners.get((kind, id), KEPT_BY_KMS) != KEPT_BY_KMS
+        return is_here or any(owner.endswith(f"/{id}") for owner in owners.values())
 
     def unprotect(self) -> None:
         """Let EKS clusters be deleted, as their owner does before a destroy."""
