@@ -138,10 +138,13 @@ def test_scientist_uploads_a_working_directory_once_and_ctrl_c_leaves_no_part(
     with pytest.raises(ClientError, match=r"AccessDenied|\(403\)"):
         upload.run(person(PersonRole.VIEWER)("s3"), Console(quiet=True), said.append)
 
+    # A process in the background ignores Ctrl-C, and so would this one.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with monkeypatch.context() as patched:
         patched.setattr(Bytes, "add", interrupted)
         with pytest.raises(KeyboardInterrupt):
             upload.run(person(PersonRole.SCIENTIST)("s3"), Console(quiet=True), said.append)
+    signal.signal(signal.SIGINT, before)
     assert s3.list_multipart_uploads(Bucket=bucket).get("Uploads", []) == []
     assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
 
