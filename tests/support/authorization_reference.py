@@ -39,6 +39,13 @@ def resource_types(action: str) -> dict[str, str]:
     return {kind: types[kind]["arn"] for kind in supported if kind}
 
 
+def required_types(action: str) -> set[str]:
+    """Return the names of the resource types that a policy must allow together for the action."""
+    service, _, name = action.partition(":")
+    supported = _definition()[service]["privileges"][name]["resource_types"]
+    return {kind for kind, its in supported.items() if its["required"]}
+
+
 def condition_keys(action: str) -> set[str]:
     """Return the condition keys that the action supports, by itself or by its resource types, up to a tag's key."""
     service, _, name = action.partition(":")

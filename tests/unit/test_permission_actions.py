@@ -1,6 +1,7 @@
 """The embedded account's table of actions against AWS's own, which cfn-lint brings: operations have other names."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from moto.sagemaker.responses import SageMakerResponse
 
 from embedded_account.permissions.calls import SIGNING_NAMES, AwsCall
 from embedded_account.permissions.required import FREE, PREFIXES, RESOURCES, action_of
+from tests.support import authorization_reference as reference
 
 SOURCE: Final = Path(cfnlint.data.AdditionalSpecs.__file__).parent / "Policies.json"
 REFERENCE: Final[dict[str, Any]] = json.loads(SOURCE.read_text())
@@ -69,8 +71,18 @@ def test_every_operation_needs_an_action_that_exists(service: str) -> None:
     ("service", "action"), [(service, action) for service, rows in RESOURCES.items() for action in rows]
 )
 def test_action_with_named_resources_takes_their_kind(service: str, action: str) -> None:
-    reference = REFERENCE[PREFIXES.get(service, service)]
-    kinds = reference["Actions"][action.lower()]["Resources"]
-    names = [form.split(":", 5)[5] for kind in kinds for form in reference["Resources"][kind]["ARNFormats"]]
-    begins = RESOURCES[service][action].partition("{")[0]
-    assert any(name.startswith(begins) for name in names), names
+    known = REFERENCE[PREFIXES.get(service, service)]
+    kinds = known["Actions"][action.lower()]["Resources"]
+    names = [form.split(":", 5)[5] for kind in kinds for form in known["Resources"][kind]["ARNFormats"]]
+    for template in RESOURCES[service][action].split():
+        begins = re.split("[{*]", template)[0]
+        assert any(name.startswith(begins) for name in names), names
+
+
+@pytest.mark.parametrize(
+    ("service", "action"), [(service, action) for service, rows in RESOURCES.items() for action in rows]
+)
+def test_action_is_checked_on_each_kind_that_it_requires(service: str, action: str) -> None:
+    named = f"{PREFIXES.get(service, service)}:{action}"
+    if reference.knows(named):
+        assert len(RESOURCES[service][action].split()) == (len(reference.required_types(named)) or 1)

@@ -60,7 +60,10 @@ RESOURCES: Final[Mapping[str, Mapping[str, str]]] = {
         "ListAddons": "cluster/{clusterName}",
         "DescribeNodegroup": "nodegroup/{clusterName}/{nodegroupName}/00000000",
     },
-    "fsx": _same("CreateDataRepositoryTask DeleteFileSystem", "file-system/{FileSystemId}"),
+    "fsx": {
+        "CreateDataRepositoryTask": "file-system/{FileSystemId} task/*",
+        "DeleteFileSystem": "file-system/{FileSystemId}",
+    },
     "kms": _same("DescribeKey GetKeyPolicy ListResourceTags ScheduleKeyDeletion", "key/{KeyId}"),
     "lambda": _same("GetFunction InvokeFunction", "function:{FunctionName}"),
     "logs": {
@@ -85,7 +88,8 @@ RESOURCES: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """The resources of an action, by service and action: an ARN after the account's id, with parameters of the request.
 
-A list gives one resource for each of its items; a parameter that is an ARN gives itself. A missing parameter is `*`:
+Spaces part resources that the action needs together, also one that the call makes and whose id is not known yet. A
+list gives one resource for each of its items; a parameter that is an ARN gives itself. A missing parameter is `*`:
 the call is about every resource of its kind. S3 has a module of its own, `s3`, HyperPod's calls are checked in
 `embedded_account.hyperpod`.
 """
@@ -116,15 +120,16 @@ def needs_of(account: Account, call: AwsCall) -> Iterator[tuple[str, str]]:
     if call.service == "s3":
         yield from s3.needs_of(account, action_of(call), call)
         return
-    template = RESOURCES.get(call.service, {}).get(action_of(call).partition(":")[2])
-    if template is None:
+    templates = RESOURCES.get(call.service, {}).get(action_of(call).partition(":")[2])
+    if templates is None:
         yield action_of(call), "*"
         return
-    fields = _PARAMETER.findall(template)
-    for values in product(*(_values(call.parameters.get(field)) for field in fields)):
-        given = next((value for value in values if value.startswith("arn:")), None)
-        named = template.format(**dict(zip(fields, values, strict=True)))
-        yield action_of(call), given or _arn(account, call.service, named)
+    for template in templates.split():
+        fields = _PARAMETER.findall(template)
+        for values in product(*(_values(call.parameters.get(field)) for field in fields)):
+            given = next((value for value in values if value.startswith("arn:")), None)
+            named = template.format(**dict(zip(fields, values, strict=True)))
+            yield action_of(call), given or _arn(account, call.service, named)
 
 
 def _values(given: Any) -> list[str]:

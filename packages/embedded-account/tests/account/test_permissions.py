@@ -175,6 +175,15 @@ CALLS: list[tuple[str, str, dict[str, Any], list[tuple[str, str]]]] = [
             ("iam:PassRole", f"arn:aws:iam::{ACCOUNT_ID}:role/cfn"),
         ],
     ),
+    (
+        "fsx",
+        "create_data_repository_task",
+        {"FileSystemId": "fs-0123456789", "Type": "EXPORT_TO_REPOSITORY", "Report": {"Enabled": False}},
+        [
+            ("fsx:CreateDataRepositoryTask", f"arn:aws:fsx:{HERE}:{each}")
+            for each in ("file-system/fs-0123456789", "task/*")
+        ],
+    ),
     ("s3", "head_bucket", {"Bucket": "b"}, [("s3:ListBucket", "arn:aws:s3:::b")]),
     ("s3", "get_bucket_encryption", {"Bucket": "b"}, [("s3:GetEncryptionConfiguration", "arn:aws:s3:::b")]),
     ("s3", "list_objects_v2", {"Bucket": "b", "Prefix": "x/"}, [("s3:ListBucket", "arn:aws:s3:::b")]),
