@@ -171,6 +171,18 @@ TABLE: Final = (
         "only the handler reads it: it may then remove these groups",
         "remove the names after the deployment",
     ),
+    Consequence(
+        "SleepingGroups",
+        (ChangeKind.ADDED,),
+        UpdateEffect.NOTHING,
+        "only the handler reads it: it keeps a group's count between this minimum and the template's count",
+    ),
+    Consequence(
+        "SleepingGroups",
+        (ChangeKind.REMOVED, ChangeKind.CHANGED),
+        UpdateEffect.CREATED,
+        "a group that no longer sleeps, or has fewer nodes than its minimum, gets all of its count",
+    ),
     Consequence("ServiceToken", _ANY, UpdateEffect.REFUSED, "CloudFormation allows no other function", DESTROY),
     Consequence(
         "ServiceTimeout", _ANY, UpdateEffect.NOTHING, "it limits how long CloudFormation waits for the handler"

@@ -6,13 +6,16 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 CONFIRMED = "ConfirmGroupRemoval"
-"""The only property that is not a field of CreateCluster: the instance groups that an update may remove.
+"""The instance groups that an update may remove.
 
-A rollback or a Delete sends properties of older templates: properties may be added, but never renamed or dropped.
+This property and SLEEPING are no fields of CreateCluster. A rollback or a Delete sends properties of older templates:
+properties may be added, but never renamed or dropped.
 """
+SLEEPING = "SleepingGroups"
+"""The instance groups whose counts GroupCounts sets, by name, with the nodes that stay: `{"gpu": 0}`."""
 
 # Properties that CloudFormation and CDK add to every custom resource, and our own.
-NO_FIELDS = frozenset({"ServiceToken", "ServiceTimeout", CONFIRMED})
+NO_FIELDS = frozenset({"ServiceToken", "ServiceTimeout", CONFIRMED, SLEEPING})
 
 # The address for the answer is a presigned URL of S3, which says when CloudFormation signed it.
 _SIGNED = re.compile(r"[?&]X-Amz-Date=(\d{8}T\d{6}Z)")
@@ -24,7 +27,8 @@ class CustomResourceRequest:
 
     `id` and `issued` are CloudFormation's, the same in every delivery; `issued` is the time of the request, and sorts
     as text ("" if unknown). `properties` and `old_properties` hold fields of CreateCluster; `confirmed` holds the group
-    names in the template's CONFIRMED property, `confirmed_before` those of the template before.
+    names in the template's CONFIRMED property, `confirmed_before` those of the template before; `sleeping` holds the
+    template's SLEEPING property.
 
     `on_event` returns the other five, and the framework passes them to `is_complete`: `accepted_at` is when `on_event`
     ended (seconds since the epoch); `deferred` says that an update may still have to be sent; `goes_back` says whether
@@ -42,6 +46,7 @@ class CustomResourceRequest:
     old_properties: Mapping[str, Any] = field(default_factory=dict)
     confirmed: frozenset[str] = frozenset()
     confirmed_before: frozenset[str] = frozenset()
+    sleeping: Mapping[str, int] = field(default_factory=dict)
     accepted_at: float = 0.0
     deferred: bool = False
     goes_back: bool | None = None
@@ -63,6 +68,7 @@ class CustomResourceRequest:
             old_properties=_fields(event.get("OldResourceProperties", {})),
             confirmed=_names(event.get("ResourceProperties", {}).get(CONFIRMED)),
             confirmed_before=_names(event.get("OldResourceProperties", {}).get(CONFIRMED)),
+            sleeping=_numbers(event.get("ResourceProperties", {}).get(SLEEPING)),
             accepted_at=event.get("AcceptedAt", 0.0),
             deferred=event.get("UpdateDeferred", False),
             goes_back=event.get("GoesBack"),
@@ -78,3 +84,9 @@ def _fields(properties: Mapping[str, Any]) -> dict[str, Any]:
 def _names(value: Any) -> frozenset[str]:
     """Return the names in the list; an empty set unless `value` is a list."""
     return frozenset(map(str, value)) if isinstance(value, list) else frozenset()
+
+
+def _numbers(value: Any) -> dict[str, int]:
+    """Return the numbers in the mapping, by name; an empty mapping unless `value` is a mapping."""
+    given = value.items() if isinstance(value, Mapping) else ()
+    return {str(name): int(number) for name, number in given if str(number).isdecimal()}

@@ -187,19 +187,25 @@ class ClusterUpdate:
     def _kept_counts(self, desired: Fields) -> dict[str, int]:
         """Return the live counts, by group, that take the place of the desired ones.
 
-        A rollback keeps the counts that were raised outside the stack (ADR 34). It lowers a count only if it is the one
+        A sleeping group keeps a count within its range, which GroupCounts may change at any time. For all others: a
+        rollback keeps the counts that were raised outside the stack (ADR 34). It lowers a count only if it is the one
         that its update gave, and only to what that update found (ADR 85). Where Karpenter scales the groups, it decides
         about all counts except those that the template changes. Raises RefusedRequestError in a forward update that
         would lower a raised count.
         """
         previous = self._request.old_properties
         wanted, live, deployed = counts(desired), counts(self._cluster), counts(previous)
+        sleeping = {
+            name: live[name]
+            for name, least in self._request.sleeping.items()
+            if name in wanted and name in live and least <= live[name] <= wanted[name]
+        }
         more = {name: live[name] for name in wanted.keys() & live.keys() if live[name] > wanted[name]}
         raised = raised_counts(desired, self._cluster, previous)
         forward = not self._precedence.goes_back()
         if autoscaled(desired, self._cluster, previous):
             same = {name for name in wanted.keys() & live.keys() if wanted[name] == deployed.get(name)}
-            return {name: live[name] for name in same | (raised if forward else more).keys()}
+            return sleeping | {name: live[name] for name in same | (raised if forward else more).keys()}
         if forward:
             if raised:
                 name, count = min(raised.items())
@@ -208,14 +214,14 @@ class ClusterUpdate:
                     f"this stack, and the update would remove nodes: write count: {count} into the environment's file, "
                     "or lower the group with `ops scale`; then deploy again"
                 )
-            return {}
+            return sleeping
         found = self._found() if more else None
         if found and found.changes:
             given = {name for name, count in more.items() if count == deployed.get(name)}
             more |= {name: min(more[name], found.count(name)) for name in given}
         kept = {name: count for name, count in more.items() if count > wanted[name]}
         self._tell_kept(kept)
-        return kept
+        return sleeping | kept
 
     def _found(self) -> Entry | None:
         return Record.read(self._read_tags()).found(self._request)

@@ -16,7 +16,7 @@ Fields = Mapping[str, Any]
 
 RESOURCE_TYPE: Final = "Custom::HyperPodCluster"
 _KIND: Final = "HyperPod cluster"
-_NOT_LIVE: Final = {"ServiceToken", "ConfirmGroupRemoval"}
+_NOT_LIVE: Final = {"ServiceToken", "ConfirmGroupRemoval", "SleepingGroups"}
 """Properties for the handler, which DescribeCluster does not know."""
 _EMPTY_OBJECT: Final = "{}"
 """What the template says for an empty object, which CDK would leave out (`stacks/hyperpod/slurm.py`)."""

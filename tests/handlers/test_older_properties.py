@@ -35,6 +35,7 @@ _json = st.recursive(
     max_leaves=6,
 )
 _NAMES = ["InstanceGroups", "Tags", "NodeRecovery", "ClusterName", "Config", "ConfirmGroupRemoval", "VpcConfig"]
+_NAMES += ["SleepingGroups"]
 
 
 @settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])

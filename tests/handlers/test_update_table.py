@@ -17,7 +17,7 @@ from handlers.hyperpod_cluster.consequences import (
     UNSUPPORTED,
     ChangeKind,
 )
-from tests.handlers import test_create, test_slurm, test_update
+from tests.handlers import test_create, test_sleeping_groups, test_slurm, test_update
 
 ANY = (ChangeKind.ADDED, ChangeKind.REMOVED, ChangeKind.CHANGED)
 SET = (ChangeKind.ADDED, ChangeKind.CHANGED)
@@ -27,6 +27,7 @@ _RECOVERY = test_update.test_node_recovery_is_changed_in_place_and_back_by_leavi
 _ROLE = test_update.test_cluster_role_is_set_in_place_and_cannot_be_taken_away
 _SWITCHED = test_update.test_scaler_and_tiered_storage_are_disabled_by_leaving_them_out
 _MODE = test_update.test_provisioning_mode_cannot_be_taken_away
+_SLEEPING = test_sleeping_groups.test_count_of_a_sleeping_group_after_an_update_and_its_rollback
 TESTS: dict[tuple[str, tuple[ChangeKind, ...]], Callable[..., None]] = {
     (GROUPS, (ChangeKind.ADDED,)): test_update.test_new_group_is_added_in_place,
     (GROUPS, REMOVED): test_update.test_missing_group_is_deleted_with_its_nodes,
@@ -58,6 +59,10 @@ TESTS: dict[tuple[str, tuple[ChangeKind, ...]], Callable[..., None]] = {
     **{(name, ANY): test_update.test_fixed_field_of_the_cluster_is_refused_with_advice for name in FIXED},
     **{(name, ANY): test_create.test_wrong_property_is_refused_before_any_call for name in UNSUPPORTED},
     ("ConfirmGroupRemoval", ANY): test_update.test_confirmation_alone_changes_nothing,
+    **{
+        ("SleepingGroups", kinds): _SLEEPING
+        for kinds in ((ChangeKind.ADDED,), (ChangeKind.REMOVED, ChangeKind.CHANGED))
+    },
 }
 # CloudFormation's own properties: the handler never sees a change of them.
 CLOUDFORMATIONS = {("ServiceToken", ANY), ("ServiceTimeout", ANY)}

@@ -13,6 +13,7 @@ from embedded_account.hyperpod.model import ClusterStatus, NodeStatus, Simulated
 from handlers.hyperpod_cluster import index
 from handlers.hyperpod_cluster.cluster import PATIENCE_SECONDS
 from handlers.hyperpod_cluster.ownership import RESOURCE_TAG, STACK_TAG, OwningResource
+from handlers.hyperpod_cluster.request import SLEEPING
 from tests.handlers.support.causes import justified, others
 from tests.handlers.support.clients import HANDLERS_TAGS
 from tests.handlers.support.cloudformation import strings
@@ -166,6 +167,7 @@ class Judge:
         for group in desired["InstanceGroups"]:
             found = live.pop(group["InstanceGroupName"])
             kept = (self.rolls_back() or self._deeds.autoscaled) and self._deeds.explains_count(found["InstanceCount"])
+            kept = kept or _in_range(desired, group, found["InstanceCount"])
             wanted = group | ({"InstanceCount": found["InstanceCount"]} if kept else {})
             assert wanted.items() <= found.items(), "a group is not as desired"
             left = found.keys() - group.keys() - self._deeds.unknown_fields
@@ -231,3 +233,9 @@ class Judge:
     @property
     def deeds(self) -> Deeds:
         return self._deeds
+
+
+def _in_range(desired: Properties, group: Properties, count: str) -> bool:
+    """Return whether a sleeping group may have so many instances."""
+    least = desired.get(SLEEPING, {}).get(group["InstanceGroupName"])
+    return least is not None and int(least) <= int(count) <= int(group["InstanceCount"])

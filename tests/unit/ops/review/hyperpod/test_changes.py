@@ -290,6 +290,7 @@ def test_a_field_of_a_group_without_a_known_effect_is_unknown(tmp_path: Path, fi
         ({"ClusterRole": "arn:aws:iam::111122223333:role/r"}, Effect.IN_PLACE),
         ({"Tags": [{"Key": "a", "Value": "b"}]}, Effect.IN_PLACE),
         ({"ConfirmGroupRemoval": ["gone"]}, Effect.NOTHING),
+        ({"SleepingGroups": {"gpu": 0}}, Effect.NOTHING),
         ({"ServiceTimeout": 3600}, Effect.NOTHING),
     ],
 )
