@@ -32,6 +32,49 @@ ImageId = Annotated[
     ),
 ]
 
+_DAY: Final = "(Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
+_DAYS: Final = f"{_DAY}(-{_DAY})?"
+_TIME: Final = "([01][0-9]|2[0-3]):[0-5][0-9]"
+IdleTime = Annotated[
+    str,
+    Shape(
+        pattern=r"^[1-9][0-9]{0,3}[mh]$",
+        what="a time in minutes or hours",
+        like="30m",
+        fix="write a number and m or h",
+        mistakes=((r"[0-9]+", "it has no unit"), (r"[0-9]+(s|d|min|hours?)", "its unit is not m or h")),
+    ),
+]
+WakingHours = Annotated[
+    str,
+    Shape(
+        pattern=rf"^{_DAYS}(,{_DAYS})* {_TIME}-({_TIME}|24:00) [A-Za-z0-9_+/-]+$",
+        what="days, times and a time zone",
+        like="Mon-Fri 07:00-19:00 Europe/Berlin",
+        fix="write days such as Mon-Fri or Sat,Sun, two times of 24 hours, and a name of the tz database",
+        mistakes=((r"\S+ \S+", "it has no time zone"),),
+    ),
+]
+
+
+class Sleep(Model):
+    """When an instance group gives its nodes back: while nothing uses it. It wakes when something does."""
+
+    after: IdleTime = Field(
+        default="30m", description="For how long nothing must have used the group, at least `10m`: `45m`, `2h`."
+    )
+    min: Annotated[int, Field(ge=0)] = Field(default=0, description="Nodes that stay.")
+    hours: WakingHours | None = Field(
+        default=None,
+        description="Hours in which the group has all its nodes, used or not: `Mon-Fri 07:00-19:00 Europe/Berlin`. "
+        "Default: none.",
+    )
+
+    @property
+    def after_seconds(self) -> int:
+        """The seconds of `after`."""
+        return int(self.after[:-1]) * (3600 if self.after.endswith("h") else 60)
+
 
 class Taint(Model):
     """A Kubernetes taint of a group's nodes."""
@@ -67,6 +110,11 @@ class InstanceGroup(Model):
     )
     deep_health_checks: tuple[Literal["InstanceStress", "InstanceConnectivity"], ...] = Field(
         default=(), description="Checks of accelerated nodes before they accept work; they take minutes to hours."
+    )
+    sleep: Sleep | None = Field(
+        default=None,
+        description="Give the nodes back while nothing uses them: the group has at most `count` nodes. `{}` has all "
+        "defaults. Default: it always has `count` nodes.",
     )
     labels: dict[LabelKey, LabelValue] = Field(default={}, description="Kubernetes labels of the nodes.")
     taints: tuple[Taint, ...] = Field(
@@ -126,6 +174,11 @@ class HyperPod(Model):
         description="Names of groups that were removed from `instance_groups` or renamed, and whose nodes may be "
         "deleted; such a change is refused without this confirmation.",
     )
+
+    @property
+    def sleeping_groups(self) -> dict[str, tuple[int, int]]:
+        """The fewest and the most nodes of each group that sleeps, by name."""
+        return {group.name: (group.sleep.min, group.count) for group in self.instance_groups if group.sleep}
 
     @property
     def tier_percent(self) -> int:

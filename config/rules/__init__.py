@@ -24,6 +24,7 @@ from config.rules import (
     ray,
     ray_capacity,
     secrets,
+    sleep,
     zones,
 )
 from config.rules.across_environments import PAIR_RULES, findings_beside, own_blocks
@@ -88,6 +89,10 @@ RULES: Final[tuple[Rule, ...]] = (
     instance_groups.volumes,
     instance_groups.labels_and_taints,
     instance_groups.taints_of_neuron_nodes,
+    sleep.groups_that_can_sleep,
+    sleep.times_of_sleep,
+    sleep.one_hand_on_the_workers,
+    sleep.checks_at_each_wake,
     lifecycle_scripts.lifecycle_scripts,
     zones.zones_with_a_subnet,
     zones.zone_of_a_training_plan,

@@ -27,6 +27,8 @@ PROPERTY_OF: Final[Mapping[str, str]] = {
     f"{GROUP_KEYS}.threads_per_core": f"{GROUPS}.ThreadsPerCore",
     f"{GROUP_KEYS}.volume_gib": f"{GROUPS}.InstanceStorageConfigs",
     f"{GROUP_KEYS}.deep_health_checks": f"{GROUPS}.OnStartDeepHealthChecks",
+    f"{GROUP_KEYS}.sleep": "SleepingGroups",
+    f"{GROUP_KEYS}.sleep.min": "SleepingGroups",
     f"{GROUP_KEYS}.labels": f"{GROUPS}.KubernetesConfig",
     f"{GROUP_KEYS}.taints": f"{GROUPS}.KubernetesConfig",
     f"{GROUP_KEYS}.taints[].key": f"{GROUPS}.KubernetesConfig",
@@ -43,6 +45,8 @@ PROPERTY_OF: Final[Mapping[str, str]] = {
 ELSEWHERE: Final[Mapping[str, str]] = {
     "hyperpod.sub_charts": "nothing in the cluster: a release of HyperPod's Helm chart",
     f"{GROUP_KEYS}.slurm": "see its keys",
+    f"{GROUP_KEYS}.sleep.after": "nothing in the cluster: when the group sleeps",
+    f"{GROUP_KEYS}.sleep.hours": "nothing in the cluster: when the group is awake",
     f"{GROUP_KEYS}.type_facts": "nothing in the cluster: the figures only size Ray's pods",
 }
 """Keys without a property of the cluster, and what they change instead."""

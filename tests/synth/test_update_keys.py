@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from config.model import InstanceGroup
-from config.model.hyperpod import Taint
+from config.model.hyperpod import Sleep, Taint
 from handlers.hyperpod_cluster.consequences import GROUPS
 from ops.environment.updates import ELSEWHERE, GROUP_KEYS, PROPERTY_OF
 from stacks.hyperpod import cluster
@@ -26,8 +26,9 @@ CHANGES: dict[str, Any] = {
     "image_id": "ami-0123456789abcdef0",
     "lifecycle_scripts": "other",
 }
-# `name` identifies the group; the whole cluster decides on `zone` (tests/synth/stacks/test_instance_groups.py).
-OTHERS = {"name", "zone"}
+# `name` identifies the group; the whole cluster decides on `zone` (tests/synth/stacks/test_instance_groups.py), and has
+# one property for all groups that sleep (tests/synth/stacks/test_group_counts.py).
+OTHERS = {"name", "zone", "sleep"}
 
 
 def fields(group: InstanceGroup) -> dict[str, Any]:
@@ -41,6 +42,7 @@ def fields(group: InstanceGroup) -> dict[str, Any]:
 
 def test_every_key_is_tried_or_has_no_property() -> None:
     elsewhere = {key.removeprefix(f"{GROUP_KEYS}.") for key in ELSEWHERE if key.startswith(GROUP_KEYS)}
+    elsewhere -= {f"sleep.{key}" for key in Sleep.model_fields}
     assert InstanceGroup.model_fields.keys() == CHANGES.keys() | OTHERS | elsewhere
 
 

@@ -14,6 +14,7 @@ _OF_GROUPS: Final = {
     "labels": "Kubernetes labels are for nodes of EKS",
     "taints": "Kubernetes taints are for nodes of EKS",
     "deep_health_checks": "AWS documents deep health checks for clusters that EKS orchestrates",
+    "sleep": "what uses a group is known of Ray in an EKS cluster",
 }
 _OF_THE_FILE_SYSTEM: Final = {
     "provisioning": "the CSI driver runs in an EKS cluster only",

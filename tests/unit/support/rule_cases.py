@@ -58,6 +58,7 @@ def watched_from(*blocks: str) -> Change:
 
 
 WITHOUT_CHECKS: Final[Change] = {f"{NODES}.deep_health_checks": []}
+ASLEEP: Final[Change] = WITHOUT_CHECKS | {f"{NODES}.sleep": {}}
 BY_PATTERN: Final[Change] = {
     "company": {"name_pattern": "acme-{environment}-{name}"},
     "hyperpod.cluster_name": "acme-dev-ml-cluster",
@@ -745,6 +746,7 @@ CASES: Final[dict[str, list[Case]]] = {
         Case({f"{NEURON}.labels": {"team": "a"}}, SLURM),
         Case({f"{NEURON}.taints": [{"key": "team", "effect": "NoSchedule"}]}, SLURM),
         Case({f"{NEURON}.deep_health_checks": ["InstanceStress"]}, SLURM),
+        Case({f"{NEURON}.sleep": {}}, SLURM),
         Case({"fsx.provisioning": "dynamic"}, SLURM),
         Case({"fsx.claim": "fsx-claim"}, SLURM),
         Case({"hyperpod.sub_charts": ["cluster-role-and-bindings"]}, SLURM),
@@ -886,4 +888,28 @@ CASES: Final[dict[str, list[Case]]] = {
         Case({"ray.clusters.0.env": {"RAY_AUTH_MODE": "token"}}, {"ray.clusters.0.env": {"RAY_AUTH_MODE": "disabled"}}),
         Case({"versions": "fixed", "ray.version": GONE, "ray.clusters.0.env": {"RAY_AUTH_MODE": "token"}}),
     ],
+    "V113": [
+        Case({f"{HEADS}.sleep": {}}),
+        Case({f"{NODES}.min_count": 1}, ASLEEP),
+        Case(
+            {f"{NODES}.training_plan": "arn:aws:sagemaker:us-west-2:111122223333:training-plan/p5"},
+            ASLEEP | {f"{NODES}.zone": "usw2-az2"},
+        ),
+    ],
+    "V114": [
+        Case({f"{NODES}.sleep": {"min": 4}}, WITHOUT_CHECKS | {f"{NODES}.sleep": {"min": 3}}),
+        *(Case({f"{NODES}.sleep": {"after": time}}, WITHOUT_CHECKS) for time in ("1m", "9m")),
+        *(
+            Case({f"{NODES}.sleep.hours": hours}, WITHOUT_CHECKS | {f"{NODES}.sleep": {"hours": "Sat 00:00-24:00 UTC"}})
+            for hours in (
+                "Mon-Fri 19:00-07:00 Europe/Berlin",
+                "Mon 07:00-07:00 UTC",
+                "Mon 07:00-19:00 Europe/Berlln",
+                "Mon 07:00-19:00 Europe",
+                "Mon 07:00-19:00 /UTC",
+            )
+        ),
+    ],
+    "V115": [Case({f"{NODES}.sleep": {}}, WITHOUT_CHECKS | {f"{CLUSTER}.autoscaling": {}})],
+    "V116": [Case({f"{NODES}.deep_health_checks": ["InstanceStress"]}, ASLEEP)],
 }

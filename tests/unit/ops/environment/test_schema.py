@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import config
 from config.load import DIRECTORY
 from config.model import HyperPod, InstanceGroup
-from config.model.hyperpod import Taint
+from config.model.hyperpod import Sleep, Taint
 from config.model.memory_tier import TieredStorage
 from config.model.slurm import SlurmNode
 from handlers.hyperpod_cluster.consequences import TABLE
@@ -93,6 +93,7 @@ def test_every_key_of_the_cluster_has_a_consequence_or_is_said_to_have_none() ->
         "hyperpod": HyperPod,
         "hyperpod.tiered_storage": TieredStorage,
         updates.GROUP_KEYS: InstanceGroup,
+        f"{updates.GROUP_KEYS}.sleep": Sleep,
         f"{updates.GROUP_KEYS}.taints[]": Taint,
         f"{updates.GROUP_KEYS}.slurm": SlurmNode,
     }
