@@ -152,6 +152,8 @@ HANDLER_CALLS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 """The calls of each entry point in `handlers/hyperpod_cluster/index.py`; the handlers' tests enforce the list."""
+GROUP_COUNTS_CALLS: Final = ("DescribeCluster", "ListClusterNodes", "UpdateCluster")
+"""The calls of the function `handlers/group_counts`."""
 
 
 def access_conditions(roles: Iterable[str], account: str) -> dict[On, dict[str, dict[str, list[str]]]]:

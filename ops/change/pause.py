@@ -1,7 +1,7 @@
 """`ops pause` and `ops resume`: no HyperPod node while nobody trains, and the file's counts afterwards.
 
 A pause suspends the RayClusters, drains every node, and then lowers all instance groups to 0 in one UpdateCluster
-(`ops.change.group_counts`): HyperPod has no choice of nodes left to make, and nodes that were never launched are
+(`handlers.group_counts.counts`): HyperPod has no choice of nodes left to make, and nodes that were never launched are
 cancelled, too. Every step reads its state from the two APIs, so rerunning a command resumes it. Annotations record what
 a pause suspended and cordoned, because a resume reverts only that.
 """
@@ -16,8 +16,8 @@ from kubernetes.client import ApiException
 
 from config import EksEnvironment, Environment
 from config.labels import INSTANCE_GROUP_LABEL, PAUSED
+from handlers.group_counts.counts import Wanted, set_counts
 from ops.change.drain import DrainTimeoutError, Say, cordon, drain, uncordon
-from ops.change.group_counts import Wanted, set_counts
 from ops.change.ray_clusters import LiveRayCluster, until
 from ops.change.scale import in_service, refuse_deep_checks
 from ops.clients import REQUEST_TIMEOUT, Clients

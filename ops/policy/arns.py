@@ -46,6 +46,12 @@ class Arns:
         return ()
 
     @property
+    def group_counts(self) -> tuple[str, ...]:
+        """The function that sets the counts of groups that sleep; empty if none sleeps."""
+        name = naming.group_counts(self.environment)
+        return self.of("lambda", f"function:{name}") if self.environment.hyperpod.sleeping_groups else ()
+
+    @property
     def issuer(self) -> tuple[str, ...]:
         """The issuer of the EKS cluster's tokens, whose id AWS chooses; empty if the environment has none."""
         return ()

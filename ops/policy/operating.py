@@ -127,7 +127,11 @@ def _drift_resources(arns: Arns) -> Mapping[str, tuple[str, ...]]:
         "grafana": arns.of("grafana", "/workspaces/*"),
         "iam": (*arns.roles, *arns.issuer),
         "kms": arns.of("kms", "key/*"),
-        "lambda": (*arns.made("lambda", "function:", "functions"), *arns.of("lambda", "layer:*")),
+        "lambda": (
+            *arns.made("lambda", "function:", "functions"),
+            *arns.group_counts,
+            *arns.of("lambda", "layer:*"),
+        ),
         "logs": (*arns.made("logs", "log-group:", "log groups"), *_cluster_logs(arns)),
         "s3": arns.buckets,
         "sagemaker": mlflow.tracking_server(arns),

@@ -71,8 +71,9 @@ class HyperPodCluster(Construct):
                     for group in settings.instance_groups
                 ],
                 "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
-                # Not a field of the API, but a property for the handler (handlers/hyperpod_cluster/request.py).
+                # Not fields of the API, but properties for the handler (handlers/hyperpod_cluster/request.py).
                 **_given("ConfirmGroupRemoval", list(settings.confirm_group_removal)),
+                **_given("SleepingGroups", {name: least for name, (least, _) in settings.sleeping_groups.items()}),
             },
         )
         self.arn = self.resource.get_att_string("ClusterArn")

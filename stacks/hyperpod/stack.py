@@ -7,8 +7,10 @@ from constructs import Construct
 
 from config import Environment, naming
 from config.model import Notifications
+from stacks.hyperpod.call_permissions import CallPermissions
 from stacks.hyperpod.cluster import HyperPodCluster
 from stacks.hyperpod.execution_role import ExecutionRole
+from stacks.hyperpod.group_counts import GroupCounts
 from stacks.hyperpod.lifecycle_scripts import LifecycleScripts
 from stacks.hyperpod.monthly_budget import MonthlyBudget
 from stacks.hyperpod.notifications import ClusterNotifications
@@ -66,15 +68,15 @@ class HyperPodStack(EnvironmentStack):
             settings={"FSX_EFA": "true"} if environment.fsx.efa else None,
             generated=orchestration.generated,
         )
-        provider = ClusterProvider(
+        permissions = CallPermissions(
             self,
-            "Provider",
             execution_role=execution_role.role,
             eks_cluster=orchestration.eks_cluster,
             training_plans=[group.training_plan for group in settings.instance_groups if group.training_plan],
             image_ids=[group.image_id for group in settings.instance_groups if group.image_id],
             key=self.company_key,
         )
+        provider = ClusterProvider(self, "Provider", permissions=permissions)
         teardown = ClusterTeardown(self, "Teardown", provider=provider)
         needed = [execution_role, scripts, *orchestration.needed, *network.security_group_rules]
         teardown.node.add_dependency(*needed)
@@ -99,6 +101,8 @@ class HyperPodStack(EnvironmentStack):
             key=self.company_key,
         )
         self.cluster.node.add_dependency(teardown, *needed)
+        if settings.sleeping_groups:
+            GroupCounts(self, "GroupCounts", environment=environment, permissions=permissions)
         if environment.notifications:
             self._notify(environment, environment.notifications)
 

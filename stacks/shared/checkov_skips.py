@@ -19,6 +19,11 @@ _FUNCTION: Final = {
     "CKV_AWS_115": "It runs once in a deployment; a share of its own would be missing to the account's other functions",
     "CKV_AWS_116": "CloudFormation waits for its answer and reports its failure: nobody would read a dead letter queue",
 }
+_ON_ITS_OWN: Final = {
+    "CKV_AWS_115": "One program calls it, once at a time; a share would be missing to the account's other functions",
+    "CKV_AWS_116": "Its caller waits for its answer and asks again later: nobody would read a dead letter queue",
+    "CKV_AWS_117": "It calls SageMaker's API only, and needs nothing of the VPC",
+}
 _OUTSIDE_A_VPC: Final = {
     "CKV_AWS_117": "It calls AWS's APIs only; in the VPC it would hold interfaces of what it helps to delete"
 }
@@ -52,15 +57,22 @@ def explain_variables(scope: IConstruct) -> None:
             explain(function, _VARIABLES)
 
 
+def explain_on_its_own(function: IConstruct) -> None:
+    """Record the exceptions of a function that no deployment calls, but a program in the cluster."""
+    explain(function, _ON_ITS_OWN | _VARIABLES)
+
+
 def explain_departures(scope: IConstruct, *, key_of_logs: bool) -> None:
     """Record the exceptions that all functions and all log groups in the tree share, CDK's own included.
 
+    A reason that a function has already, of its own, stays.
     Call it once the tree is complete. `key_of_logs`: the company gives a key for the log groups.
     """
     for function in resources_of_type(scope, lambda_.CfnFunction.CFN_RESOURCE_TYPE_NAME):
         # CDK's older custom resources declare a plain CfnResource, always without a VPC.
         reasons = _FUNCTION if getattr(function, "vpc_config", None) else _FUNCTION | _OUTSIDE_A_VPC
-        known = function.get_metadata(_KEY) or {"skip": []}
-        _record(function, reasons, known["skip"])
+        known = (function.get_metadata(_KEY) or {"skip": []})["skip"]
+        own = {skip["id"] for skip in known}
+        _record(function, {policy: reason for policy, reason in reasons.items() if policy not in own}, known)
     for log_group in () if key_of_logs else resources_of_type(scope, logs.CfnLogGroup.CFN_RESOURCE_TYPE_NAME):
         explain(log_group, _LOG_GROUP)

@@ -14,6 +14,7 @@ import aws_cdk
 import botocore
 import pytest
 
+from stacks.hyperpod.group_counts import HANDLERS as GROUP_COUNTS
 from stacks.hyperpod.provider import SERVICE_MODEL, pack_handlers
 
 NEWER_FIELDS = {
@@ -124,6 +125,25 @@ def test_package_has_the_entry_points_and_no_bytecode(package: Path) -> None:
     assert (package / "hyperpod_cluster" / "index.py").is_file()
     assert (package / "hyperpod_cluster" / "models" / Path(SERVICE_MODEL).relative_to("data")).is_file()
     assert not [path for path in package.rglob("*") if "pyc" in path.name]
+
+
+# GroupCounts sends every group in full: its client must know every field that DescribeCluster can show.
+FIELDS = """
+import sys
+import botocore.loaders
+botocore.loaders.Loader.BUILTIN_DATA_PATH = sys.argv[1]
+from group_counts import index
+print(*index._client().meta.service_model.shape_for("ClusterInstanceGroupSpecification").members)
+"""
+
+
+def test_packed_model_teaches_group_counts_the_newer_fields(tmp_path: Path, older_data: Path) -> None:
+    (tmp_path / "packed").mkdir()
+    pack_handlers(tmp_path / "packed", GROUP_COUNTS)
+    env = {"PATH": os.environ["PATH"], "AWS_DEFAULT_REGION": "us-west-2", "AWS_EC2_METADATA_DISABLED": "true"}
+    argv = [sys.executable, "-c", FIELDS, str(older_data)]
+    done = subprocess.run(argv, cwd=tmp_path / "packed", env=env, text=True, capture_output=True, check=True)
+    assert set(NEWER_FIELDS["ClusterInstanceGroupSpecification"]) <= set(done.stdout.split())
 
 
 # CDK's framework around the handlers, with stubs for the two clients that it calls.

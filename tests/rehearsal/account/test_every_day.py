@@ -41,10 +41,10 @@ from embedded_account.testing.clients import Clients
 from embedded_account.testing.cluster import Kubectl, Object
 from embedded_account.testing.eks_setup import set_up
 from embedded_account.testing.stacks import StackDeployer, topic
+from handlers.group_counts.counts import Wanted, set_counts
 from k8s_charts.helm.kuberay import CHART
 from k8s_charts.ray.viewers import ViewersChart
 from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE, REAPER, RUN_LABEL, RUN_STOP, viewers_group
-from ops.change.group_counts import Wanted, set_counts
 from ops.commands.whole import app
 from ops.policy.role import PersonRole
 from rehearsal import paths

@@ -14,10 +14,12 @@ from config.model import (
     Notifications,
     Observability,
 )
+from config.model.hyperpod import Sleep
 
 WATCHED: Final = "watched"
 OBSERVED: Final = "observed"
 BUDGETED: Final = "budgeted"
+ASLEEP: Final = "asleep"
 GRAFANA: Final = Grafana(public_access_cidrs=(IPv4Network("203.0.113.0/24"),))
 
 
@@ -37,6 +39,15 @@ def observed(name: str, grafana: Grafana | None = GRAFANA) -> EksEnvironment:
     return load(name).model_copy(update={"observability": wanted})
 
 
+def asleep() -> EksEnvironment:
+    """Return an environment whose workers sleep while nothing uses them."""
+    own = load("dev")
+    head, workers = own.hyperpod.instance_groups
+    workers = workers.model_copy(update={"sleep": Sleep(min=1), "deep_health_checks": ()})
+    hyperpod = own.hyperpod.model_copy(update={"instance_groups": (head, workers)})
+    return own.model_copy(update={"hyperpod": hyperpod})
+
+
 def budgeted() -> SlurmEnvironment:
     """Return an environment with a monthly budget: one with Slurm has the fewest stacks, and no company's key."""
     notifications = Notifications(email="ml-platform@example.com", monthly_budget_usd=20_000)
@@ -47,6 +58,7 @@ VARIANTS: Final[Mapping[str, Callable[[], Environment]]] = {
     WATCHED: lambda: watched("dev"),
     OBSERVED: lambda: observed("closed"),
     BUDGETED: budgeted,
+    ASLEEP: asleep,
 }
 """The variants that every policy of cdk-nag and checkov is checked with, by name."""
 

@@ -1,7 +1,8 @@
-"""Set the counts of instance groups with UpdateCluster, for `ops pause` and `ops resume`.
+"""Set the counts of instance groups with UpdateCluster, for the function GroupCounts, `ops pause` and `ops resume`.
 
 UpdateCluster takes every group in full, and resets some fields that a call omits (ThreadsPerCore). The groups are
-therefore sent as DescribeCluster shows them.
+therefore sent as DescribeCluster shows them. The module imports only the standard library, because `ops` imports it,
+too.
 """
 
 from collections.abc import Mapping
