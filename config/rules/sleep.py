@@ -18,7 +18,7 @@ def groups_that_can_sleep(environment: EksEnvironment) -> Iterator[Violation]:
     Why: a training plan costs the same with and without nodes. HyperPod rolls a group back that has fewer nodes than
     `min_count`. A RayCluster without its head forgets its jobs, and nothing could say that it is needed again.
     Source: AWS docs, reserve-capacity-with-training-plans; SageMaker API reference, ClusterInstanceGroupSpecification:
-    MinInstanceCount; this project, docs/operate/save-money.md.
+    MinInstanceCount; this project, docs/operate/sleep.md.
     Example: hyperpod.instance_groups.0.sleep: {}
     """
     with_head = {head.instance_group: key for key, head in heads(environment)}
@@ -42,7 +42,7 @@ def times_of_sleep(environment: EksEnvironment) -> Iterator[Violation]:
 
     Why: a group with all its nodes does not sleep. Nodes take minutes to come, so a group that slept at once would
     hardly ever be ready. Hours that end before they start would never come.
-    Source: this project, docs/operate/save-money.md; IANA, tz database.
+    Source: this project, docs/operate/sleep.md; IANA, tz database.
     Example: hyperpod.instance_groups.1.sleep: {min: 4}
     """
     for key, group in groups(environment):
@@ -70,7 +70,7 @@ def one_hand_on_the_workers(environment: EksEnvironment) -> Iterator[Violation]:
     """Refuse Ray's autoscaler on an instance group that sleeps.
 
     Why: both would set the number of worker pods, each against the other.
-    Source: this project, docs/operate/save-money.md; KubeRay docs, kuberay-autoscaling.
+    Source: this project, docs/operate/sleep.md; KubeRay docs, kuberay-autoscaling.
     Example: hyperpod.instance_groups.1.sleep: {}
     """
     asleep = environment.hyperpod.sleeping_groups
