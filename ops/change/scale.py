@@ -76,6 +76,11 @@ def _refuse_what_the_environment_forbids(environment: Environment, group: str, w
     if configured is None:
         names = ", ".join(each.name for each in environment.hyperpod.instance_groups)
         raise RefusedError(f"{environment.name} has no instance group {group}. Allowed: {names}")
+    if configured.sleep:
+        raise RefusedError(
+            f"{group} sleeps, so the sleeper sets its nodes and Ray's workers, and would undo this. "
+            "Fix: change its count or its sleep.min in the environment, and deploy"
+        )
     if wanted < (configured.min_count or 0):
         raise RefusedError(
             f"{group} has min_count {configured.min_count}. Fix: lower min_count in the environment and deploy, first"

@@ -12,7 +12,6 @@ from config.estimates import creation
 from config.labels import DEEP_HEALTH_LABEL, INSTANCE_GROUP_LABEL, NODE_HEALTH_LABEL, NODE_SCHEDULABLE
 from config.model import InstanceGroup
 from ops.clients import REQUEST_TIMEOUT
-from ops.hyperpod import find
 from ops.readiness.conditions import is_ready
 from ops.readiness.events import last_word
 from ops.readiness.expected_end import after, of_nodes
@@ -29,11 +28,13 @@ CHECKING: Final = "DeepHealthCheckInProgress"
 
 
 def hyperpod(
-    environment: Environment, sagemaker: Any, require: Require, *, paused: bool = False
+    environment: Environment, cluster: Answer | None, sagemaker: Any, require: Require, *, paused: bool = False
 ) -> Iterator[ReadinessItem]:
-    """Yield the cluster, then each of its instance groups; `paused` says whether `ops pause` suspended Ray."""
+    """Yield the cluster (DescribeCluster; None if there is none), then each of its instance groups.
+
+    `paused` says whether `ops pause` suspended Ray.
+    """
     name = environment.hyperpod.cluster_name
-    cluster = find(sagemaker, name)
     if cluster is None:
         yield ReadinessItem(
             "HyperPod cluster", name, ReadinessState.WAITING, "does not exist: deploy the hyperpod stack"
@@ -65,6 +66,19 @@ def list_nodes(sagemaker: Any, cluster: str) -> list[Answer]:
     return [node for page in pages for node in page["ClusterNodeSummaries"]]
 
 
+def goals(environment: Environment, cluster: Answer | None) -> dict[str, int]:
+    """Return how many nodes each instance group should have now: the file's count, or what a sleeping group has."""
+    live = {group["InstanceGroupName"]: group["TargetCount"] for group in (cluster or {}).get("InstanceGroups", ())}
+    return {
+        group.name: live[group.name] if _is_asleep(group, live.get(group.name)) else group.count
+        for group in environment.hyperpod.instance_groups
+    }
+
+
+def _is_asleep(group: InstanceGroup, target: int | None) -> bool:
+    return group.sleep is not None and target is not None and group.sleep.min <= target < group.count
+
+
 def _group(
     wanted: InstanceGroup,
     cluster: Answer,
@@ -82,8 +96,10 @@ def _group(
     """
     current, target = group["CurrentCount"], group["TargetCount"]
     statuses = Counter(node["InstanceStatus"]["Status"] for node in nodes)
-    least = least_nodes(wanted) if require is Require.MIN else wanted.count
-    required = f" ({least} required)" if least < wanted.count and current != target else ""
+    asleep = _is_asleep(wanted, target)
+    goal = target if asleep else wanted.count
+    least = min(least_nodes(wanted), goal) if require is Require.MIN else goal
+    required = f" ({least} required)" if least < goal and current != target else ""
     details = [f"{current} of {target} nodes{required}" + (f": {counts(statuses)}" if nodes else "")]
     details += _since(nodes)
     details += spoken({node["InstanceId"]: node["InstanceStatus"].get("Message", "") for node in nodes})
@@ -92,11 +108,13 @@ def _group(
         details.append(f"software update: {update}")
     if resume:
         details.append(f"paused; {resume} raises it to {wanted.count}")
+    elif asleep:
+        details.append(f"asleep; what needs it wakes it to {wanted.count}")
     elif target != wanted.count:
         details.append(f"the environment says {wanted.count}: deploy the hyperpod stack, or change the environment")
     if current != target:
         details += filter(None, [last_word(sagemaker, cluster, wanted.name)])
-    everything = current == target == wanted.count == statuses["Running"]
+    everything = current == target == goal == statuses["Running"]
     done = statuses["Running"] >= least if require is Require.MIN else everything
     state = ReadinessState.READY if done else ReadinessState.PAUSED if resume else ReadinessState.WAITING
     expected = _expected(wanted, cluster, nodes, least) if target == wanted.count else None
@@ -131,9 +149,9 @@ def _underway(nodes: Sequence[Answer]) -> list[datetime]:
 
 
 def kubernetes_nodes(
-    environment: Environment, api: kubernetes.client.ApiClient, require: Require
+    environment: Environment, api: kubernetes.client.ApiClient, require: Require, wanted: Mapping[str, int]
 ) -> Iterator[ReadinessItem]:
-    """Yield how many nodes of each group can run pods."""
+    """Yield how many nodes of each group can run pods, of as many as are `wanted`."""
     core = kubernetes.client.CoreV1Api(api)
     for group in environment.hyperpod.instance_groups:
         selector = f"{INSTANCE_GROUP_LABEL}={group.name}"
@@ -141,15 +159,16 @@ def kubernetes_nodes(
         hindered = {node.metadata.name: reason for node in nodes if (reason := blocking_reason(node))}
         reasons = Counter(hindered.values())
         usable = len(nodes) - reasons.total()
-        detail = f"{usable} of {group.count} Ready and {NODE_SCHEDULABLE}"
-        least = least_nodes(group) if require is Require.MIN else group.count
-        if usable < group.count and least < group.count:
+        goal = wanted[group.name]
+        detail = f"{usable} of {goal} Ready and {NODE_SCHEDULABLE}"
+        least = min(least_nodes(group), goal) if require is Require.MIN else goal
+        if usable < goal and least < goal:
             detail += f" ({least} required)"
         if reasons:
             detail += f"; {counts(reasons)}"
         if lost := [name for name, reason in hindered.items() if reason == _LOST]:
             detail += f"; {_replacement(environment, group, lost)}"
-        done = usable >= least if require is Require.MIN else usable == group.count
+        done = usable >= least if require is Require.MIN else usable == goal
         yield ReadinessItem(
             "Kubernetes nodes", group.name, ReadinessState.READY if done else ReadinessState.WAITING, detail
         )

@@ -10,8 +10,9 @@ from functools import partial
 from config import EksEnvironment, Environment, SlurmEnvironment
 from ops.clients import CallerAccount, Clients, connect
 from ops.errors import as_viewer
+from ops.hyperpod import find
 from ops.readiness.item import ReadinessItem, ReadinessState, Require
-from ops.readiness.nodes import hyperpod, kubernetes_nodes
+from ops.readiness.nodes import goals, hyperpod, kubernetes_nodes
 from ops.readiness.one_off_jobs import directory, image
 from ops.readiness.workloads import claim, ray_clusters, reaper
 
@@ -35,7 +36,8 @@ def observe_slurm(
 ) -> list[ReadinessItem]:
     """Return the state of the HyperPod cluster and its groups. Slurm itself answers on the nodes only."""
     with as_viewer():
-        return list(hyperpod(environment, account.client("sagemaker"), require))
+        sagemaker = account.client("sagemaker")
+        return list(hyperpod(environment, find(sagemaker, environment.hyperpod.cluster_name), sagemaker, require))
 
 
 def observe(environment: EksEnvironment, clients: Clients, require: Require = Require.ALL) -> list[ReadinessItem]:
@@ -47,9 +49,10 @@ def observe(environment: EksEnvironment, clients: Clients, require: Require = Re
     with as_viewer():
         rays = list(ray_clusters(environment, clients.kubernetes, require))
         paused = any(item.state is ReadinessState.PAUSED for item in rays)
+        cluster = find(clients.sagemaker, environment.hyperpod.cluster_name)
         return [
-            *hyperpod(environment, clients.sagemaker, require, paused=paused),
-            *kubernetes_nodes(environment, clients.kubernetes, require),
+            *hyperpod(environment, cluster, clients.sagemaker, require, paused=paused),
+            *kubernetes_nodes(environment, clients.kubernetes, require, goals(environment, cluster)),
             image(environment, clients),
             claim(environment, clients.kubernetes),
             directory(environment, clients.kubernetes),

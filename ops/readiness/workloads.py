@@ -10,7 +10,7 @@ from kubernetes.client import ApiException
 
 from config import EksEnvironment
 from config.estimates import creation
-from config.model import RayCluster
+from config.model import RayCluster, RayWorkers
 from k8s_charts.shared.names import REAPER
 from ops.clients import REQUEST_TIMEOUT
 from ops.readiness.conditions import is_ready
@@ -94,7 +94,9 @@ def _ray_cluster(
 ) -> ReadinessItem:
     name = f"{environment.ray.namespace}/{wanted.name}"
     status = found.get("status", {})
-    replicas = sum(group.replicas for group in wanted.workers)
+    awake = {group.name: _awake(environment, group, found) for group in wanted.workers}
+    replicas = sum(awake.values())
+    asleep = sum(group.replicas for group in wanted.workers) - replicas
     if wanted.autoscaling:
         # The autoscaler changes the groups' replicas in the object, and KubeRay adds them up in its status.
         replicas = status.get("desiredWorkerReplicas", replicas)
@@ -111,6 +113,7 @@ def _ray_cluster(
     state = status.get("state")
     # KubeRay keeps the state `suspended` until all pods are ready.
     details = [f"{'starting' if state in (None, '', 'suspended') else state}, {available} of {replicas} workers"]
+    details += [f"{asleep} asleep"] if asleep else []
     # KubeRay's status counts a worker that is ending, and one whose node is gone: the reaper deletes such a pod after
     # 10 s, Kubernetes after 40 to 60 s. With a late cache 1.2.0 makes one pod too many and ends a healthy one.
     moving = [pod for pod in pods if is_worker(pod) and pod not in stale.orphans and _starts_or_ends(pod, lost)]
@@ -123,11 +126,18 @@ def _ray_cluster(
     details += [*spoken({pod.metadata.name: blocking_reason(pod) for pod in pods}), *old]
     enough = False
     if require is Require.MIN:
-        least = sum(min(group.replicas, group.min_replicas) for group in wanted.workers)
+        least = sum(min(awake[group.name], group.min_replicas) for group in wanted.workers)
         details[0] += f" ({least} required)"
         enough = available >= least and any(map(_is_ready_head, pods))
     waits = ReadinessState.READY if enough else ReadinessState.WAITING
     return ReadinessItem("RayCluster", name, waits, "; ".join(details), _pulled(pods))
+
+
+def _awake(environment: EksEnvironment, group: RayWorkers, found: Mapping[str, Any]) -> int:
+    """Return how many workers a group should have now: the file's, or what the sleeper left of them."""
+    live = {each["groupName"]: each.get("replicas", 0) for each in found.get("spec", {}).get("workerGroupSpecs", ())}
+    sleeps = group.instance_group in environment.hyperpod.sleeping_groups
+    return min(group.replicas, live.get(group.name, group.replicas)) if sleeps else group.replicas
 
 
 def _pulled(pods: Sequence[Any]) -> ExpectedEnd | None:

@@ -9,6 +9,7 @@ from typer.testing import CliRunner, Result
 import config
 from config.labels import INSTANCE_GROUP_LABEL
 from config.load import DIRECTORY
+from config.model.hyperpod import Sleep
 from ops.change import scale as scaling
 from ops.clients import Clients
 from ops.commands.whole import app
@@ -289,6 +290,14 @@ def test_a_cluster_that_is_being_changed_is_left_alone(running: Apis, command: t
     result = run(*command, "--yes", "--force")
     assert result.exit_code == 1
     assert "HyperPod cluster ml-cluster is Updating. Allowed: InService. Fix: `ops wait`" in result.stderr
+
+
+def test_a_group_that_sleeps_is_not_scaled_by_hand(running: Apis, clients: Clients) -> None:
+    dev = config.load("dev")
+    groups = [each.model_copy(update={"sleep": Sleep()}) for each in dev.hyperpod.instance_groups]
+    hyperpod = dev.hyperpod.model_copy(update={"instance_groups": tuple(groups)})
+    with pytest.raises(RefusedError, match="the sleeper sets its nodes"):
+        scaling.plan_scale(dev.model_copy(update={"hyperpod": hyperpod}), clients, WORKERS, 2)
 
 
 def test_fewer_than_min_count_are_refused(running: Apis, clients: Clients) -> None:

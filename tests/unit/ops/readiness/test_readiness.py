@@ -8,6 +8,7 @@ import pytest
 
 import config
 from config.model import Autoscaling
+from config.model.hyperpod import Sleep
 from config.naming import STAND_IN_IMAGE
 from ops.clients import Clients
 from ops.readiness.item import ReadinessItem, ReadinessState, Require
@@ -206,6 +207,63 @@ def test_min_asks_for_min_count_nodes(apis: Apis, clients: Clients) -> None:
 def test_min_still_requires_a_head(look: Look, apis: Apis) -> None:
     apis.kubernetes[RAY_CLUSTER] = {"status": {"availableWorkerReplicas": 1}}
     assert look(Require.MIN)["RayCluster", "ray/rayml"].state is ReadinessState.WAITING
+
+
+@pytest.fixture
+def sleepy(clients: Clients) -> Look:
+    """Observe `dev` with worker nodes of which all but one may sleep."""
+    groups = [
+        group.model_copy(update={"sleep": Sleep(min=1)}) if group.name == WORKERS else group
+        for group in DEV.hyperpod.instance_groups
+    ]
+    hyperpod = DEV.hyperpod.model_copy(update={"instance_groups": tuple(groups)})
+    environment = DEV.model_copy(update={"hyperpod": hyperpod})
+    return lambda *required: {(item.kind, item.name): item for item in observe(environment, clients, *required)}
+
+
+def replicas(apis: Apis, asked: int, available: int) -> None:
+    """Serve a RayCluster that asks for so many workers."""
+    apis.kubernetes[RAY_CLUSTER]["spec"] = {
+        "workerGroupSpecs": [{"groupName": "gpu-group", "replicas": asked, "template": {}}]
+    }
+    apis.kubernetes[RAY_CLUSTER]["status"]["availableWorkerReplicas"] = available
+
+
+@pytest.mark.parametrize("required", [(), (Require.MIN,)], ids=["all", "min"])
+def test_a_group_that_sleeps_is_ready_and_says_so(sleepy: Look, apis: Apis, required: tuple[Require, ...]) -> None:
+    workers(apis, node(WORKERS), current=1, target=1)
+    apis.kubernetes[NODES] = [nodes(usable_node()), nodes(usable_node())]
+    replicas(apis, 1, 1)
+    items = sleepy(*required)
+    assert {item.state for item in items.values()} == {ReadinessState.READY}
+    assert items["instance group", WORKERS].detail == "1 of 1 nodes: 1 Running; asleep; what needs it wakes it to 4"
+    assert items["Kubernetes nodes", WORKERS].detail == "1 of 1 Ready and Schedulable"
+    assert items["RayCluster", "ray/rayml"].detail == "ready, 1 of 1 workers; 3 asleep"
+
+
+def test_a_group_that_wakes_is_waited_for(sleepy: Look, apis: Apis) -> None:
+    workers(apis, node(WORKERS), current=1, target=4)
+    apis.aws["ListClusterEvents"] = {"Events": []}
+    apis.kubernetes[NODES] = [nodes(usable_node()), nodes(usable_node())]
+    replicas(apis, 4, 1)
+    items = sleepy()
+    waiting = {key for key, item in items.items() if item.state is ReadinessState.WAITING}
+    assert waiting == {("instance group", WORKERS), ("Kubernetes nodes", WORKERS), ("RayCluster", "ray/rayml")}
+
+
+def test_fewer_nodes_than_the_minimum_of_a_sleeping_group_are_waited_for(sleepy: Look, apis: Apis) -> None:
+    workers(apis, current=0, target=0)
+    apis.kubernetes[NODES] = [nodes(usable_node()), nodes()]
+    item = sleepy()["instance group", WORKERS]
+    assert (item.state, item.detail.partition(";")[0]) == (ReadinessState.WAITING, "0 of 0 nodes")
+
+
+def test_a_lowered_group_without_sleep_is_waited_for(look: Look, apis: Apis) -> None:
+    workers(apis, node(WORKERS), current=1, target=1)
+    replicas(apis, 1, 1)
+    items = look()
+    assert items["instance group", WORKERS].state is ReadinessState.WAITING
+    assert items["RayCluster", "ray/rayml"].detail == "ready, 1 of 4 workers"
 
 
 def test_events_are_asked_for_under_continuous_provisioning_only(look: Look, apis: Apis) -> None:
