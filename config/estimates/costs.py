@@ -13,6 +13,7 @@ from config.model import Environment
 
 PRICES_FILE: Final = Path(__file__).with_name("prices.yaml")
 HOURS_PER_MONTH: Final = 730
+_HOURS_PER_WEEK: Final = 168
 SYSTEM_NODES: Final = "system nodes"
 """The item of the nodes of the managed node group."""
 
@@ -101,6 +102,32 @@ def planned(environment: Environment) -> Inventory:
         file_systems=made,
         tracking_servers=int(environment.managed_mlflow),
     )
+
+
+class SleepingNodes(NamedTuple):
+    """What the nodes of an instance group cost while it sleeps and while it is awake, in US$ per hour."""
+
+    group: str
+    asleep: float
+    awake: float
+    hours_per_week: float
+    """For how long it is awake whether used or not."""
+
+    @property
+    def least_per_month(self) -> float:
+        """The US$ of a month in which nothing uses it."""
+        share = self.hours_per_week / _HOURS_PER_WEEK
+        return HOURS_PER_MONTH * (self.awake * share + self.asleep * (1 - share))
+
+
+def sleeping(environment: Environment) -> list[SleepingNodes]:
+    """Return the costs of the groups that sleep while nothing uses them; those without a price are left out."""
+    prices_of, found = prices_of_nodes(environment), []
+    for group in environment.hyperpod.instance_groups:
+        if group.sleep and (price := prices_of.get(group.instance_type)) is not None:
+            hours = group.sleep.hours_per_week
+            found.append(SleepingNodes(group.name, group.sleep.min * price, group.count * price, hours))
+    return found
 
 
 def paused(environment: Environment) -> Inventory:

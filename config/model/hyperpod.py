@@ -1,5 +1,6 @@
 """The models of the HyperPod cluster and its instance groups."""
 
+from collections.abc import Iterator
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
@@ -32,7 +33,8 @@ ImageId = Annotated[
     ),
 ]
 
-_DAY: Final = "(Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
+_DAY_NAMES: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_DAY: Final = f"({'|'.join(_DAY_NAMES)})"
 _DAYS: Final = f"{_DAY}(-{_DAY})?"
 _TIME: Final = "([01][0-9]|2[0-3]):[0-5][0-9]"
 IdleTime = Annotated[
@@ -74,6 +76,22 @@ class Sleep(Model):
     def after_seconds(self) -> int:
         """The seconds of `after`."""
         return int(self.after[:-1]) * (3600 if self.after.endswith("h") else 60)
+
+    @property
+    def hours_per_week(self) -> float:
+        """How many hours of a week `hours` has; 0 without."""
+        if not self.hours:
+            return 0.0
+        days, times, _ = self.hours.split(" ")
+        start, end = (int(time[:2]) + int(time[3:]) / 60 for time in times.split("-"))
+        return len({day for part in days.split(",") for day in _days(part)}) * (end - start)
+
+
+def _days(part: str) -> Iterator[int]:
+    """Yield the days of a part such as `Fri-Mon`, 0 for Monday."""
+    first, _, last = part.partition("-")
+    start, end = _DAY_NAMES.index(first), _DAY_NAMES.index(last or first)
+    return (day % len(_DAY_NAMES) for day in range(start, end + (0 if end >= start else len(_DAY_NAMES)) + 1))
 
 
 class Taint(Model):

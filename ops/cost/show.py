@@ -10,7 +10,7 @@ from rich.text import Text
 
 from config import Environment
 from config.estimates import costs
-from config.estimates.costs import HOURS_PER_MONTH, Cost
+from config.estimates.costs import HOURS_PER_MONTH, Cost, SleepingNodes
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def table(bill: EnvironmentCosts) -> Group:
     sums = [_sum(lines) for lines in (bill.planned, bill.live)[: len(sides)] if lines is not None]
     drawn.add_row("per hour", *(cell for usd in sums for cell in ("", f"{usd:,.2f}")), style="bold")
     drawn.add_row("per month", *(cell for usd in sums for cell in ("", f"{usd * HOURS_PER_MONTH:,.0f}")), style="bold")
-    return Group(drawn, Text(_note(bill), style="dim"))
+    return Group(drawn, *map(_of_a_sleeper, costs.sleeping(bill.environment)), Text(_note(bill), style="dim"))
 
 
 def document(bill: EnvironmentCosts) -> dict[str, Any]:
@@ -60,8 +60,26 @@ def document(bill: EnvironmentCosts) -> dict[str, Any]:
         "prices": {"date": table["date"], "region": table["region"]},
         "planned": _side(bill.planned),
         "live": None if bill.live is None else _side(bill.live),
+        "sleeping": [
+            {
+                "item": each.group,
+                "asleep_usd_per_hour": round(each.asleep, 4),
+                "awake_usd_per_hour": round(each.awake, 4),
+                "least_usd_per_month": round(each.least_per_month, 2),
+            }
+            for each in costs.sleeping(bill.environment)
+        ],
         "unpriced": bill.unpriced,
     }
+
+
+def _of_a_sleeper(group: SleepingNodes) -> str:
+    """Say what a group costs that sleeps while nothing uses it: the sums count it as always awake."""
+    hours = f", awake {group.hours_per_week:g} hours a week" if group.hours_per_week else ""
+    return (
+        f"{group.group} sleeps while nothing uses it, at {group.asleep:,.2f} per hour: unused{hours}, it costs "
+        f"{group.least_per_month:,.0f} per month instead of {group.awake * HOURS_PER_MONTH:,.0f}"
+    )
 
 
 def _by_item(lines: Sequence[Cost]) -> dict[str, Cost]:

@@ -4,13 +4,15 @@ import json
 from typing import Any
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import config
 from config.estimates import costs
 from config.estimates.costs import HOURS_PER_MONTH, Inventory, PricedFileSystem, PricedNodes
+from config.model.hyperpod import Sleep
 from ops.commands.whole import app
-from ops.cost.show import EnvironmentCosts, document
+from ops.cost.show import EnvironmentCosts, document, table
 from tests.unit.support.fake_apis import Apis
 
 SYSTEM = PricedNodes("system nodes", 2, "m5.xlarge")
@@ -97,3 +99,36 @@ def test_a_paused_environment_keeps_its_price_of_everything_but_hyperpod_s_nodes
 def test_a_closed_network_names_its_endpoints_as_not_priced() -> None:
     assert "interface endpoints" in costs.unpriced(config.load("closed"))
     assert "interface endpoints" not in costs.unpriced(config.load("dev"))
+
+
+def test_a_group_that_sleeps_shows_what_it_costs_unused() -> None:
+    dev = config.load("dev")
+    head, workers = dev.hyperpod.instance_groups
+    asleep = workers.model_copy(update={"sleep": Sleep(min=1, hours="Mon-Fri 07:00-19:00 Europe/Berlin")})
+    hyperpod = dev.hyperpod.model_copy(update={"instance_groups": (head, asleep)})
+    environment = dev.model_copy(update={"hyperpod": hyperpod})
+    bill = EnvironmentCosts(environment, costs.estimate(environment))
+    price, month = costs.prices()["instances"]["ml.p5.48xlarge"], HOURS_PER_MONTH
+    [found] = document(bill)["sleeping"]
+    assert found["asleep_usd_per_hour"] == pytest.approx(price, abs=0.01)
+    least = price * 4 * month * 60 / 168 + price * month * 108 / 168
+    assert found["least_usd_per_month"] == pytest.approx(least, rel=1e-3)
+    console = Console(width=200, record=True)
+    console.print(table(bill))
+    said = f"at {price:,.2f} per hour: unused, awake 60 hours a week, it costs {least:,.0f} per month instead of"
+    assert f"worker-group-1 sleeps while nothing uses it, {said} {price * 4 * month:,.0f}" in console.export_text()
+    assert document(EnvironmentCosts(dev, costs.estimate(dev)))["sleeping"] == []
+
+
+@pytest.mark.parametrize(
+    ("hours", "per_week"),
+    [
+        (None, 0),
+        ("Mon-Fri 07:00-19:00 Europe/Berlin", 60),
+        ("Sat,Sun 00:00-24:00 UTC", 48),
+        ("Fri-Mon 09:30-10:00 UTC", 2),
+        ("Mon-Wed,Tue-Thu 08:00-09:00 UTC", 4),
+    ],
+)
+def test_hours_of_a_week_are_added_up(hours: str | None, per_week: float) -> None:
+    assert Sleep(hours=hours).hours_per_week == per_week
