@@ -96,7 +96,7 @@ VALIDATING: Final = frozenset(
 # of the cores is always the others'.
 WAITING: Final = frozenset(
     {"tests/charts/in_cluster/test_alertmanager.py", "tests/charts/in_cluster/test_queries.py"}
-    | {f"tests/unit/controllers/test_{name}.py" for name in ("job_supervisor", "rayjob_submitter", "reaper")}
+    | {f"tests/unit/controllers/test_{name}.py" for name in ("job_supervisor", "rayjob_submitter", "reaper", "sleeper")}
     | {f"tests/unit/rehearsal/test_{name}.py" for name in ("ops_destroy", "runs")}
     | {f"tests/unit/repository/test_{name}.py" for name in ("ci_run", "locks")}
 )

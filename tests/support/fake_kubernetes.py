@@ -24,6 +24,8 @@ JOBS = "/apis/batch/v1/namespaces/ray/jobs"
 BUILDS = "/apis/batch/v1/namespaces/image-build/jobs"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/ray/leases"
 EVENTS = "/api/v1/namespaces/ray/events"
+ALL_PODS = "/api/v1/pods"
+RAY_CLUSTERS = "/apis/ray.io/v1/namespaces/ray/rayclusters"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
@@ -93,7 +95,7 @@ class FakeKubernetes:
             resource = "/".join(filter(None, (attributes["resource"], attributes["subresource"])))
             allowed = f"{attributes['verb']} {resource}" not in self.forbidden
             return 201, {**body, "status": {"allowed": allowed}}
-        if path == LEASES:
+        if path.endswith("/leases"):
             with self.lock:
                 name = body["metadata"]["name"]
                 if name in self.collections[path]:
@@ -141,11 +143,12 @@ class FakeKubernetes:
         return events, version
 
     def _shown(self, path: str, query: str) -> dict[str, str]:
-        """Return the objects of a live collection that a labelSelector selects, as JSON by name."""
+        """Return the objects of a live collection that a labelSelector selects, as JSON by namespace and name."""
         key, _, value = parse_qs(query).get("labelSelector", [""])[0].partition("=")
         items = list(self.collections[path].values())
         chosen = (item for item in items if not key or (key, value) in _labels(item))
-        return {item["metadata"]["name"]: json.dumps(item) for item in chosen}
+        # Pods of two namespaces may have the same name.
+        return {f"{item['metadata'].get('namespace')}/{item['metadata']['name']}": json.dumps(item) for item in chosen}
 
     def _remember(self, shown: dict[str, str]) -> str:
         version = str(1000 + len(self.versions))

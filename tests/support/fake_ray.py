@@ -51,6 +51,10 @@ class FakeRay:
     """Every accepted submission, including those before a `lose`."""
     stops: list[str] = field(default_factory=list)
     away: bool = False
+    drivers: list[dict[str, Any]] = field(default_factory=list)
+    """Jobs that connected in another way, as `/api/jobs/` shows them."""
+    applications: dict[str, Any] = field(default_factory=dict)
+    """Applications of Serve, by name."""
     token: str = ""
     """What requests must send, as to a head with RAY_AUTH_MODE=token; with '', nothing."""
     refuse: tuple[int, str] | None = None
@@ -71,7 +75,9 @@ class FakeRay:
             case "GET", ["api", "version"]:
                 answer = 200, {"version": "4", "ray_version": "2.42.1", "session_name": self.session}
             case "GET", ["api", "jobs"]:
-                answer = 200, [_details(id, job) for id, job in self.jobs.items()]
+                answer = 200, [*(_details(id, job) for id, job in self.jobs.items()), *self.drivers]
+            case "GET", ["api", "serve", "applications"]:
+                answer = 200, {"applications": self.applications}
             case "POST", ["api", "jobs"]:
                 answer = self._submit(json.loads(body))
             case "GET", ["api", "jobs", id] if id in self.jobs:

@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from controllers import job_supervisor, rayjob_submitter, reaper
+from controllers import job_supervisor, rayjob_submitter, reaper, sleeper
 from controllers.in_cluster import efa_exporter, exporter
 
 REQUIRED = {
@@ -13,6 +13,7 @@ REQUIRED = {
     job_supervisor: "--run, --namespace, --cluster, --entrypoint, --storage, --max-attempts, --max-stalled, "
     "--service-account, --listen",
     rayjob_submitter: "--run, --entrypoint, --storage, --listen",
+    sleeper: "--namespace, --own-namespace, --group, --function, --region, --service-account, --listen",
     exporter: "--namespace, --service-account, --listen",
     efa_exporter: "--sys, --listen",
 }

@@ -1,0 +1,689 @@
+"""The sleeper on a cluster, against a fake API server, a fake head and a fake function: sleep, wake, and its doubts."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from controllers import sleeper as module
+from controllers.group_users import HeadToken, SleepingGroup
+from controllers.sleeper import PERMISSIONS, GroupMetrics, Sleeper
+from tests.support.fake_kubernetes import ALL_PODS, EVENTS, JOBS, NODES, RAY_CLUSTERS, REVIEWS, FakeKubernetes, Object
+from tests.support.fake_ray import FakeJob, FakeRay
+from tests.support.sleeping_group import (
+    COUNT,
+    LABEL,
+    LEASES,
+    OWN,
+    OWN_PODS,
+    SleepingCluster,
+    a_node,
+    a_pod,
+    a_ray_cluster,
+    a_run,
+    with_token,
+)
+from tests.support.waiting import wait_until
+
+AFTER = 300
+STEP = 100
+GROUP = {
+    "group": "gpu",
+    "count": COUNT,
+    "min": 0,
+    "after_seconds": AFTER,
+    "workers": [{"cluster": "rayml", "name": "gpu-workers", "replicas": COUNT, "min_replicas": 1}],
+}
+Start = Callable[..., Sleeper]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Move the sleeper's clocks by what a test adds to `later`; the Lease's clock is the real one."""
+    made = SimpleNamespace(later=0.0)
+    made.time = lambda: time.time() + made.later
+    made.monotonic = lambda: time.monotonic() + made.later
+    monkeypatch.setattr(module, "time", made)
+    return made
+
+
+@pytest.fixture
+def cluster(kubernetes: FakeKubernetes, ray: FakeRay) -> SleepingCluster:
+    return SleepingCluster(kubernetes, ray.host)
+
+
+@pytest.fixture
+def start(cluster: SleepingCluster) -> Iterator[Start]:
+    """Start a sleeper; return it once it has listed all that it watches."""
+    made: list[Sleeper] = []
+
+    def started(holder: str = "sleeper-0", **options: Any) -> Sleeper:
+        group = SleepingGroup.read(json.dumps(GROUP | options.pop("group", {})))
+        given: dict[str, Any] = {"tokens": {}, "dry_run": False} | options
+        sleeper = Sleeper(
+            cluster.kubernetes.cluster,
+            GroupMetrics(),
+            [group],
+            cluster.function,
+            function="counts",
+            namespace="ray",
+            own_namespace=OWN,
+            holder=holder,
+            **given,
+        )
+        sleeper.start()
+        made.append(sleeper)
+        wait_until(lambda: not sleeper._users.deaf, "its first lists")
+        return sleeper
+
+    yield started
+    for each in made:
+        each.stop()
+
+
+@pytest.fixture
+def world(cluster: SleepingCluster, ray: FakeRay, clock: SimpleNamespace, start: Start) -> "World":
+    return World(cluster, ray, clock, start)
+
+
+class World:
+    """A sleeper that polls, and a cluster that follows."""
+
+    def __init__(self, cluster: SleepingCluster, ray: FakeRay, clock: SimpleNamespace, start: Start) -> None:
+        self.cluster = cluster
+        self.ray = ray
+        self.clock = clock
+        self.new = start
+        self.restarts = False
+        self._sleeper: Sleeper | None = None
+
+    @property
+    def sleeper(self) -> Sleeper:
+        if self._sleeper is None:
+            self._sleeper = self.new()
+        return self._sleeper
+
+    def begin(self, **options: Any) -> None:
+        """Start the sleeper with other options."""
+        self._sleeper = self.new(**options)
+
+    def step(self, seconds: float = STEP) -> None:
+        """Let time pass, poll once, and let nodes and pods follow; then the sleeper may be restarted."""
+        self.clock.later += seconds
+        assert self.sleeper.poll(threading.Event())
+        self.follow()
+        if self.restarts:
+            self.sleeper.stop()
+            self._sleeper = None
+
+    def follow(self) -> None:
+        self.cluster.follow()
+        self.sync()
+
+    def sync(self) -> None:
+        """Wait until the sleeper's watches show what there is."""
+        expected = {key: json.dumps(pod["spec"]) for key, pod in self.cluster.kubernetes.collections[ALL_PODS].items()}
+        users = self.sleeper._users
+
+        def shown() -> bool:
+            nodes = set(users._nodes.snapshot()) | users._nodes.unreadable()
+            pods = set(users._pods.snapshot()) | users._pods.unreadable()
+            runs = set(users._runs.snapshot()) | users._runs.unreadable()
+            live = users._live.snapshot().get("rayml")
+            items = self.cluster.kubernetes.collections
+            return (
+                nodes == set(items[NODES])
+                and pods == set(expected)
+                and runs == set(items[JOBS])
+                and all(
+                    users._pods.snapshot()[key].node == pod["spec"].get("nodeName", "")
+                    for key, pod in items[ALL_PODS].items()
+                    if key in users._pods.snapshot()
+                )
+                and (live is None or live.replicas.get("gpu-workers") == self.cluster.replicas)
+            )
+
+        wait_until(shown, "the watches to show the cluster")
+
+    def steps(self, number: int) -> None:
+        for _ in range(number):
+            self.step()
+
+    def fall_asleep(self) -> None:
+        """Let idle time pass until the group sleeps."""
+        self.steps(AFTER // STEP + 4)
+        assert self.cluster.asleep
+
+    def value(self, name: str) -> float:
+        [line] = [
+            line
+            for line in self.sleeper._metrics.render().splitlines()
+            if line.startswith((f"{name} ", f'{name}{{group="gpu"}} '))
+        ]
+        return float(line.rpartition(" ")[2])
+
+    def events(self) -> list[str]:
+        return [f"{body['reason']}: {body['message']}" for body in self.cluster.kubernetes.asked("POST", EVENTS)]
+
+
+def test_idle_group_loses_its_workers_then_its_nodes_and_a_run_wakes_both(world: World) -> None:
+    world.steps(AFTER // STEP)
+    assert (world.cluster.target, world.cluster.replicas) == (COUNT, COUNT), "idle for less than `after`"
+    world.step()
+    assert (world.cluster.target, world.cluster.replicas) == (COUNT, 0), "workers end before nodes go"
+    world.step()
+    assert world.cluster.asleep
+    assert world.cluster.function.changes == [{"gpu": 0}]
+    world.steps(3)
+    assert (world.value("ray_sleeper_asleep"), world.value("ray_sleeper_target_nodes")) == (1, 0)
+    world.cluster.kubernetes.put(JOBS, a_run())
+    world.sync()
+    world.step()
+    assert (world.cluster.target, world.cluster.replicas) == (COUNT, COUNT)
+    assert world.cluster.function.changes == [{"gpu": 0}, {"gpu": COUNT}]
+    world.steps(AFTER // STEP + 4)
+    assert world.cluster.function.changes == [{"gpu": 0}, {"gpu": COUNT}], "it stays awake while the run is there"
+    assert (world.value("ray_sleeper_wakes_total"), world.value("ray_sleeper_sleeps_total")) == (1, 1)
+    assert (world.value("ray_sleeper_asleep"), world.value("ray_sleeper_target_nodes")) == (0, COUNT)
+    found = world.events()
+    assert [event.partition(":")[0] for event in found] == ["GroupSleeps", "GroupSleeps", "GroupWakes", "GroupWakes"]
+    assert "instance group gpu wakes, 0 to 2 nodes: used by run train-7" in found[2]
+
+
+def test_each_step_is_taken_by_another_sleeper(world: World) -> None:
+    world.restarts = True
+    world.fall_asleep()
+    assert world.cluster.function.changes == [{"gpu": 0}]
+    world.cluster.kubernetes.put(JOBS, a_run())
+    world.steps(2)
+    assert (world.cluster.target, world.cluster.replicas) == (COUNT, COUNT)
+    world.cluster.kubernetes.put(JOBS, a_run(type="Complete", status="True"))
+    world.fall_asleep()
+    assert world.cluster.function.changes == [{"gpu": 0}, {"gpu": COUNT}, {"gpu": 0}]
+
+
+def test_idle_time_that_nobody_watched_does_not_count(world: World) -> None:
+    world.steps(AFTER // STEP)
+    world.step(AFTER)
+    world.steps(AFTER // STEP - 1)
+    assert world.cluster.replicas == COUNT
+
+
+def test_min_nodes_and_as_many_workers_stay(world: World) -> None:
+    world.begin(group={"min": 1})
+    world.steps(AFTER // STEP + 4)
+    assert (world.cluster.target, world.cluster.replicas) == (1, 1)
+    world.cluster.kubernetes.put(JOBS, a_run())
+    world.sync()
+    world.step()
+    assert (world.cluster.target, world.cluster.replicas) == (COUNT, COUNT)
+
+
+def test_hours_wake_a_group_that_nothing_uses(world: World) -> None:
+    world.fall_asleep()
+    world.sleeper.stop()
+    world.begin(group={"hours": "Mon-Sun 00:00-24:00 UTC"})
+    world.step()
+    assert (world.cluster.target, world.cluster.replicas) == (COUNT, COUNT)
+    world.steps(AFTER // STEP + 4)
+    assert world.cluster.target == COUNT
+
+
+def drivers(cluster: SleepingCluster, ray: FakeRay) -> None:
+    ray.drivers.append({"type": "DRIVER", "job_id": "02000000", "submission_id": None, "status": "RUNNING"})
+
+
+def a_job(cluster: SleepingCluster, ray: FakeRay) -> None:
+    ray.jobs["raysubmit_1"] = FakeJob({"entrypoint": "x"}, status="PENDING")
+
+
+def an_application(cluster: SleepingCluster, ray: FakeRay) -> None:
+    ray.applications["chat"] = {"status": "RUNNING"}
+
+
+def a_waiting_run(cluster: SleepingCluster, ray: FakeRay) -> None:
+    cluster.kubernetes.put(JOBS, a_run())
+
+
+def a_notebook_that_waits(cluster: SleepingCluster, ray: FakeRay) -> None:
+    cluster.put_pod(a_pod("notebook-0", namespace="team", selects="gpu"))
+
+
+def a_notebook_by_affinity(cluster: SleepingCluster, ray: FakeRay) -> None:
+    expressions = [{"key": LABEL, "operator": "In", "values": ["gpu"]}, {"key": "other", "operator": "Exists"}]
+    required = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    cluster.put_pod(a_pod("notebook-0", namespace="team", affinity=affinity))
+
+
+def a_worker_of_another_ray_cluster(cluster: SleepingCluster, ray: FakeRay) -> None:
+    cluster.put_pod(a_pod("rayjob-w", owner="RayCluster/rayjob-x1", role="worker", selects="gpu"))
+
+
+def a_false_worker(cluster: SleepingCluster, ray: FakeRay) -> None:
+    cluster.put_pod(a_pod("worker-0", namespace="team", owner="RayCluster/rayml", role="worker", selects="gpu"))
+
+
+USERS = {
+    "driver 02000000 on rayml": drivers,
+    "job raysubmit_1 on rayml": a_job,
+    "Serve application chat on rayml": an_application,
+    "run train-7": a_waiting_run,
+    "pod team/notebook-0": a_notebook_that_waits,
+    "pod ray/rayjob-w": a_worker_of_another_ray_cluster,
+    "pod team/worker-0": a_false_worker,
+}
+WAKING = [*USERS.items(), ("pod team/notebook-0", a_notebook_by_affinity)]
+
+
+@pytest.mark.parametrize(("words", "use"), WAKING, ids=[use.__name__ for _, use in WAKING])
+def test_each_user_wakes_the_group_and_keeps_it_awake(
+    world: World, ray: FakeRay, words: str, use: Callable[[SleepingCluster, FakeRay], None]
+) -> None:
+    world.fall_asleep()
+    use(world.cluster, ray)
+    world.sync()
+    world.step()
+    assert (world.cluster.target, world.cluster.replicas) == (COUNT, COUNT)
+    assert any(f"used by {words}" in event for event in world.events())
+    world.steps(AFTER // STEP + 4)
+    assert (world.cluster.target, world.cluster.replicas) == (COUNT, COUNT)
+
+
+def test_a_pod_on_a_node_keeps_the_group_awake(world: World) -> None:
+    world.cluster.put_pod(a_pod("notebook-0", namespace="team", node="gpu-1"))
+    world.steps(AFTER // STEP + 4)
+    assert (world.cluster.target, world.cluster.replicas) == (COUNT, COUNT)
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        a_pod("elsewhere", namespace="team", node="system"),
+        a_pod("waits-elsewhere", namespace="team", selects="system"),
+        a_pod("waits-anywhere", namespace="team"),
+        a_pod("gated", namespace="team", selects="gpu", schedulingGates=[{"name": "kueue.x-k8s.io/admission"}]),
+        {**a_pod("ended", namespace="team", node="gpu-0"), "status": {"phase": "Succeeded"}},
+        {**a_pod("failed", namespace="team", selects="gpu"), "status": {"phase": "Failed"}},
+        a_pod(
+            "could-run-elsewhere",
+            namespace="team",
+            affinity={
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [
+                            {"matchExpressions": [{"key": LABEL, "operator": "In", "values": ["gpu"]}]},
+                            {"matchExpressions": [{"key": "other", "operator": "Exists"}]},
+                        ]
+                    }
+                }
+            },
+        ),
+    ],
+    ids=lambda pod: pod["metadata"]["name"],
+)
+def test_what_does_not_use_the_group_lets_it_sleep(world: World, ray: FakeRay, pod: Object) -> None:
+    world.cluster.put_pod(pod)
+    world.cluster.kubernetes.put(JOBS, a_run("done", type="Failed", status="True"))
+    world.cluster.kubernetes.put(JOBS, a_run("other", cluster="another"))
+    ray.jobs["raysubmit_1"] = FakeJob({"entrypoint": "x"}, status="SUCCEEDED")
+    world.fall_asleep()
+    world.steps(3)
+    assert world.cluster.asleep
+
+
+def test_a_run_that_appears_between_decision_and_release_keeps_its_workers(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.steps(AFTER // STEP)
+    read = world.sleeper._users.ray_cluster
+
+    def read_then_submit(name: str) -> Object | None:
+        found = read(name)
+        world.cluster.kubernetes.put(JOBS, a_run())
+        return found
+
+    monkeypatch.setattr(world.sleeper._users, "ray_cluster", read_then_submit)
+    world.step()
+    assert world.cluster.replicas == COUNT
+    assert not world.cluster.kubernetes.asked("PUT", RAY_CLUSTERS)
+
+
+def test_a_ray_cluster_that_somebody_changes_meanwhile_stays_as_it_is(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.steps(AFTER // STEP)
+    ask = world.sleeper._users.users_now
+
+    def changed_meanwhile(*arguments: Any, **options: Any) -> list[str]:
+        item = world.cluster.kubernetes.collections[RAY_CLUSTERS]["rayml"]
+        item["metadata"]["resourceVersion"] = str(int(item["metadata"]["resourceVersion"]) + 1)
+        return ask(*arguments, **options)
+
+    monkeypatch.setattr(world.sleeper._users, "users_now", changed_meanwhile)
+    world.step()
+    assert world.cluster.replicas == COUNT
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize("use", [a_job, a_waiting_run])
+def test_who_comes_before_the_nodes_go_keeps_them(
+    world: World, ray: FakeRay, use: Callable[[SleepingCluster, FakeRay], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.steps(AFTER // STEP + 1)
+    assert world.cluster.replicas == 0
+    state = world.sleeper._users.poll
+
+    def poll_then_use() -> Any:
+        found = state()
+        use(world.cluster, ray)
+        return found
+
+    monkeypatch.setattr(world.sleeper._users, "poll", poll_then_use)
+    world.step()
+    assert world.cluster.function.changes == []
+    world.step()
+    assert (world.cluster.target, world.cluster.replicas) == (COUNT, COUNT)
+
+
+def test_a_pod_that_the_watch_does_not_show_yet_keeps_its_node(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.steps(AFTER // STEP + 1)
+    state = world.sleeper._users.poll
+
+    def poll_then_schedule() -> Any:
+        found = state()
+        world.cluster.put_pod(a_pod("notebook-0", namespace="team", node="gpu-0"))
+        return found
+
+    monkeypatch.setattr(world.sleeper._users, "poll", poll_then_schedule)
+    world.step()
+    assert world.cluster.function.changes == []
+
+
+def test_suspended_ray_cluster_is_left_alone(world: World) -> None:
+    for change in ({"suspend": True}, {}):
+        item = a_ray_cluster(**change)
+        item["metadata"]["resourceVersion"] = "7"
+        if not change:
+            item["metadata"]["annotations"] = {"ray-on-hyperpod/paused": "true"}
+        world.cluster.kubernetes.put(RAY_CLUSTERS, item)
+        wait_until(lambda: world.sleeper._users.live("rayml").suspended, "the watch")  # type: ignore[union-attr]
+        world.steps(AFTER // STEP + 4)
+        world.cluster.function.targets["gpu"] = 0
+        world.cluster.kubernetes.put(JOBS, a_run())
+        world.steps(2)
+        assert not world.cluster.kubernetes.asked("PUT", RAY_CLUSTERS)
+        assert world.cluster.function.changes == []
+        world.cluster.kubernetes.collections[JOBS].clear()
+        world.cluster.function.targets["gpu"] = COUNT
+        world.follow()
+
+
+READS = [
+    ("away", lambda world: setattr(world.ray, "away", True)),
+    ("no head", lambda world: world.cluster.remove_pod("rayml-head")),
+    ("token refused", lambda world: setattr(world.ray, "token", "another")),
+    ("jobs unreadable", lambda world: world.ray.drivers.append({"job_id": "1"})),
+    ("applications unreadable", lambda world: setattr(world.ray, "applications", [1])),
+    ("pod unreadable", lambda world: world.cluster.put_pod(a_pod("bad", namespace="team", nodeName=7))),
+    (
+        "run unreadable",
+        lambda world: world.cluster.kubernetes.put(JOBS, a_run() | {"status": {"conditions": [7]}}),
+    ),
+    (
+        "node unreadable",
+        lambda world: world.cluster.kubernetes.put(
+            NODES, a_node("odd", "x") | {"metadata": {"name": "odd", "labels": 7}}
+        ),
+    ),
+    ("node unknown", lambda world: world.cluster.put_pod(a_pod("lost", namespace="team", node="nowhere"))),
+]
+
+
+@pytest.mark.parametrize(("what", "spoil"), READS, ids=[what for what, _ in READS])
+def test_what_cannot_be_asked_keeps_the_group_awake_and_wakes_none(
+    world: World, what: str, spoil: Callable[[World], object]
+) -> None:
+    spoil(world)
+    world.steps(AFTER // STEP + 4)
+    assert (world.cluster.target, world.cluster.replicas) == (COUNT, COUNT)
+
+
+@pytest.mark.parametrize(("what", "spoil"), READS, ids=[what for what, _ in READS])
+def test_what_cannot_be_asked_wakes_no_group(world: World, what: str, spoil: Callable[[World], object]) -> None:
+    world.fall_asleep()
+    spoil(world)
+    world.steps(3)
+    assert world.cluster.asleep
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [f"GET {JOBS}", f"GET {RAY_CLUSTERS}/rayml", f"GET {ALL_PODS}", f"PUT {RAY_CLUSTERS}/rayml"],
+)
+def test_an_api_that_fails_for_one_request_changes_nothing_of_nodes(world: World, request_: str) -> None:
+    assert world.sleeper
+    world.cluster.kubernetes.refuse[request_] = 500, "etcd has no leader"
+    world.steps(AFTER // STEP + 4)
+    assert world.cluster.function.changes == []
+    world.cluster.kubernetes.refuse.clear()
+    world.steps(3)
+    assert world.cluster.asleep
+
+
+@pytest.mark.parametrize("path", [ALL_PODS, NODES, JOBS, RAY_CLUSTERS])
+def test_a_collection_that_was_never_listed_changes_nothing(
+    world: World, path: str, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleeper = world.sleeper
+    [watch] = [each for each in sleeper._users._watches if each.name == f"watch {path}"]
+    monkeypatch.setattr(watch, "silence", lambda: 91.0)
+    for _ in range(AFTER // STEP + 4):
+        clock.later += STEP
+        assert sleeper.poll(threading.Event())
+    assert path in sleeper.blocking_reason()
+    assert (world.cluster.target, world.cluster.replicas) == (COUNT, COUNT)
+
+
+def test_unreadable_ray_cluster_changes_nothing(world: World) -> None:
+    world.cluster.kubernetes.put(RAY_CLUSTERS, a_ray_cluster() | {"spec": {"workerGroupSpecs": [7]}})
+    wait_until(world.sleeper._users._live.unreadable, "the watch")
+    for _ in range(AFTER // STEP + 4):
+        world.clock.later += STEP
+        assert world.sleeper.poll(threading.Event())
+    assert world.cluster.function.changes == []
+    assert not world.cluster.kubernetes.asked("PUT", RAY_CLUSTERS)
+
+
+def test_function_that_fails_is_asked_once_a_minute_and_no_node_is_assumed(world: World) -> None:
+    world.cluster.function.fails = True
+    for _ in range(60):
+        world.step(15)
+    assert world.cluster.function.changes == []
+    assert len(world.cluster.function.events) <= 16
+    assert world.value("ray_sleeper_asleep") == 0
+    world.cluster.function.fails = False
+    world.steps(3)
+    assert world.cluster.asleep
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{}, {"groups": [], "refused": ""}, {"groups": {"gpu": {"target": "2", "current": 2}}, "refused": ""}],
+)
+def test_unusable_answers_of_the_function_change_nothing(world: World, answer: dict[str, Any]) -> None:
+    world.cluster.function.answer = answer
+    world.steps(AFTER // STEP + 4)
+    assert world.cluster.function.changes == []
+
+
+def test_refused_change_is_requested_once_a_minute_until_it_is_taken(world: World) -> None:
+    world.fall_asleep()
+    world.cluster.function.refused = "the cluster is Updating"
+    world.cluster.kubernetes.put(JOBS, a_run())
+    world.sync()
+    before = len(world.cluster.function.events)
+    for _ in range(40):
+        world.step(15)
+    assert len(world.cluster.function.events) - before <= 11
+    assert (world.cluster.target, world.cluster.replicas) == (0, COUNT), "pods wait for the nodes"
+    assert world.value("ray_sleeper_refused") == 1
+    assert world.value("ray_sleeper_wakes_total") == 0
+    world.cluster.function.refused = ""
+    world.step(60)
+    assert world.cluster.target == COUNT
+    assert (world.value("ray_sleeper_refused"), world.value("ray_sleeper_wakes_total")) == (0, 1)
+
+
+def test_function_is_asked_seldom_while_nothing_changes(world: World) -> None:
+    world.fall_asleep()
+    for awake in (False, True):
+        if awake:
+            world.cluster.kubernetes.put(JOBS, a_run())
+            world.sync()
+            world.step()
+        before = len(world.cluster.function.events)
+        for _ in range(60):
+            world.clock.later += 60
+            assert world.sleeper.poll(threading.Event())
+        assert len(world.cluster.function.events) - before <= 7
+
+
+def test_two_replicas_act_as_one_and_the_second_continues_when_the_first_ends(
+    world: World, cluster: SleepingCluster, start: Start, kubernetes: FakeKubernetes
+) -> None:
+    first = world.sleeper
+    world.steps(AFTER // STEP)
+    second = start(holder="sleeper-1")
+    ending = threading.Event()
+    thread = threading.Thread(target=second.run, args=(ending,), daemon=True)
+    before = len(kubernetes.asked("PUT", RAY_CLUSTERS))
+    thread.start()
+    wait_until(lambda: len(kubernetes.asked("GET", OWN_PODS)) > 1, "the second replica waits")
+    assert len(kubernetes.asked("PUT", RAY_CLUSTERS)) == before
+    assert cluster.function.changes == []
+    first.stop()
+    wait_until(lambda: cluster.replicas == COUNT and _holder(kubernetes) == "sleeper-1", "the second replica holds it")
+    ending.set()
+    thread.join()
+    world._sleeper = second
+    world.steps(3)
+    assert cluster.asleep, "the second replica knows for how long the group was idle"
+
+
+def _holder(kubernetes: FakeKubernetes) -> str:
+    return str(kubernetes.collections[LEASES]["sleeper"]["spec"]["holderIdentity"])
+
+
+def test_replica_that_lost_its_lease_changes_nothing(world: World, kubernetes: FakeKubernetes) -> None:
+    world.steps(AFTER // STEP)
+    lease = kubernetes.collections[LEASES]["sleeper"]
+    metadata = lease["metadata"] | {"resourceVersion": "99"}
+    kubernetes.put(LEASES, lease | {"metadata": metadata, "spec": lease["spec"] | {"holderIdentity": "sleeper-1"}})
+    world.clock.later += STEP
+    assert not world.sleeper.poll(threading.Event())
+    assert world.cluster.replicas == COUNT
+
+
+@pytest.mark.parametrize("state", ["no JSON", "[]", '{"groups": 7}', '{"groups": {"gpu": {"seen_at": "x"}}}'])
+def test_unreadable_state_in_the_lease_means_that_nothing_was_idle(
+    world: World, kubernetes: FakeKubernetes, state: str
+) -> None:
+    world.steps(AFTER // STEP)
+    world.sleeper.stop()
+    lease = kubernetes.collections[LEASES]["sleeper"]
+    lease["metadata"]["annotations"] = {"ray-on-hyperpod/state": state}
+    world.begin()
+    world.steps(AFTER // STEP)
+    assert world.cluster.replicas == COUNT
+    world.steps(3)
+    assert world.cluster.asleep
+
+
+def test_dry_run_says_what_it_would_do_once_and_changes_nothing(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.begin(dry_run=True)
+    world.steps(AFTER // STEP + 5)
+    assert world.cluster.function.changes == []
+    assert not world.cluster.kubernetes.asked("PUT", RAY_CLUSTERS)
+    assert world.events() == []
+    said = [json.loads(line)["message"] for line in capsys.readouterr().out.splitlines()]
+    assert said.count("dry run: would release") == 1
+
+
+@pytest.mark.parametrize("permission", PERMISSIONS, ids=lambda each: f"{each.verb} {each.resource}")
+def test_missing_permission_is_named_and_nothing_is_done(world: World, permission: Any) -> None:
+    world.cluster.kubernetes.forbidden.add(f"{permission.verb} {permission.resource}")
+    assert not world.sleeper.poll(threading.Event())
+    assert f"{permission.verb} {permission.resource}" in world.sleeper.blocking_reason()
+    assert not world.cluster.kubernetes.collections[LEASES]
+    world.cluster.kubernetes.forbidden.clear()
+    assert world.sleeper.poll(threading.Event())
+    assert world.sleeper.blocking_reason() == ""
+
+
+def test_permissions_are_asked_for_where_they_are_needed(world: World) -> None:
+    world.begin(tokens={"rayml": HeadToken("rayml", "auth_token")})
+    with_token(world.cluster, "t")
+    assert world.sleeper.poll(threading.Event())
+    asked = [body["spec"]["resourceAttributes"] for body in world.cluster.kubernetes.asked("POST", REVIEWS)]
+    assert len(asked) == len(PERMISSIONS) + 1
+    namespaces = {each["resource"]: each.get("namespace") for each in asked}
+    assert namespaces == {
+        **dict.fromkeys(("nodes", "pods")),
+        **dict.fromkeys(("jobs", "rayclusters", "events", "secrets"), "ray"),
+        **dict.fromkeys(("leases", "deployments"), OWN),
+    }
+    assert {each["name"] for each in asked if each["resource"] == "secrets"} == {"rayml"}
+
+
+def test_head_that_wants_a_token_gets_it(world: World, ray: FakeRay) -> None:
+    ray.token = "a-token"
+    with_token(world.cluster, ray.token)
+    world.begin(tokens={"rayml": HeadToken("rayml", "auth_token")})
+    world.fall_asleep()
+
+
+def test_worker_groups_of_others_and_larger_numbers_stay(world: World) -> None:
+    item = a_ray_cluster()
+    item["spec"]["workerGroupSpecs"].append({"groupName": "cpu", "replicas": 3, "minReplicas": 3, "maxReplicas": 3})
+    world.cluster.kubernetes.put(RAY_CLUSTERS, item)
+    world.fall_asleep()
+    found = world.cluster.kubernetes.collections[RAY_CLUSTERS]["rayml"]["spec"]["workerGroupSpecs"]
+    assert [(each["replicas"], each["minReplicas"], each["maxReplicas"]) for each in found] == [
+        (0, 0, COUNT),
+        (3, 3, 3),
+    ]
+    found[0] |= {"replicas": COUNT + 1, "maxReplicas": COUNT + 1}
+    world.cluster.function.targets["gpu"] = 0
+    world.cluster.kubernetes.put(JOBS, a_run())
+    wait_until(lambda: world.sleeper._users.live("rayml").replicas["gpu-workers"] == COUNT + 1, "the watch")  # type: ignore[union-attr]
+    world.clock.later += STEP
+    assert world.sleeper.poll(threading.Event())
+    assert world.cluster.replicas == COUNT + 1
+
+
+def test_workers_that_stay_are_those_of_the_first_groups() -> None:
+    workers = [
+        {"cluster": "a", "name": "x", "replicas": 2, "min_replicas": 0},
+        {"cluster": "b", "name": "x", "replicas": 2, "min_replicas": 0},
+    ]
+    group = SleepingGroup.read(json.dumps(GROUP | {"workers": workers, "min": 3, "count": 4}))
+    assert group.clusters == ("a", "b")
+    assert group.rule.workers == 4
+    assert group.replicas(group.rule.workers_asleep) == {("a", "x"): 2, ("b", "x"): 1}
+    assert replace(group.rule, min=9).workers_asleep == 4
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", json.dumps(GROUP | {"hours": "always"}), json.dumps(GROUP | {"x": 1})]
+)
+def test_invalid_group_is_an_error(text: str) -> None:
+    with pytest.raises(ValueError, match=r"invalid|Expecting"):
+        SleepingGroup.read(text)
