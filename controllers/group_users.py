@@ -40,7 +40,7 @@ _NO_SERVE: Final = 501
 
 
 @dataclass(frozen=True)
-class WorkerGroup:
+class WorkersOfGroup:
     """A worker group of a RayCluster on the instance group, as the environment's file has it."""
 
     cluster: str
@@ -54,14 +54,14 @@ class SleepingGroup:
     """An instance group that may sleep, and the worker groups on it."""
 
     rule: SleepRule
-    workers: tuple[WorkerGroup, ...]
+    workers: tuple[WorkersOfGroup, ...]
 
     @classmethod
     def read(cls, text: str) -> Self:
         """Read a group from JSON. Raises ValueError."""
         try:
             found = json.loads(text)
-            workers = tuple(WorkerGroup(**each) for each in found.pop("workers"))
+            workers = tuple(WorkersOfGroup(**each) for each in found.pop("workers"))
             hours = found.pop("hours", None)
             total = sum(each.replicas for each in workers)
             rule = SleepRule(**found, hours=Hours.read(hours) if hours else None, workers=total)
@@ -84,7 +84,7 @@ class SleepingGroup:
 
 
 @dataclass(frozen=True)
-class HeadToken:
+class TokenSecret:
     """The key of a Secret of Ray's namespace with the token that a head wants."""
 
     secret: str
@@ -107,7 +107,7 @@ class GroupState:
 
 
 @dataclass(frozen=True)
-class LiveRayCluster:
+class CurrentRayCluster:
     """A RayCluster as it is now: `replicas` by worker group, as KubeRay computes them."""
 
     name: str
@@ -213,7 +213,7 @@ def _group_of(node: Object) -> str:
     return text((node["metadata"].get("labels") or {}).get(INSTANCE_GROUP_LABEL) or "")
 
 
-class RayHead(RayJobs):
+class QuestionedHead(RayJobs):
     """The head of a RayCluster."""
 
     def users(self) -> list[str]:
@@ -277,7 +277,7 @@ class GroupUsers:
         server: ApiServer,
         namespace: str,
         groups: Sequence[SleepingGroup],
-        tokens: Mapping[str, HeadToken],
+        tokens: Mapping[str, TokenSecret],
         failed: Callable[[str, Exception], None],
     ) -> None:
         """Take Ray's namespace, and the tokens by RayCluster."""
@@ -294,7 +294,7 @@ class GroupUsers:
         self._pods = _AllNamespaces(server, "/api/v1/pods", watch)
         self._nodes = WatchCache(server, "/api/v1/nodes", _group_of, watch)
         self._runs = WatchCache(server, self._jobs_path, _Run.of, watch)
-        self._live = WatchCache(server, self.clusters_path, LiveRayCluster.of, watch)
+        self._live = WatchCache(server, self.clusters_path, CurrentRayCluster.of, watch)
         self._watches: tuple[WatchCache[Any], ...] = (self._pods, self._nodes, self._runs, self._live)
 
     def start(self) -> None:
@@ -321,7 +321,7 @@ class GroupUsers:
         """Return which watches got no answer for too long, or none yet."""
         return [each.name for each in self._watches if each.silence() > _DEAF_SECONDS]
 
-    def live(self, cluster: str) -> LiveRayCluster | None:
+    def live(self, cluster: str) -> CurrentRayCluster | None:
         """Return a RayCluster as the watch shows it; None if there is none."""
         return self._live.snapshot().get(cluster)
 
@@ -422,7 +422,7 @@ class GroupUsers:
         if not address:
             return [], [_unasked(f"RayCluster {cluster} has no running head")]
         try:
-            head = RayHead(address, token=self._token(cluster))
+            head = QuestionedHead(address, token=self._token(cluster))
             return [f"{user} on {cluster}" for user in head.users()], []
         except (HeadUnavailableError, RayError, KubernetesApiError) as error:
             self._failed("ask head", error)

@@ -86,7 +86,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Memory:
+class SleepMemory:
     """What is kept from one look to the next, also by another process."""
 
     seen_at: float | None = None
@@ -109,25 +109,29 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True)
-class Decision:
+class SleepDecision:
     """What to do with a group, why, and what to remember."""
 
     action: Action
     reason: str
-    memory: Memory
+    memory: SleepMemory
 
 
-def decide(rule: SleepRule, seen: Seen, memory: Memory) -> Decision:
+Decision = SleepDecision
+Memory = SleepMemory
+
+
+def decide(rule: SleepRule, seen: Seen, memory: SleepMemory) -> SleepDecision:
     """Return what to do with a group. Nodes go only after their Ray workers have ended."""
     wanted = _wanted(rule, seen)
     if wanted:
         nodes = seen.target is not None and seen.target < rule.count
         action = Action.WAKE if nodes or seen.workers < rule.workers else Action.KEEP
-        return Decision(action, wanted, Memory(seen_at=seen.now))
+        return SleepDecision(action, wanted, SleepMemory(seen_at=seen.now))
     since = _idle_since(seen.now, memory)
     idle = seen.now - since
     action, reason = _of_idle(rule, seen, idle)
-    return Decision(action, reason, Memory(seen_at=seen.now, idle_since=since))
+    return SleepDecision(action, reason, SleepMemory(seen_at=seen.now, idle_since=since))
 
 
 def _wanted(rule: SleepRule, seen: Seen) -> str:
@@ -138,7 +142,7 @@ def _wanted(rule: SleepRule, seen: Seen) -> str:
     return "within its hours" if rule.hours and rule.hours.contain(seen.now) else ""
 
 
-def _idle_since(now: float, memory: Memory) -> float:
+def _idle_since(now: float, memory: SleepMemory) -> float:
     """Return since when the group is idle; it is idle from now on if nobody watched it."""
     watched = memory.seen_at is not None and 0 <= now - memory.seen_at <= GAP_SECONDS
     return min(memory.idle_since, now) if watched and memory.idle_since is not None else now

@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol, Self
 
 from controllers.aws_api import NO_ANSWER, AwsAccess, AwsApi, AwsApiError
-from controllers.group_users import GroupState, GroupUsers, HeadToken, SleepingGroup, desired
+from controllers.group_users import GroupState, GroupUsers, SleepingGroup, TokenSecret, desired
 from controllers.kubernetes_api import CONFLICT, ApiServer, KubernetesApi, KubernetesApiError, Object, read
 from controllers.lease import Lease, LeaseLostError
-from controllers.sleep_decision import Action, Decision, Memory, Seen, decide
+from controllers.sleep_decision import Action, Seen, SleepDecision, SleepMemory, decide
 from controllers.telemetry import Metrics, end_on_signals, log, serve
 
 NAME: Final = "sleeper"
@@ -48,7 +48,7 @@ _ASK_SELDOM_SECONDS: Final = 600.0
 _EVENTS: Final = {"wakes": "GroupWakes", "sleeps": "GroupSleeps"}
 
 
-class Permission(NamedTuple):
+class NeededPermission(NamedTuple):
     """A verb on a resource, in the whole cluster, in Ray's namespace or in the sleeper's own; with `name`, on one."""
 
     verb: str
@@ -59,20 +59,20 @@ class Permission(NamedTuple):
 
 
 PERMISSIONS: Final = (
-    *(Permission(verb, resource, "cluster") for resource in ("nodes", "pods") for verb in ("list", "watch")),
-    *(Permission(verb, "jobs", "ray", "batch") for verb in ("list", "watch")),
-    *(Permission(verb, "rayclusters", "ray", "ray.io") for verb in ("get", "list", "watch", "update")),
-    Permission("create", "events", "ray"),
-    Permission("create", "leases", "own", "coordination.k8s.io"),
-    *(Permission(verb, "leases", "own", "coordination.k8s.io", NAME) for verb in ("get", "update")),
-    Permission("get", "deployments", "own", "apps", NAME),
+    *(NeededPermission(verb, resource, "cluster") for resource in ("nodes", "pods") for verb in ("list", "watch")),
+    *(NeededPermission(verb, "jobs", "ray", "batch") for verb in ("list", "watch")),
+    *(NeededPermission(verb, "rayclusters", "ray", "ray.io") for verb in ("get", "list", "watch", "update")),
+    NeededPermission("create", "events", "ray"),
+    NeededPermission("create", "leases", "own", "coordination.k8s.io"),
+    *(NeededPermission(verb, "leases", "own", "coordination.k8s.io", NAME) for verb in ("get", "update")),
+    NeededPermission("get", "deployments", "own", "apps", NAME),
 )
 """What it always needs; to read each Secret with the token of a head, too (`of_token`)."""
 
 
-def of_token(token: HeadToken) -> Permission:
+def of_token(token: TokenSecret) -> NeededPermission:
     """Return the right to read the token of a head."""
-    return Permission("get", "secrets", "ray", name=token.secret)
+    return NeededPermission("get", "secrets", "ray", name=token.secret)
 
 
 class Functions(Protocol):
@@ -127,7 +127,7 @@ class Sleeper:
         namespace: str,
         own_namespace: str,
         holder: str,
-        tokens: Mapping[str, HeadToken],
+        tokens: Mapping[str, TokenSecret],
         dry_run: bool,
     ) -> None:
         self._api = KubernetesApi(server)
@@ -143,7 +143,7 @@ class Sleeper:
         self._users = GroupUsers(server, namespace, groups, tokens, self._failed)
         self._missing: list[str] | None = None
         self._lease: Lease | None = None
-        self._memories: dict[str, Memory] = {}
+        self._memories: dict[str, SleepMemory] = {}
         self._targets: dict[str, int] = {}
         self._ask_at = self._change_at = float("-inf")
         self._sent: dict[str, int] = {}
@@ -214,7 +214,7 @@ class Sleeper:
         if missing:
             log("permissions", missing=self._missing)
 
-    def _may(self, permission: Permission) -> bool:
+    def _may(self, permission: NeededPermission) -> bool:
         attributes = {"verb": permission.verb, "group": permission.group, "resource": permission.resource}
         attributes |= {"subresource": "", "name": permission.name}
         if permission.scope != "cluster":
@@ -277,21 +277,21 @@ class Sleeper:
                 self._metrics.set_of("ray_sleeper_target_nodes", group.rule.group, target)
                 self._metrics.set_of("ray_sleeper_asleep", group.rule.group, target <= group.rule.min)
 
-    def _decide(self, group: SleepingGroup, state: GroupState, now: float) -> Decision:
+    def _decide(self, group: SleepingGroup, state: GroupState, now: float) -> SleepDecision:
         """Return the rule's decision. A doubt keeps a group from falling asleep, but wakes none."""
         if state.suspended:
-            return Decision(Action.KEEP, f"RayCluster {state.suspended} is suspended", Memory(seen_at=now))
+            return SleepDecision(Action.KEEP, f"RayCluster {state.suspended} is suspended", SleepMemory(seen_at=now))
         name = group.rule.group
         users = (*state.users, *state.doubts)
         seen = Seen(now, users, self._targets.get(name), workers=state.workers, pods=state.pods)
-        memory = self._memories.get(name, Memory())
+        memory = self._memories.get(name, SleepMemory())
         found = decide(group.rule, seen, memory)
         if found.action is Action.WAKE and not state.users:
             sure = decide(group.rule, Seen(now, (), seen.target, state.workers, state.pods), memory)
-            return found if sure.action is Action.WAKE else Decision(Action.KEEP, found.reason, found.memory)
+            return found if sure.action is Action.WAKE else SleepDecision(Action.KEEP, found.reason, found.memory)
         return found
 
-    def _say(self, group: SleepingGroup, decision: Decision, state: GroupState) -> None:
+    def _say(self, group: SleepingGroup, decision: SleepDecision, state: GroupState) -> None:
         """Log each new decision, not each look."""
         name = group.rule.group
         said = (decision.action, bool(state.users), state.doubts, self._targets.get(name))
@@ -306,7 +306,7 @@ class Sleeper:
                 workers=state.workers,
             )
 
-    def _act(self, decisions: Mapping[SleepingGroup, Decision]) -> None:
+    def _act(self, decisions: Mapping[SleepingGroup, SleepDecision]) -> None:
         """Change the counts of all groups with one call, and the workers of each."""
         if self._dry_run:
             return
@@ -334,7 +334,7 @@ class Sleeper:
                 # The other groups do not wait for this one.
                 self._failed("workers", error)
 
-    def _change(self, wanted: Mapping[str, int], decisions: Mapping[SleepingGroup, Decision]) -> None:
+    def _change(self, wanted: Mapping[str, int], decisions: Mapping[SleepingGroup, SleepDecision]) -> None:
         """Let the function set counts; lower those of groups only that are still unused."""
         by_name = {group.rule.group: (group, decision) for group, decision in decisions.items()}
         counts = {}
@@ -460,13 +460,13 @@ def _set_replicas(item: Object, *, group: SleepingGroup, total: int, raises: boo
     return changed
 
 
-def _memory(saved: object) -> Memory:
+def _memory(saved: object) -> SleepMemory:
     """Return what the last holder remembered of a group; nothing if it cannot be read."""
     times = saved if isinstance(saved, dict) else {}
     found = {name: times.get(name) for name in ("seen_at", "idle_since")}
     if any(each is not None and not _is_time(each) for each in found.values()):
-        return Memory()
-    return Memory(**found)
+        return SleepMemory()
+    return SleepMemory(**found)
 
 
 def _is_time(value: object) -> bool:
@@ -520,7 +520,7 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _tokens(words: Sequence[str]) -> dict[str, HeadToken]:
+def _tokens(words: Sequence[str]) -> dict[str, TokenSecret]:
     """Return the tokens by RayCluster. Raises ValueError."""
     found = {}
     for word in words:
@@ -528,7 +528,7 @@ def _tokens(words: Sequence[str]) -> dict[str, HeadToken]:
         secret, _, key = place.partition("/")
         if not (cluster and secret and key):
             raise ValueError(f"{word!r} is invalid: a part is missing. Allowed: CLUSTER=SECRET/KEY")
-        found[cluster] = HeadToken(secret, key)
+        found[cluster] = TokenSecret(secret, key)
     return found
 
 

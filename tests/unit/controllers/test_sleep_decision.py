@@ -8,30 +8,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.sleep_decision import GAP_SECONDS, Action, Decision, Hours, Memory, Seen, SleepRule, decide
+from controllers.sleep_decision import GAP_SECONDS, Action, Hours, Seen, SleepDecision, SleepMemory, SleepRule, decide
 
 NOW = 1_760_000_000.0  # a Thursday, 08:53 UTC
 AFTER = 1800.0
 RULE = SleepRule(group="gpu", count=4, min=0, after_seconds=AFTER, hours=None, workers=4)
 AWAKE = Seen(now=NOW, users=(), target=4, workers=4, pods=4)
 USED = replace(AWAKE, users=("run train-7",))
-IDLE = Memory(seen_at=NOW - 15, idle_since=NOW - AFTER)
+IDLE = SleepMemory(seen_at=NOW - 15, idle_since=NOW - AFTER)
 ASLEEP = replace(AWAKE, target=0, workers=0, pods=0)
 
 
 @pytest.mark.parametrize(
     ("seen", "memory", "action"),
     [
-        (AWAKE, Memory(), Action.KEEP),
-        (AWAKE, Memory(NOW - 15, None), Action.KEEP),
-        (AWAKE, Memory(NOW - 15, NOW - AFTER + 1), Action.KEEP),
+        (AWAKE, SleepMemory(), Action.KEEP),
+        (AWAKE, SleepMemory(NOW - 15, None), Action.KEEP),
+        (AWAKE, SleepMemory(NOW - 15, NOW - AFTER + 1), Action.KEEP),
         (AWAKE, IDLE, Action.RELEASE),
         # Nobody watched for too long, or the clock went back.
-        (AWAKE, Memory(NOW - GAP_SECONDS, NOW - AFTER), Action.RELEASE),
-        (AWAKE, Memory(NOW - GAP_SECONDS - 1, NOW - AFTER), Action.KEEP),
-        (AWAKE, Memory(NOW + 1, NOW - AFTER), Action.KEEP),
-        (AWAKE, Memory(None, NOW - AFTER), Action.KEEP),
-        (AWAKE, Memory(NOW - 15, NOW + AFTER), Action.KEEP),
+        (AWAKE, SleepMemory(NOW - GAP_SECONDS, NOW - AFTER), Action.RELEASE),
+        (AWAKE, SleepMemory(NOW - GAP_SECONDS - 1, NOW - AFTER), Action.KEEP),
+        (AWAKE, SleepMemory(NOW + 1, NOW - AFTER), Action.KEEP),
+        (AWAKE, SleepMemory(None, NOW - AFTER), Action.KEEP),
+        (AWAKE, SleepMemory(NOW - 15, NOW + AFTER), Action.KEEP),
         # Workers first, then nodes.
         (replace(AWAKE, target=None), IDLE, Action.RELEASE),
         (replace(AWAKE, workers=1), IDLE, Action.RELEASE),
@@ -47,10 +47,10 @@ ASLEEP = replace(AWAKE, target=0, workers=0, pods=0)
         (replace(USED, workers=3), IDLE, Action.WAKE),
         (replace(USED, target=None), IDLE, Action.KEEP),
         (replace(USED, target=None, workers=3), IDLE, Action.WAKE),
-        (replace(ASLEEP, users=("run train-7",)), Memory(), Action.WAKE),
+        (replace(ASLEEP, users=("run train-7",)), SleepMemory(), Action.WAKE),
     ],
 )
-def test_each_look_has_its_action(seen: Seen, memory: Memory, action: Action) -> None:
+def test_each_look_has_its_action(seen: Seen, memory: SleepMemory, action: Action) -> None:
     assert decide(RULE, seen, memory).action is action
 
 
@@ -68,16 +68,16 @@ def test_some_nodes_and_as_many_workers_stay() -> None:
 
 def test_a_group_is_awake_in_its_hours() -> None:
     rule = replace(RULE, hours=Hours.read("Thu 08:00-09:00 UTC"))
-    assert decide(rule, AWAKE, IDLE) == Decision(Action.KEEP, "within its hours", Memory(NOW, None))
+    assert decide(rule, AWAKE, IDLE) == SleepDecision(Action.KEEP, "within its hours", SleepMemory(NOW, None))
     assert decide(rule, ASLEEP, IDLE).action is Action.WAKE
     later = replace(AWAKE, now=NOW + 600)
-    assert decide(rule, later, Memory(NOW + 590, None)).memory == Memory(NOW + 600, NOW + 600)
+    assert decide(rule, later, SleepMemory(NOW + 590, None)).memory == SleepMemory(NOW + 600, NOW + 600)
 
 
 def test_what_is_remembered_is_when_the_group_was_seen_and_since_when_it_is_idle() -> None:
-    assert decide(RULE, USED, IDLE).memory == Memory(NOW, None)
-    assert decide(RULE, AWAKE, IDLE).memory == Memory(NOW, IDLE.idle_since)
-    assert decide(RULE, AWAKE, Memory()).memory == Memory(NOW, NOW)
+    assert decide(RULE, USED, IDLE).memory == SleepMemory(NOW, None)
+    assert decide(RULE, AWAKE, IDLE).memory == SleepMemory(NOW, IDLE.idle_since)
+    assert decide(RULE, AWAKE, SleepMemory()).memory == SleepMemory(NOW, NOW)
 
 
 def test_reasons_name_the_first_user_and_count_the_others() -> None:
@@ -94,7 +94,7 @@ seens = st.builds(
     pods=st.integers(0, 6),
 )
 times = st.none() | st.floats(NOW - 4000, NOW + 4000)
-memories = st.builds(Memory, seen_at=times, idle_since=times)
+memories = st.builds(SleepMemory, seen_at=times, idle_since=times)
 rules = st.builds(
     SleepRule,
     group=st.just("gpu"),
@@ -108,7 +108,7 @@ rules = st.builds(
 
 @given(rules, seens, memories)
 def test_no_node_or_worker_goes_while_used_in_hours_unwatched_or_unknown(
-    rule: SleepRule, seen: Seen, memory: Memory
+    rule: SleepRule, seen: Seen, memory: SleepMemory
 ) -> None:
     found = decide(rule, seen, memory)
     assert found.memory.seen_at == seen.now

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from controllers import sleeper as module
-from controllers.group_users import HeadToken, SleepingGroup
+from controllers.group_users import SleepingGroup, TokenSecret
 from controllers.sleeper import PERMISSIONS, GroupMetrics, Sleeper
 from tests.support.fake_kubernetes import ALL_PODS, EVENTS, JOBS, NODES, RAY_CLUSTERS, REVIEWS, FakeKubernetes, Object
 from tests.support.fake_ray import FakeJob, FakeRay
@@ -629,7 +629,7 @@ def test_missing_permission_is_named_and_nothing_is_done(world: World, permissio
 
 
 def test_permissions_are_asked_for_where_they_are_needed(world: World) -> None:
-    world.begin(tokens={"rayml": HeadToken("rayml", "auth_token")})
+    world.begin(tokens={"rayml": TokenSecret("rayml", "auth_token")})
     with_token(world.cluster, "t")
     assert world.sleeper.poll(threading.Event())
     asked = [body["spec"]["resourceAttributes"] for body in world.cluster.kubernetes.asked("POST", REVIEWS)]
@@ -646,7 +646,7 @@ def test_permissions_are_asked_for_where_they_are_needed(world: World) -> None:
 def test_head_that_wants_a_token_gets_it(world: World, ray: FakeRay) -> None:
     ray.token = "a-token"
     with_token(world.cluster, ray.token)
-    world.begin(tokens={"rayml": HeadToken("rayml", "auth_token")})
+    world.begin(tokens={"rayml": TokenSecret("rayml", "auth_token")})
     world.fall_asleep()
 
 
