@@ -99,6 +99,11 @@ def lifecycle_bucket(environment: Environment) -> str:
     return f"sagemaker-{own}-{environment.account}-{environment.region}"
 
 
+def group_counts(environment: Environment) -> str:
+    """Return the name of the function that sets the counts of instance groups that sleep."""
+    return named(environment, "group-counts")
+
+
 def data_bucket(environment: Environment) -> str:
     """Return the name of the bucket of datasets and results: the file system mirrors its prefixes."""
     return f"{named(environment, 'data')}-{environment.account}-{environment.region}"

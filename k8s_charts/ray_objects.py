@@ -15,6 +15,7 @@ from config.facts.add_ons import TRAINING_OPERATOR
 from k8s_charts.controllers.code import ControllerCode, ControllerCodeChart
 from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorChart
 from k8s_charts.controllers.reaper import ReaperChart, ReaperObjects
+from k8s_charts.controllers.sleeper import SleeperChart, sleeper_objects
 from k8s_charts.helm.images import pulled
 from k8s_charts.image_build.context import build_arguments, context_files, context_tag
 from k8s_charts.image_build.job import ImageBuild, ImageBuildChart
@@ -30,6 +31,7 @@ from k8s_charts.shared.flows import allowed, ends, ray_flows
 from k8s_charts.shared.namespaces import Namespace, NamespaceChart
 from k8s_charts.shared.network_policies import PoliciesChart, RayClusterPoliciesChart
 from k8s_charts.shared.service_account import ServiceAccount, ServiceAccountChart
+from k8s_charts.shared.sleeping_groups import sleeping_groups
 from k8s_charts.storage.directory_owner import OWN_CLAIM, ClosedNamespaceChart, VolumeOwner, VolumeOwnerChart
 from k8s_charts.storage.volumes import (
     FileSystemAddress,
@@ -54,13 +56,14 @@ class RayFacts:
     """What the ray stack knows only at deployment.
 
     `file_system` is the one in the storage stack, or None if that stack has none. `image_build` is None if the
-    environment uses an existing image, and `alerts` if it has no Alertmanager.
+    environment uses an existing image, `alerts` if it has no Alertmanager, and `sleeper_role_arn` if no group sleeps.
     """
 
     file_system: FileSystemAddress | None
     ray_role_arn: str
     image_build: ImageBuildFacts | None
     alerts: AlertFacts | None = None
+    sleeper_role_arn: str | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,7 @@ class RayObjects:
     image_build: ProjectChart | None
     controller_code: ProjectChart
     reaper: ProjectChart
+    sleeper: ProjectChart | None
     job_supervisor: ProjectChart
     observability: dict[str, ProjectChart]
     viewers: ProjectChart | None
@@ -107,6 +111,7 @@ def ray_objects(environment: EksEnvironment, facts: RayFacts) -> RayObjects:
         image_build=_image_build(app, environment, build.context) if build else None,
         controller_code=_controller_code(app, environment),
         reaper=ReaperChart(app, "reaper", reaper=_reaper(environment)),
+        sleeper=_sleeper(app, environment, facts) if sleeping_groups(environment) else None,
         job_supervisor=JobSupervisorChart(app, "job-supervisor", supervisor=_job_supervisor(environment)),
         observability=observability(app, environment, facts.alerts),
         viewers=_viewers(app, environment) if environment.access.viewers else None,
@@ -228,10 +233,12 @@ def _volume_owner(app: cdk8s.App, environment: EksEnvironment, facts: RayFacts) 
 
 
 def _controller_code(app: cdk8s.App, environment: EksEnvironment) -> ProjectChart:
+    sleeper = ControllerCode("sleeper", names.SLEEPER_CODE, environment.kuberay.namespace)
     controllers = (
         ControllerCode("reaper", names.REAPER_CODE, environment.kuberay.namespace),
         ControllerCode("job_supervisor", names.JOB_SUPERVISOR_CODE, environment.ray.namespace),
         ControllerCode("rayjob_submitter", names.RAYJOB_SUBMITTER_CODE, environment.ray.namespace),
+        *([sleeper] if sleeping_groups(environment) else []),
     )
     return ControllerCodeChart(app, "controller-code", controllers=controllers)
 
@@ -239,6 +246,12 @@ def _controller_code(app: cdk8s.App, environment: EksEnvironment) -> ProjectChar
 def _reaper(environment: EksEnvironment) -> ReaperObjects:
     image = pulled(versions.PYTHON_IMAGE, environment)
     return ReaperObjects(environment.kuberay.namespace, environment.ray.namespace, image)
+
+
+def _sleeper(app: cdk8s.App, environment: EksEnvironment, facts: RayFacts) -> ProjectChart:
+    if facts.sleeper_role_arn is None:
+        raise ValueError(f"{environment.name}: the sleeper needs a role")
+    return SleeperChart(app, "sleeper", sleeper=sleeper_objects(environment, facts.sleeper_role_arn))
 
 
 def _job_supervisor(environment: EksEnvironment) -> JobSupervisor:

@@ -1,6 +1,6 @@
 """Convert an environment's RayClusters to those of the charts: places, resources and what their pods share."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from config import EksEnvironment, Environment, naming
 from config.facts import hyperpod_ray, tokens, versions
@@ -57,11 +57,29 @@ def priority_class(environment: EksEnvironment, cluster: RayClusterConfig) -> Pr
     return PriorityClass(cluster.name, environment.ray.namespace, cluster.priority)
 
 
+@dataclass(frozen=True)
+class HeadToken:
+    """The key of a Secret of Ray's namespace with the token that a head wants."""
+
+    secret: str
+    key: str
+
+
+def head_tokens(environment: EksEnvironment) -> dict[str, HeadToken]:
+    """Return where the tokens of heads are, by RayCluster."""
+    # KubeRay's Secret has the RayCluster's name (ray-operator v1.6.2, reconcileAuthSecret).
+    return {
+        cluster.name: HeadToken(cluster.token.secret, cluster.token.key)
+        if cluster.token
+        else HeadToken(cluster.name, tokens.SECRET_KEY)
+        for cluster in environment.ray.clusters
+        if cluster.wants_token or cluster.token
+    }
+
+
 def token_secrets(environment: EksEnvironment) -> tuple[str, ...]:
     """Return the names of the Secrets with the tokens of the RayClusters' heads."""
-    # KubeRay's Secret has the RayCluster's name (ray-operator v1.6.2, reconcileAuthSecret).
-    wanting = (cluster for cluster in environment.ray.clusters if cluster.wants_token or cluster.token)
-    return tuple(sorted({cluster.token.secret if cluster.token else cluster.name for cluster in wanting}))
+    return tuple(sorted({token.secret for token in head_tokens(environment).values()}))
 
 
 def _auth_options(environment: EksEnvironment, cluster: RayClusterConfig) -> dict[str, str] | None:

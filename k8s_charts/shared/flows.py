@@ -32,13 +32,15 @@ from k8s_charts.shared.names import (
     RAY_NODE,
     RAYJOB_LABEL,
     REAPER,
+    SLEEPER,
     SUBMITTER_LABEL,
     SYSTEM_NAMESPACE,
 )
+from k8s_charts.shared.sleeping_groups import sleeping_groups
 
 HTTPS_PORT: Final = 443
 Labels = Mapping[str, str]
-Key = Literal["tiered_checkpoints", "in_cluster", "gpus", "efa", "alertmanager", "mlflow", "hyperpod_ray"]
+Key = Literal["tiered_checkpoints", "in_cluster", "gpus", "efa", "alertmanager", "mlflow", "hyperpod_ray", "sleep"]
 
 _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 _RAY_HEAD: Final[Labels] = MappingProxyType({"ray.io/node-type": "head"})
@@ -47,6 +49,7 @@ _RAYJOB: Final[Labels] = MappingProxyType({RAYJOB_LABEL: "true"})
 # The label that the operator's chart sets.
 _OPERATOR: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": "kuberay-operator"})
 _ALL: Final[Labels] = MappingProxyType({})
+SLEEPER_PODS: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": SLEEPER})
 PROMETHEUS_PODS: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": "prometheus"})
 GRAFANA_PODS: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": "grafana"})
 DCGM_PODS: Final[Labels] = MappingProxyType({"app.kubernetes.io/name": DCGM_EXPORTER})
@@ -137,10 +140,13 @@ def allowed(flows: tuple[Flow, ...], environment: EksEnvironment) -> tuple[Flow,
 
 def enabled(key: Key, environment: EksEnvironment) -> bool:
     """Return whether the environment enables a flow: by `aws_ray`, `observability`, its nodes, or a key of its own."""
-    if key == "gpus":
-        return bool(environment.observed_gpu_groups)
-    if key == "efa":
-        return bool(environment.observed_efa_groups)
+    groups = {
+        "gpus": environment.observed_gpu_groups,
+        "efa": environment.observed_efa_groups,
+        "sleep": sleeping_groups(environment),
+    }
+    if key in groups:
+        return bool(groups[key])
     if key == "mlflow":
         return ends(environment).tracking_port != HTTPS_PORT
     if key == "hyperpod_ray":
@@ -161,6 +167,7 @@ _CHECKPOINTS: Final = Peer(f"namespace `{HYPERPOD_NAMESPACE}`", HYPERPOD_NAMESPA
 
 _SCRAPED: Final = "Prometheus scrapes them"
 _COLLECTED: Final = "HyperPod's observability add-on collects Ray's metrics"
+_ASKED: Final = "the sleeper asks for jobs and Serve's applications before it lets a group sleep"
 _KUBERNETES_API: Final = "the Kubernetes API, whose addresses are not known in advance"
 
 
@@ -175,6 +182,7 @@ def ray_flows(ends: Ends) -> tuple[Flow, ...]:
     """Return the flows of Ray's namespace."""
     heads, submitters = Peer("heads", labels=_RAY_HEAD), Peer("submitters", labels=_SUBMITTER)
     operator = Peer("the operator", ends.operator_namespace, _OPERATOR)
+    sleeper = Peer("the sleeper", ends.operator_namespace, SLEEPER_PODS)
     https = "AWS's APIs, the Kubernetes API and package indexes: a policy cannot name hosts"
     charts = "the dashboard embeds Grafana's panels of Prometheus' series"
     code = "submitting a job runs code: only pods with the submitters' label may"
@@ -188,6 +196,7 @@ def ray_flows(ends: Ends) -> tuple[Flow, ...]:
         Flow("submitted-jobs", "heads", _RAY_HEAD, "in", (submitters,), code, (DASHBOARD_PORT,)),
         Flow("submit-jobs", "submitters", _SUBMITTER, "out", (heads,), code, (DASHBOARD_PORT,)),
         Flow("operator", "heads", _RAY_HEAD, "in", (operator,), status, (DASHBOARD_PORT,)),
+        Flow("sleeper", "heads", _RAY_HEAD, "in", (sleeper,), _ASKED, (DASHBOARD_PORT,), key="sleep"),
         Flow("inside-rayjobs", rayjobs, _RAYJOB, "both", (Peer(rayjobs, labels=_RAYJOB),), inside),
         Flow(
             "tiered-checkpoints",
@@ -238,6 +247,20 @@ def operator_flows(ends: Ends) -> tuple[Flow, ...]:
         Flow("metrics", "all pods", _ALL, "in", (_MONITORING,), _SCRAPED, (METRICS_PORT,)),
         _collected("the operator", _OPERATOR),
         Flow("ray-jobs", "the operator", _OPERATOR, "out", (heads,), status, (DASHBOARD_PORT,)),
+    )
+
+
+def sleeper_flows(ends: Ends) -> tuple[Flow, ...]:
+    """Return the flows of the program that lets instance groups sleep, in the operator's namespace."""
+    own = ("the sleeper", SLEEPER_PODS)
+    heads = Peer("heads", ends.ray_namespace, _RAY_HEAD)
+    https = f"{_KUBERNETES_API}; STS and Lambda: a policy cannot name hosts"
+    return tuple(
+        replace(flow, name=f"{SLEEPER}-{flow.name}", key="sleep")
+        for flow in (
+            *_names_and_https(*own, https),
+            Flow("heads", *own, "out", (heads,), _ASKED, (DASHBOARD_PORT,)),
+        )
     )
 
 

@@ -30,6 +30,9 @@ REAPER: Final = "ray-reaper"
 # ConfigMaps of the controllers' code. Their names differ from those of the controllers, because earlier deployments
 # created ConfigMaps under the controllers' names, and Helm would refuse to take them over (docs/adr/0042).
 REAPER_CODE: Final = f"{REAPER}-code"
+# The Deployment, service account and other objects of the program that lets instance groups sleep, there too.
+SLEEPER: Final = "sleeper"
+SLEEPER_CODE: Final = f"{SLEEPER}-code"
 
 # The job supervisors' service account, Role and template, in Ray's namespace.
 JOB_SUPERVISOR: Final = "job-supervisor"

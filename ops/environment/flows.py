@@ -14,6 +14,7 @@ from k8s_charts.shared.flows import (
     operator_flows,
     ray_cluster_flows,
     ray_flows,
+    sleeper_flows,
 )
 from k8s_charts.shared.names import (
     EFA_METRICS_NAMESPACE,
@@ -34,7 +35,8 @@ A flow with a key is allowed only if [`aws_ray`](environment.md#aws_ray) or
 [`hyperpod.tiered_storage`](environment.md#hyperpodtiered_storage) enables `tiered_checkpoints`, too. An address
 in [`mlflow`](environment.md) with another port than 443 enables `mlflow`; 5000 is an example. `in_cluster` with an
 instance group with NVIDIA GPUs enables `gpus`, and with EFA `efa`. The key `hyperpod` of
-[`observability`](environment.md#observability) enables `hyperpod_ray` with KubeRay 1.6.0 or newer.
+[`observability`](environment.md#observability) enables `hyperpod_ray` with KubeRay 1.6.0 or newer. An instance group
+with `sleep` enables `sleep`.
 """
 
 
@@ -43,7 +45,7 @@ def page() -> str:
     ends = Ends("RAY", "KUBERAY", tracking_port=5000)
     sections = (
         ("`ray.namespace`", (*ray_flows(ends), *ray_cluster_flows("RAYCLUSTER"))),
-        ("`kuberay.namespace`", (*operator_flows(ends), REAPER_FLOW)),
+        ("`kuberay.namespace`", (*operator_flows(ends), REAPER_FLOW, *sleeper_flows(ends))),
         (f"`{IMAGE_BUILD_NAMESPACE}`", IMAGE_BUILD_FLOWS),
         (f"`{PROMETHEUS_NAMESPACE}` (`in_cluster`)", observability_flows(ends)),
         (f"`{GPU_METRICS_NAMESPACE}` (`in_cluster`)", gpu_metrics_flows()),

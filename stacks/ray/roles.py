@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from aws_cdk import Acknowledgment, Stack, Validations
+from aws_cdk import Acknowledgment, ArnFormat, Stack, Validations
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
@@ -87,6 +87,22 @@ def ray_role(
         )
     )
     return role
+
+
+def sleeper_role(scope: Construct, cluster: eks.ICluster, *, namespace: str, function: str) -> IrsaRole:
+    """Return the role of the sleeper, which may invoke the function that sets counts of nodes, and nothing else."""
+    arn = Stack.of(scope).format_arn(
+        service="lambda", resource="function", resource_name=function, arn_format=ArnFormat.COLON_RESOURCE_NAME
+    )
+    return IrsaRole(
+        scope,
+        "SleeperRole",
+        cluster=cluster,
+        namespace=namespace,
+        service_account=names.SLEEPER,
+        description="Sleeper: invokes the function that sets counts of nodes",
+        statements=[iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[arn])],
+    )
 
 
 def image_builder_role(

@@ -18,6 +18,7 @@ from k8s_charts.in_cluster.alertmanager import AlertFacts
 from k8s_charts.ray_objects import ImageBuildFacts, RayFacts, image_build, ray_objects
 from k8s_charts.shared import names
 from k8s_charts.shared.chart import ProjectChart
+from k8s_charts.shared.sleeping_groups import sleeping_groups
 from stacks.eks.stack import EksStack
 from stacks.observability.alert_topic import AlertTopic
 from stacks.observability.alertmanager import publisher_role
@@ -26,7 +27,7 @@ from stacks.observability.container_insights.dashboard import AwsDashboard
 from stacks.observability.hyperpod_observability.add_on import HyperPodAddOn
 from stacks.observability.hyperpod_observability.grafana import GrafanaWorkspace
 from stacks.ray.file_system_guard import FileSystemGuard
-from stacks.ray.roles import image_builder_role, ray_role
+from stacks.ray.roles import image_builder_role, ray_role, sleeper_role
 from stacks.shared.environment_stack import EnvironmentStack
 from stacks.shared.kubernetes_manifest import manifest
 from stacks.shared.object_release import object_release
@@ -56,6 +57,7 @@ class RayStack(EnvironmentStack):
             ).arn,
             image_build=self._image_build(environment, storage.image_repository, cluster),
             alerts=self._alertmanager(alerts, cluster) if alerts and environment.alertmanager else None,
+            sleeper_role_arn=self._sleeper(environment, cluster) if sleeping_groups(environment) else None,
         )
         objects = ray_objects(environment, facts)
 
@@ -72,6 +74,8 @@ class RayStack(EnvironmentStack):
         )
         # Deleted after the volume: a pod stuck on a lost node keeps the claim in use until the reaper deletes the pod.
         reaper = manifest(self, "Reaper", cluster=cluster, chart=objects.reaper, after=code)
+        if objects.sleeper:
+            manifest(self, "Sleeper", cluster=cluster, chart=objects.sleeper, after=code)
         volume = manifest(self, "Volume", cluster=cluster, chart=objects.volume, after=reaper)
         if environment.fsx.dynamic:
             volume.node.add_dependency(FileSystemGuard(self, "FileSystemGuard", environment=environment))
@@ -148,6 +152,10 @@ class RayStack(EnvironmentStack):
     def _alertmanager(self, alerts: AlertTopic, cluster: eks.ICluster) -> AlertFacts:
         role = publisher_role(self, cluster, alerts)
         return AlertFacts(topic_arn=alerts.topic.topic_arn, role_arn=role.arn)
+
+    def _sleeper(self, environment: EksEnvironment, cluster: eks.ICluster) -> str:
+        function = naming.group_counts(environment)
+        return sleeper_role(self, cluster, namespace=environment.kuberay.namespace, function=function).arn
 
     def _observe_with_aws(
         self, environment: EksEnvironment, cluster: eks.ICluster, storage: StorageStack, alerts: AlertTopic | None

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from config import available, load
-from tests.charts.support.connection_table import with_in_cluster
+from tests.charts.support.connection_table import with_in_cluster, with_sleep
 from tests.charts.support.facts import Object
 from tests.support.checkov import Finding, check, places
 from tests.support.rendered import documents
@@ -19,13 +19,13 @@ ANNOTATION = "checkov.io/skip"
 def objects() -> Iterator[tuple[Path, list[Object]]]:
     """Return the objects of each rendered file, without Helm values, and with pods in place of RayClusters.
 
-    Those of `observability` are dev's.
+    Those of `observability` and of the sleeper are dev's.
 
     checkov does not know RayClusters. The pods are those that KubeRay makes from the templates, and they carry the
     RayCluster's annotations.
     """
     rendered = {file: found for name in available() for file, found in documents(load(name)).items()}
-    observed = documents(with_in_cluster(load("dev"), alertmanager=True))
+    observed = documents(with_sleep(with_in_cluster(load("dev"), alertmanager=True)))
     rendered |= {file: found for file, found in observed.items() if file not in rendered}
     for file, found in sorted(rendered.items()):
         read = [item for item in found if "kind" in item]

@@ -16,6 +16,7 @@ from tests.charts.support.connection_table import (
     with_aws_ray,
     with_hyperpod_ray,
     with_in_cluster,
+    with_sleep,
     with_two_ray_clusters,
 )
 from tests.charts.support.facts import Object
@@ -25,6 +26,7 @@ TURNED_ON: dict[str, Callable[[EksEnvironment], EksEnvironment]] = {
     "aws_ray": with_aws_ray,
     "in_cluster": partial(with_in_cluster, alertmanager=True),
     "hyperpod_ray": with_hyperpod_ray,
+    "sleep": with_sleep,
 }
 
 
@@ -57,12 +59,13 @@ def test_connections_of_the_table_are_open_and_all_others_closed(
 
 
 def test_only_members_reach_ports_that_run_code_and_only_submitters_and_the_operator_the_dashboard(
-    open_connections: set[Connection],
+    matrix: Matrix, open_connections: set[Connection]
 ) -> None:
     """This test does not use the table: it must hold however the table is edited."""
     reached = {connection for connection in open_connections if connection[2] in RAY_PORTS}
     from_others = {c[:3] for c in reached if c[1].startswith("rayml-") and not c[0].startswith("rayml-")}
-    assert from_others == {(source, "rayml-head", 8265) for source in ("submitter", "supervisor", "operator")}
+    asking = {"submitter", "supervisor", "operator", "sleeper"} & matrix.pods.keys()
+    assert from_others == {(source, "rayml-head", 8265) for source in asking}
 
 
 def test_two_ray_clusters_never_reach_each_other_and_a_ray_job_reaches_neither(

@@ -14,6 +14,7 @@ from k8s_charts.ray_objects import RayObjects, ray_objects
 from k8s_charts.shared import names
 from k8s_charts.shared.chart import ProjectChart
 from ops.render import manifests
+from tests.charts.support.connection_table import with_sleep
 from tests.charts.support.facts import RAY_FACTS
 
 Object = dict[str, Any]
@@ -21,8 +22,14 @@ MODULES = sorted(PACKAGE.glob("*.py"), key=lambda file: file.name)
 
 
 @pytest.fixture(scope="module")
-def ray(dev: EksEnvironment) -> RayObjects:
-    return ray_objects(dev, RAY_FACTS)
+def environment(dev: EksEnvironment) -> EksEnvironment:
+    """Return an environment with all controllers."""
+    return with_sleep(dev)
+
+
+@pytest.fixture(scope="module")
+def ray(environment: EksEnvironment) -> RayObjects:
+    return ray_objects(environment, RAY_FACTS)
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +39,9 @@ def code(ray: RayObjects) -> dict[str, Object]:
 
 
 @pytest.fixture(scope="module")
-def shown(dev: EksEnvironment) -> dict[Path, str]:
+def shown(environment: EksEnvironment) -> dict[Path, str]:
     """Return the rendered files of manifests/ by path."""
-    return manifests.render(dev)
+    return manifests.render(environment)
 
 
 def of_kind(kind: str, chart: ProjectChart) -> Object:
@@ -56,22 +63,31 @@ def test_each_controller_mounts_its_code_from_its_own_namespace(ray: RayObjects,
     """Therefore, users of Ray's namespace cannot change the reaper's code."""
     deployment = of_kind("Deployment", ray.reaper)
     mounting = {names.REAPER_CODE: (deployment, deployment["spec"])}
+    assert ray.sleeper is not None
+    sleeper = of_kind("Deployment", ray.sleeper)
+    mounting[names.SLEEPER_CODE] = (sleeper, sleeper["spec"])
     for template in ray.job_supervisor.to_json():
         if template["kind"] == "CronJob":
             mounting[f"{template['metadata']['name']}-code"] = (template, template["spec"]["jobTemplate"]["spec"])
-    assert mounting.keys() == {names.REAPER_CODE, names.JOB_SUPERVISOR_CODE, names.RAYJOB_SUBMITTER_CODE}
+    assert mounting.keys() == {
+        names.REAPER_CODE,
+        names.SLEEPER_CODE,
+        names.JOB_SUPERVISOR_CODE,
+        names.RAYJOB_SUBMITTER_CODE,
+    }
     assert code.keys() == mounting.keys()
     for name, (owner, spec) in mounting.items():
         [volume] = spec["template"]["spec"]["volumes"]
         assert volume["configMap"] == {"name": name}
         assert code[name]["metadata"]["namespace"] == owner["metadata"]["namespace"]
-    assert deployment["metadata"]["namespace"] == "kuberay"
+    assert {each["metadata"]["namespace"] for each in (deployment, sleeper)} == {"kuberay"}
 
 
 @pytest.mark.parametrize(
     ("name", "own", "other"),
     [
         (names.REAPER_CODE, {"__init__.py", "reaper.py"}, "job_supervisor.py"),
+        (names.SLEEPER_CODE, {"__init__.py", "sleeper.py", "sleep_decision.py", "aws_api.py"}, "reaper.py"),
         (names.JOB_SUPERVISOR_CODE, {"__init__.py", "job_supervisor.py", "supervision.py"}, "reaper.py"),
         (names.RAYJOB_SUBMITTER_CODE, {"__init__.py", "rayjob_submitter.py", "ray_jobs_api.py"}, "supervision.py"),
     ],
@@ -93,14 +109,14 @@ def test_the_code_is_complete_and_needs_only_the_standard_library(
 
 @pytest.mark.parametrize("file", MODULES, ids=lambda file: file.stem)
 def test_one_changed_line_changes_a_hash_of_each_controller_that_runs_it_and_nothing_else(
-    dev: EksEnvironment,
+    environment: EksEnvironment,
     shown: dict[Path, str],
     code: dict[str, Object],
     file: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     change(file, monkeypatch)
-    after = manifests.render(dev)
+    after = manifests.render(environment)
     assert shown.keys() == after.keys()
     differences = [
         line
@@ -109,7 +125,7 @@ def test_one_changed_line_changes_a_hash_of_each_controller_that_runs_it_and_not
         if line.startswith(("+", "-"))
     ]
     running = sum(file.name in item["data"] for item in code.values())
-    assert running in (1, 2, 3), "no controller runs this module"
+    assert running in (1, 2, 3, 4), "no controller runs this module"
     assert len(differences) == 2 * running
     assert all("ray-on-hyperpod/code: " in line for line in differences)
 

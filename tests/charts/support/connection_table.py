@@ -5,6 +5,7 @@ from itertools import product
 
 from config import EksEnvironment
 from config.model import Alerts, AwsRay, HyperPodObservability, InCluster, Observability
+from config.model.hyperpod import Sleep
 from k8s_charts.platform_objects import platform_objects
 from k8s_charts.ray_objects import ray_objects
 from k8s_charts.shared.chart import ProjectChart
@@ -17,6 +18,7 @@ from k8s_charts.shared.names import (
     PROMETHEUS_NAMESPACE,
     RAYJOB_LABEL,
     REAPER,
+    SLEEPER,
     SUBMITTER_LABEL,
     SYSTEM_NAMESPACE,
 )
@@ -60,13 +62,24 @@ def with_hyperpod_ray(environment: EksEnvironment, kuberay: str = "1.6.2") -> Ek
     return environment.model_copy(update={"observability": observability, "kuberay": version})
 
 
+def with_sleep(environment: EksEnvironment, sleep: Sleep | None = None) -> EksEnvironment:
+    """Return the environment with `sleep` on each instance group with workers."""
+    with_workers = {workers.instance_group for cluster in environment.ray.clusters for workers in cluster.workers}
+    groups = tuple(
+        group.model_copy(update={"sleep": sleep or Sleep()}) if group.name in with_workers else group
+        for group in environment.hyperpod.instance_groups
+    )
+    hyperpod = environment.hyperpod.model_copy(update={"instance_groups": groups})
+    return environment.model_copy(update={"hyperpod": hyperpod})
+
+
 class Matrix:
     """The pods of an environment by the table's names, its policies, and all connections to check."""
 
     def __init__(self, environment: EksEnvironment) -> None:
         self.objects = _objects(environment)
         switches = [*environment.aws_ray, *environment.observability]
-        switches += [(key, enabled(key, environment)) for key in ("mlflow", "gpus", "efa", "hyperpod_ray")]
+        switches += [(key, enabled(key, environment)) for key in ("mlflow", "gpus", "efa", "hyperpod_ray", "sleep")]
         switches += [("alertmanager", environment.alertmanager)]
         self._keys = {key if on else f"no {key}" for key, on in switches}
         self.policies = self.of_kind("NetworkPolicy")
@@ -143,6 +156,9 @@ class Matrix:
             "instance-metadata": replace(INTERNET, address="169.254.169.254"),
             "another-node": Pod(SYSTEM_NAMESPACE, {"k8s-app": "kube-proxy"}, address="10.192.64.5", host_network=True),
         }
+        for deployment in self.of_kind("Deployment"):
+            if deployment["metadata"]["name"] == SLEEPER:
+                found["sleeper"] = Pod(operators, _labels(deployment["spec"]))
         for cluster in self.of_kind("RayCluster"):
             name, spec = cluster["metadata"]["name"], cluster["spec"]
             found[f"{name}-head"] = _ray_pod(ray, name, "head", spec["headGroupSpec"])

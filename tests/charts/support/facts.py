@@ -20,4 +20,5 @@ RAY_FACTS = RayFacts(
     ray_role_arn="arn:aws:iam::111122223333:role/ray",
     image_build=ImageBuildFacts("arn:aws:iam::111122223333:role/builder", "s3://bucket/context.zip"),
     alerts=AlertFacts("arn:aws:sns:us-west-2:111122223333:alerts", "arn:aws:iam::111122223333:role/alertmanager"),
+    sleeper_role_arn="arn:aws:iam::111122223333:role/sleeper",
 )
