@@ -118,11 +118,6 @@ def dashboard(environment: Environment) -> str:
     return named(environment, environment.region)
 
 
-def group_counts(environment: Environment) -> str:
-    """Return the name of the function that sets the counts of instance groups that sleep."""
-    return named(environment, "group-counts")
-
-
 def tracking_server(environment: Environment) -> str:
     """Return the name of SageMaker's MLflow tracking server of the environment."""
     return named(environment, "mlflow")

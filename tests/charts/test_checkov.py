@@ -8,10 +8,11 @@ import pytest
 import yaml
 
 from config import available, load
-from tests.charts.support.connection_table import with_in_cluster, with_sleep
+from tests.charts.support.connection_table import with_in_cluster
 from tests.charts.support.facts import Object
 from tests.support.checkov import Finding, check, places
 from tests.support.rendered import documents
+from tests.support.sleeping_environment import with_sleep
 
 ANNOTATION = "checkov.io/skip"
 

@@ -16,11 +16,11 @@ from tests.charts.support.connection_table import (
     with_aws_ray,
     with_hyperpod_ray,
     with_in_cluster,
-    with_sleep,
     with_two_ray_clusters,
 )
 from tests.charts.support.facts import Object
 from tests.charts.support.network_policies import Pod, Policies, connects
+from tests.support.sleeping_environment import with_sleep
 
 TURNED_ON: dict[str, Callable[[EksEnvironment], EksEnvironment]] = {
     "aws_ray": with_aws_ray,

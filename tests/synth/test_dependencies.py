@@ -13,9 +13,10 @@ from rehearsal.report.timeline import Band
 from rehearsal.run.steps import AT_ONCE
 from tests.synth.support import slow_dependencies as found
 from tests.synth.support.synthesis import Assemblies, Assembly
+from tests.synth.support.variants import SLEEPING
 
 LISTED = read_table(Path(stacks.__file__).with_name("dependencies.yaml"))
-NAMES = ("dev", "prod", "slurm")
+NAMES = ("dev", "prod", "slurm", SLEEPING)
 PLACES = int(AT_ONCE[-1])
 MOST = 1.05
 """How much longer than the longest listed chain it may take: quick resources, and stacks that wait for a place."""

@@ -22,7 +22,7 @@ KINDS: Final[dict[str, tuple[Kind, str]]] = {
     "AWS::Logs::LogGroup": ("log groups", "LogGroupName"),
     "AWS::SNS::Topic": ("topics", "TopicName"),
 }
-SHARED: Final = ("dev", "slurm", variants.WATCHED, variants.OBSERVED, variants.BUDGETED, variants.ASLEEP)
+SHARED: Final = ("dev", "slurm", variants.WATCHED, variants.OBSERVED, variants.BUDGETED, variants.SLEEPING)
 
 
 def _all_of_it() -> EksEnvironment:

@@ -14,8 +14,8 @@ from k8s_charts.ray_objects import RayObjects, ray_objects
 from k8s_charts.shared import names
 from k8s_charts.shared.chart import ProjectChart
 from ops.render import manifests
-from tests.charts.support.connection_table import with_sleep
 from tests.charts.support.facts import RAY_FACTS
+from tests.support.sleeping_environment import with_sleep
 
 Object = dict[str, Any]
 MODULES = sorted(PACKAGE.glob("*.py"), key=lambda file: file.name)

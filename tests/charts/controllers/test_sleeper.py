@@ -18,8 +18,9 @@ from k8s_charts.controllers.sleeper import SleeperChart, sleeper_objects
 from k8s_charts.ray_objects import ray_objects
 from k8s_charts.shared.names import RUN_CLUSTER_LABEL, RUN_LABEL, SLEEPER, SLEEPER_CODE
 from ops.render import manifests
-from tests.charts.support.connection_table import with_sleep, with_two_ray_clusters
+from tests.charts.support.connection_table import with_two_ray_clusters
 from tests.charts.support.facts import RAY_FACTS, Object
+from tests.support.sleeping_environment import with_sleep
 
 ROLE = "arn:aws:iam::111122223333:role/sleeper"
 

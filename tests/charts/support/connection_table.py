@@ -5,7 +5,6 @@ from itertools import product
 
 from config import EksEnvironment
 from config.model import Alerts, AwsRay, HyperPodObservability, InCluster, Observability
-from config.model.hyperpod import Sleep
 from k8s_charts.platform_objects import platform_objects
 from k8s_charts.ray_objects import ray_objects
 from k8s_charts.shared.chart import ProjectChart
@@ -60,17 +59,6 @@ def with_hyperpod_ray(environment: EksEnvironment, kuberay: str = "1.6.2") -> Ek
     observability = environment.observability.model_copy(update={"hyperpod": HyperPodObservability()})
     version = environment.kuberay.model_copy(update={"version": kuberay})
     return environment.model_copy(update={"observability": observability, "kuberay": version})
-
-
-def with_sleep(environment: EksEnvironment, sleep: Sleep | None = None) -> EksEnvironment:
-    """Return the environment with `sleep` on each instance group with workers."""
-    with_workers = {workers.instance_group for cluster in environment.ray.clusters for workers in cluster.workers}
-    groups = tuple(
-        group.model_copy(update={"sleep": sleep or Sleep()}) if group.name in with_workers else group
-        for group in environment.hyperpod.instance_groups
-    )
-    hyperpod = environment.hyperpod.model_copy(update={"instance_groups": groups})
-    return environment.model_copy(update={"hyperpod": hyperpod})
 
 
 class Matrix:

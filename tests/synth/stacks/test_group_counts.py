@@ -26,13 +26,13 @@ FUNCTION = "AWS::Lambda::Function"
 
 @pytest.fixture(scope="module")
 def sleeping(assembly: Assemblies) -> Assembly:
-    return assembly(variants.ASLEEP)
+    return assembly(variants.SLEEPING)
 
 
 @pytest.fixture(scope="module")
 def with_more(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     """Return an environment with a training plan of another group, custom images and a company's key."""
-    own = variants.asleep()
+    own = variants.sleeping()
     head, workers = own.hyperpod.instance_groups
     head = head.model_copy(update={"training_plan": PLAN, "image_id": IMAGE})
     workers = workers.model_copy(update={"image_id": OTHER_IMAGE})

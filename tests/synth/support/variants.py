@@ -15,11 +15,12 @@ from config.model import (
     Observability,
 )
 from config.model.hyperpod import Sleep
+from tests.support.sleeping_environment import with_sleep
 
 WATCHED: Final = "watched"
 OBSERVED: Final = "observed"
 BUDGETED: Final = "budgeted"
-ASLEEP: Final = "asleep"
+SLEEPING: Final = "sleeping"
 GRAFANA: Final = Grafana(public_access_cidrs=(IPv4Network("203.0.113.0/24"),))
 
 
@@ -39,13 +40,9 @@ def observed(name: str, grafana: Grafana | None = GRAFANA) -> EksEnvironment:
     return load(name).model_copy(update={"observability": wanted})
 
 
-def asleep() -> EksEnvironment:
+def sleeping() -> EksEnvironment:
     """Return an environment whose workers sleep while nothing uses them."""
-    own = load("dev")
-    head, workers = own.hyperpod.instance_groups
-    workers = workers.model_copy(update={"sleep": Sleep(min=1), "deep_health_checks": ()})
-    hyperpod = own.hyperpod.model_copy(update={"instance_groups": (head, workers)})
-    return own.model_copy(update={"hyperpod": hyperpod})
+    return with_sleep(load("dev"), Sleep(min=1))
 
 
 def budgeted() -> SlurmEnvironment:
@@ -58,7 +55,7 @@ VARIANTS: Final[Mapping[str, Callable[[], Environment]]] = {
     WATCHED: lambda: watched("dev"),
     OBSERVED: lambda: observed("closed"),
     BUDGETED: budgeted,
-    ASLEEP: asleep,
+    SLEEPING: sleeping,
 }
 """The variants that every policy of cdk-nag and checkov is checked with, by name."""
 
