@@ -81,7 +81,7 @@ LONGEST: Final[tuple[str, ...]] = (
 # a group, so that their control plane is started once, and the operator is installed once.
 WITH_OPERATOR: Final = frozenset(
     f"tests/rehearsal/kubernetes/test_{name}.py"
-    for name in ("image_pull", "kuberay", "ray_keys", "rayjobs", "reaper", "rollout")
+    for name in ("image_pull", "kuberay", "ray_keys", "rayjobs", "reaper", "rollout", "sleeper")
 )
 WITHOUT_OPERATOR: Final = frozenset(
     f"tests/rehearsal/kubernetes/test_{name}.py"
