@@ -19,6 +19,7 @@ from controllers.kubernetes_api import (
     KubernetesApiError,
     Object,
     WatchCache,
+    name_of,
     read,
     text,
 )
@@ -373,7 +374,7 @@ class GroupUsers:
         for node in (name for name, own in self._nodes.snapshot().items() if own == group.rule.group):
             for item in self._api.list("/api/v1/pods", fieldSelector=f"spec.nodeName={node}"):
                 _qualify(item)
-                found[item["metadata"]["name"]] = read(_Pod.of, item)
+                found[name_of(item)] = read(_Pod.of, item)
         return found
 
     def _users_of(
@@ -424,7 +425,8 @@ class GroupUsers:
         try:
             head = QuestionedHead(address, token=self._token(cluster))
             return [f"{user} on {cluster}" for user in head.users()], []
-        except (HeadUnavailableError, RayError, KubernetesApiError) as error:
+        # ValueError: a token that no header can have.
+        except (HeadUnavailableError, RayError, KubernetesApiError, ValueError) as error:
             self._failed("ask head", error)
             return [], [_unasked(f"RayCluster {cluster}: {error}")]
 

@@ -1,1 +1,1 @@
-"""The project's own programs in the cluster: the reaper and the job supervisor, with their code."""
+"""The project's own programs in the cluster: the reaper, the job supervisor and the sleeper, with their code."""

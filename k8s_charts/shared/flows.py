@@ -239,7 +239,7 @@ def ray_cluster_flows(cluster: str) -> tuple[Flow, ...]:
 
 
 def operator_flows(ends: Ends) -> tuple[Flow, ...]:
-    """Return the flows of the operator's namespace; only metrics come in. The reaper's chart has its own flow."""
+    """Return the flows of the operator's namespace; only metrics come in. Two charts have their own flows."""
     heads = Peer("heads", ends.ray_namespace, _RAY_HEAD)
     status = "it asks for a RayJob's status"
     return (

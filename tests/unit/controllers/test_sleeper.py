@@ -13,7 +13,17 @@ import pytest
 from controllers import sleeper as module
 from controllers.group_users import SleepingGroup, TokenSecret
 from controllers.sleeper import PERMISSIONS, GroupMetrics, Sleeper
-from tests.support.fake_kubernetes import ALL_PODS, EVENTS, JOBS, NODES, RAY_CLUSTERS, REVIEWS, FakeKubernetes, Object
+from tests.support.fake_kubernetes import (
+    ALL_PODS,
+    EVENTS,
+    JOBS,
+    NODES,
+    RAY_CLUSTERS,
+    REVIEWS,
+    SECRETS,
+    FakeKubernetes,
+    Object,
+)
 from tests.support.fake_ray import FakeJob, FakeRay
 from tests.support.sleeping_group import (
     COUNT,
@@ -648,6 +658,87 @@ def test_head_that_wants_a_token_gets_it(world: World, ray: FakeRay) -> None:
     with_token(world.cluster, ray.token)
     world.begin(tokens={"rayml": TokenSecret("rayml", "auth_token")})
     world.fall_asleep()
+
+
+@pytest.mark.parametrize("data", [{}, {"auth_token": "A"}, {"auth_token": "YQpi"}, None])
+def test_head_whose_token_cannot_be_read_or_sent_keeps_the_group_awake(world: World, data: Any) -> None:
+    secret = {"metadata": {"name": "rayml", "resourceVersion": "1"}, "data": data}
+    world.cluster.kubernetes.put(SECRETS, secret)
+    world.begin(tokens={"rayml": TokenSecret("rayml", "auth_token")})
+    world.steps(AFTER // STEP + 4)
+    assert (world.cluster.target, world.cluster.replicas) == (COUNT, COUNT)
+
+
+def test_a_step_that_may_outlast_the_lease_is_not_begun(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.steps(AFTER // STEP)
+    assert world.sleeper._lease is not None
+    monkeypatch.setattr(world.sleeper._lease, "seconds_left", lambda: 44.0)
+    world.step()
+    assert world.cluster.replicas == COUNT
+    monkeypatch.undo()
+    monkeypatch.setattr(module, "time", world.clock)
+    world.step()
+    assert world.cluster.replicas == 0
+    monkeypatch.setattr(world.sleeper._lease, "seconds_left", lambda: 44.0)
+    world.step()
+    assert world.cluster.function.changes == []
+
+
+def test_a_missing_ray_cluster_neither_keeps_the_group_awake_nor_ends_the_sleeper(world: World) -> None:
+    world.steps(AFTER // STEP)
+    collections = world.cluster.kubernetes.collections
+    for key in [key for key, pod in collections[ALL_PODS].items() if pod["metadata"]["namespace"] == "ray"]:
+        del collections[ALL_PODS][key]
+    found = collections[RAY_CLUSTERS].pop("rayml")
+    wait_until(lambda: world.sleeper._users.live("rayml") is None and not _ray_pods(world), "the watch")
+    for _ in range(2):
+        world.clock.later += STEP
+        assert world.sleeper.poll(threading.Event())
+    assert world.cluster.target == 0
+    world.cluster.kubernetes.put(JOBS, a_run())
+    wait_until(lambda: "train-7" in world.sleeper._users._runs.snapshot(), "the watch")
+    world.clock.later += STEP
+    assert world.sleeper.poll(threading.Event())
+    assert world.cluster.target == COUNT
+    collections[RAY_CLUSTERS]["rayml"] = found
+
+
+def _ray_pods(world: World) -> list[str]:
+    return [key for key in world.sleeper._users._pods.snapshot() if key.startswith("ray/")]
+
+
+def test_a_watch_that_ended_or_a_loop_that_hangs_is_a_stall(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert world.sleeper.stall() == ""
+    world.clock.later += 181
+    assert "181 s ago" in world.sleeper.stall()
+    assert world.sleeper.poll(threading.Event())
+    assert world.sleeper.stall() == ""
+    monkeypatch.setattr(type(world.sleeper._users), "ended", ["watch /api/v1/pods"])
+    assert world.sleeper.stall() == "ended: watch /api/v1/pods"
+
+
+ARGUMENTS = [
+    *("--namespace=ray", "--own-namespace=kuberay", "--function=counts", "--region=us-west-2"),
+    *("--service-account=/account", "--listen=:0"),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--group={}"], "sleeper: '{}' is invalid"),
+        ([f"--group={json.dumps(GROUP)}", "--token=rayml"], "sleeper: 'rayml' is invalid"),
+        ([f"--group={json.dumps(GROUP)}"], "sleeper: 'AWS_ROLE_ARN' is not set"),
+    ],
+)
+def test_invalid_arguments_and_a_missing_role_end_it_with_a_message(
+    words: list[str], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_ROLE_ARN", raising=False)
+    monkeypatch.setattr("sys.argv", ["sleeper", *ARGUMENTS, *words])
+    with pytest.raises(SystemExit) as ended:
+        module.main()
+    assert str(ended.value.code).startswith(says)
 
 
 def test_worker_groups_of_others_and_larger_numbers_stay(world: World) -> None:
