@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from embedded_account.context import Account
+from embedded_account.hyperpod.api.tracking_servers import TrackingServers
 from embedded_account.inventory.sources import PENDING_DELETION, InventoryResource, found_in_account
 
 NOBODY = "nobody"
@@ -44,6 +45,7 @@ class InventoryItem:
 
 def collect(account: Account) -> list[InventoryItem]:
     """Return every resource of the account but what it brings itself, sorted by service, type and id."""
+    TrackingServers(account).forget_deleted()
     everything = (*found_in_account(), *_of_eks(account), *_stacks(account))
     found = [one for one in everything if one.arn not in account.provided]
     owners = _Owners.of(account, found)

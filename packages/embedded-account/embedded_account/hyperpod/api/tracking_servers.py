@@ -69,10 +69,18 @@ class TrackingServers:
     @property
     def records(self) -> dict[str, Answer]:
         """The servers by name, without those whose deletion is over."""
+        self.forget_deleted()
+        return self._found
+
+    def forget_deleted(self) -> None:
+        """Forget the servers whose deletion is over."""
+        for name in [name for name, record in self._found.items() if record["deleting"] and self._is_over(record)]:
+            del self._found[name]
+
+    @property
+    def _found(self) -> dict[str, Answer]:
         backend = sagemaker_backends[self._account.account_id][self._account.region]
         found: dict[str, Answer] = backend.__dict__.setdefault("tracking_servers", {})
-        for name in [name for name, record in found.items() if record["deleting"] and self._is_over(record)]:
-            del found[name]
         return found
 
     def create(self, request: Request) -> Answer:
