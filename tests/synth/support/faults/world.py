@@ -159,7 +159,9 @@ class World:
             if kind == "AWS::S3::Bucket":
                 buckets[id].keys.clear()
             handle.model.remove()
+            deadline = time.monotonic() + PATIENCE_SECONDS
             while self._has(kind, id):
+                assert time.monotonic() < deadline, f"{kind} {id} is still there"
                 time.sleep(0.005)
 
     def _has(self, kind: str, id: str) -> bool:
