@@ -152,7 +152,7 @@ HANDLER_CALLS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 """The calls of each entry point in `handlers/hyperpod_cluster/index.py`; the handlers' tests enforce the list."""
-GROUP_COUNTS_CALLS: Final = ("DescribeCluster", "ListClusterNodes", "UpdateCluster")
+GROUP_COUNTS_CALLS: Final = ("DescribeCluster", "ListClusterNodes", "ListTags", "UpdateCluster")
 """The calls of the function `handlers/group_counts`."""
 
 

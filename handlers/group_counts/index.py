@@ -8,6 +8,7 @@ The environment variables are CLUSTER_NAME; RANGES, the allowed counts by group 
 custom images by group, of all groups of the cluster (`{"gpu": "ami-…"}`).
 """
 
+import hashlib
 import json
 import logging
 import os
@@ -24,6 +25,7 @@ from botocore.exceptions import ClientError
 from .counts import Wanted, set_counts
 
 MODELS: Final = Path(__file__).with_name("models")
+SLEEPING_TAG: Final = "hyperpod-cluster:sleeping"
 _LATER: Final = {"ConflictException", "ResourceLimitExceeded"}
 """Errors of UpdateCluster that pass: the cluster is being changed, or the account's quota is used up now."""
 _CHECKING: Final = "DeepHealthCheckInProgress"
@@ -82,6 +84,8 @@ def _change(sagemaker: Any, cluster: Json, live: Mapping[str, Json], changes: Ma
         return f"the cluster has no instance group {', '.join(missing)}"
     if cluster["ClusterStatus"] != "InService":
         return f"the cluster is {cluster['ClusterStatus']}"
+    if _sleeping(sagemaker, cluster) != _fingerprint(json.loads(os.environ["RANGES"])):
+        return "a deployment changes which groups sleep"
     checked = [node for node in _nodes(sagemaker, cluster) if node["InstanceStatus"]["Status"] == _CHECKING]
     if checked:
         # UpdateCluster does not work as expected meanwhile (API reference), whether it is refused or not.
@@ -101,6 +105,17 @@ def _change(sagemaker: Any, cluster: Json, live: Mapping[str, Json], changes: Ma
             raise
         return f"it takes no update now: {error.response['Error'].get('Message', error.response['Error']['Code'])}"
     return ""
+
+
+def _sleeping(sagemaker: Any, cluster: Json) -> str:
+    """Return the fingerprint of the ranges in the newest template, which the cluster's handler keeps in a tag."""
+    pages = sagemaker.get_paginator("list_tags").paginate(ResourceArn=cluster["ClusterArn"])
+    return next((tag["Value"] for page in pages for tag in page["Tags"] if tag["Key"] == SLEEPING_TAG), "")
+
+
+def _fingerprint(value: Any) -> str:
+    """Return a short hash of a value of JSON, as the cluster's handler does."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def _nodes(sagemaker: Any, cluster: Json) -> Iterator[Json]:

@@ -16,12 +16,13 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from .changes import counts
 from .errors import RefusedRequestError, code
 from .failure import state_of, why
 from .ownership import OwningResource
 from .precedence import Precedence, created_by, requests_tag
 from .properties import create_request
-from .record import Record
+from .record import Record, sleeping_tag
 from .request import CustomResourceRequest
 from .service import CONSISTENCY_SECONDS, HyperPodClient
 from .update import ClusterUpdate, gone, no_owner, replaced, wanted_tags
@@ -58,6 +59,7 @@ class ClusterHandler:
         wanted = create_request(self._request.properties, self._hyperpod.model)
         tags = wanted_tags(wanted, self._request) | requests_tag(self._request.id)
         tags |= Record().after_creation(self._request)
+        tags |= sleeping_tag(self._request.sleeping, counts(wanted), {})
         wanted["Tags"] = [{"Key": key, "Value": value} for key, value in tags.items()]
         name = str(wanted["ClusterName"])
         differs = False

@@ -9,6 +9,10 @@ Every request writes DEPLOYED_TAG when it registers, and a forward update also w
 - `hyperpod-cluster:before`: the update's id, and an entry for each template to which a rollback may return, the newest
   at the end: the fingerprint, `+` if the update has something to change, and the counts above that template's.
 
+A third tag, `hyperpod-cluster:sleeping`, is for the function GroupCounts: the fingerprint of the groups that sleep,
+with their ranges. The function changes nothing unless its own ranges agree. CloudFormation deletes it only after the
+update that ends the last group's sleep, and until then it could put the group to sleep for ever.
+
 A tag holds 256 characters, and a group's name up to 63: an entry names groups by short hashes. If two groups share one,
 the higher count stands for both, so a rollback keeps more. The oldest entries are dropped.
 """
@@ -24,6 +28,7 @@ from .request import CustomResourceRequest
 
 BEFORE_TAG = "hyperpod-cluster:before"
 DEPLOYED_TAG = "hyperpod-cluster:deployed"
+SLEEPING_TAG = "hyperpod-cluster:sleeping"
 
 # AddTags, Tag.Value.
 _LONGEST_VALUE = 256
@@ -157,6 +162,12 @@ class Record:
     @property
     def _newest_is_an_update(self) -> bool:
         return self.ignored in (_UPDATE, _OLDER_DROPPED) and self.deployed_by == self.updated_by
+
+
+def sleeping_tag(minima: Counts, counts: Counts, tags: Mapping[str, str]) -> dict[str, str]:
+    """Return the tag of the groups that sleep in a template; nothing if none does, and none did by these tags."""
+    ranges = {name: [least, counts[name]] for name, least in minima.items() if name in counts}
+    return {SLEEPING_TAG: fingerprint(ranges)} if ranges or SLEEPING_TAG in tags else {}
 
 
 def fingerprint(value: Any) -> str:

@@ -20,7 +20,7 @@ from .errors import RefusedRequestError, code
 from .ownership import ADDED_TAG, OwningResource, added_groups, note
 from .precedence import Precedence
 from .properties import create_request
-from .record import BEFORE_TAG, Entry, Record
+from .record import BEFORE_TAG, Entry, Record, sleeping_tag
 from .request import CustomResourceRequest
 from .service import RECHECK_SECONDS, HyperPodClient
 
@@ -75,6 +75,7 @@ class ClusterUpdate:
             live, old = counts(self._cluster), counts(self._request.old_properties)
             written = record.after_update(self._request, live, old, changes=self._has_changes())
             written |= self._note(added_groups(tags))
+        written |= sleeping_tag(self._request.sleeping, counts(self._request.properties), tags)
         self._tags = tags | self._precedence.register(self._arn, tags, written)
 
     def _has_changes(self) -> bool:

@@ -102,7 +102,10 @@ class HyperPodStack(EnvironmentStack):
         )
         self.cluster.node.add_dependency(teardown, *needed)
         if settings.sleeping_groups:
-            GroupCounts(self, "GroupCounts", environment=environment, permissions=permissions)
+            # Updated before the cluster, so that both know the same ranges from then on.
+            self.cluster.node.add_dependency(
+                GroupCounts(self, "GroupCounts", environment=environment, permissions=permissions)
+            )
         if environment.notifications:
             self._notify(environment, environment.notifications)
 

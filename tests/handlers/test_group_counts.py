@@ -11,16 +11,27 @@ from botocore.exceptions import ClientError
 from embedded_account.hyperpod.bench import HyperPodBench
 from embedded_account.hyperpod.model import SimulatedCluster
 from handlers.group_counts import index
+from handlers.hyperpod_cluster.record import SLEEPING_TAG, sleeping_tag
 
 GPU, HEAD = "worker-group-1", "head-group"
 IMAGE = "ami-0123456789abcdef0"
 Ask = Callable[[Any], dict[str, Any]]
 
 
+def tag_of(ranges: dict[str, list[int]]) -> list[dict[str, str]]:
+    """Return the tag that the cluster's handler writes for a template with these ranges."""
+    return [{"Key": key, "Value": value} for key, value in _tag(ranges).items()]
+
+
+def _tag(ranges: dict[str, list[int]]) -> dict[str, str]:
+    minima, counts = ({name: each[n] for name, each in ranges.items()} for n in (0, 1))
+    return sleeping_tag(minima, counts, {SLEEPING_TAG: ""})
+
+
 @pytest.fixture
 def cluster(bench: HyperPodBench, sagemaker: Any) -> SimulatedCluster:
     """Return a cluster with four nodes in the group that sleeps, and every field of a group."""
-    request = deepcopy(bench.request())
+    request = deepcopy(bench.request(Tags=tag_of({GPU: [0, 4]})))
     head, gpu = request["InstanceGroups"]
     head |= {"KubernetesConfig": {"Labels": {"team": "a"}}, "MinInstanceCount": 1}
     gpu |= {
@@ -160,8 +171,11 @@ def test_request_for_another_group_or_a_count_outside_its_range_is_invalid(
 
 
 @pytest.mark.parametrize("count", [1, 4])
-def test_minimum_and_count_are_allowed(ask: Ask, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+def test_minimum_and_count_are_allowed(
+    ask: Ask, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
     monkeypatch.setenv("RANGES", json.dumps({GPU: [1, 4]}))
+    cluster.tag_values |= _tag({GPU: [1, 4]})
     assert ask({"counts": {GPU: count}})["groups"][GPU]["target"] == count
     with pytest.raises(index.InvalidRequestError, match="Allowed: 1 to 4"):
         ask({"counts": {GPU: 0}})
@@ -198,6 +212,27 @@ def test_group_that_the_cluster_lacks_is_told_and_left_out(
     assert updates == []
 
 
+@pytest.mark.parametrize(
+    "ranges",
+    [{}, {GPU: [0, 6]}, {GPU: [1, 4]}, {GPU: [0, 4], HEAD: [0, 1]}, {HEAD: [0, 1]}],
+    ids=["none sleeps any more", "other count", "other minimum", "another sleeps, too", "another sleeps instead"],
+)
+def test_function_that_is_older_or_newer_than_the_clusters_template_changes_nothing(
+    ask: Ask, cluster: SimulatedCluster, updates: list[Any], ranges: dict[str, list[int]]
+) -> None:
+    """CloudFormation updates the two one after the other, and deletes the function last."""
+    cluster.tag_values |= _tag(ranges)
+    assert ask({"counts": {GPU: 0}}) == answer(4, 4, refused="a deployment changes which groups sleep")
+    assert ask({}) == answer(4, 4)
+    del cluster.tag_values[SLEEPING_TAG]
+    assert ask({"counts": {GPU: 0}})["refused"] == "a deployment changes which groups sleep"
+    assert updates == []
+
+
+def test_both_know_the_tag_by_the_same_name() -> None:
+    assert index.SLEEPING_TAG == SLEEPING_TAG
+
+
 @pytest.mark.parametrize("code", ["ConflictException", "ResourceLimitExceeded"])
 def test_error_that_passes_is_told_with_the_counts_as_they_are(
     ask: Ask, sagemaker: Any, monkeypatch: pytest.MonkeyPatch, code: str
@@ -209,7 +244,7 @@ def test_error_that_passes_is_told_with_the_counts_as_they_are(
     assert ask({"counts": {GPU: 0}}) == answer(4, 4, refused="it takes no update now: Another update runs.")
 
 
-@pytest.mark.parametrize("call", ["DescribeCluster", "ListClusterNodes", "UpdateCluster"])
+@pytest.mark.parametrize("call", ["DescribeCluster", "ListTags", "ListClusterNodes", "UpdateCluster"])
 def test_missing_right_fails_with_its_name(ask: Ask, bench: HyperPodBench, call: str) -> None:
     bench.fault(errors={call: "AccessDeniedException"})
     with pytest.raises(ClientError, match=f"AccessDeniedException.*{call}"):

@@ -8,6 +8,7 @@ import pytest
 
 from embedded_account.hyperpod import views
 from embedded_account.hyperpod.bench import HyperPodBench
+from handlers.hyperpod_cluster.record import SLEEPING_TAG, fingerprint
 from handlers.hyperpod_cluster.request import SLEEPING
 from tests.handlers.support.cloudformation import CloudFormation, strings
 from tests.handlers.support.edits import edited
@@ -219,6 +220,53 @@ def test_update_that_arrives_late_leaves_the_group_asleep(
         reasons.append(cloudformation.framework.handle(cancelled).reason)
     assert reasons[0].startswith("Update of HyperPod cluster ml-cluster was superseded: ")
     assert live() == 0
+
+
+# --- what the function is told ---------------------------------------------------------------------------------------
+
+
+def told(bench: HyperPodBench) -> str:
+    """Return the fingerprint in the tag that the function reads; "" without the tag."""
+    [cluster] = bench.hyperpod.world.clusters.values()
+    return cluster.tag_values.get(SLEEPING_TAG, "")
+
+
+def test_cluster_tells_which_ranges_the_newest_template_has(
+    cloudformation: CloudFormation, asleep: Properties, bench: HyperPodBench
+) -> None:
+    assert told(bench) == fingerprint({GPU: [0, 4]})
+    more = template(asleep, 6, 1)
+    assert cloudformation.update("ml-cluster", more, asleep).succeeded
+    assert told(bench) == fingerprint({GPU: [1, 6]})
+    assert cloudformation.roll_back("ml-cluster", asleep, more).succeeded
+    assert told(bench) == fingerprint({GPU: [0, 4]})
+
+
+def test_cluster_tells_that_no_group_sleeps_before_the_count_is_raised(
+    cloudformation: CloudFormation, asleep: Properties, bench: HyperPodBench
+) -> None:
+    """The function still exists: it must not lower the count again."""
+    seen = []
+
+    def look(called: str, carried_out: bool) -> None:
+        if called == "UpdateCluster" and not carried_out:
+            seen.append(told(bench))
+
+    cloudformation.framework.interruptions.append(look)
+    awake = {key: value for key, value in asleep.items() if key != SLEEPING}
+    assert cloudformation.update("ml-cluster", awake, asleep).succeeded
+    assert seen == [fingerprint({})]
+
+
+def test_cluster_without_groups_that_sleep_has_no_such_tag(
+    cloudformation: CloudFormation, properties: Properties, bench: HyperPodBench
+) -> None:
+    assert cloudformation.create(properties).succeeded
+    bench.advance(60)
+    other = properties | {"NodeRecovery": "None"}
+    assert cloudformation.update("ml-cluster", other, properties).succeeded
+    assert cloudformation.roll_back("ml-cluster", properties, other).succeeded
+    assert told(bench) == ""
 
 
 # --- creation, new groups, chains ------------------------------------------------------------------------------------

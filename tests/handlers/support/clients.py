@@ -13,14 +13,14 @@ from embedded_account.hyperpod.errors import HyperPodApiError
 from embedded_account.machine import isolation
 from handlers.hyperpod_cluster.ownership import ADDED_TAG
 from handlers.hyperpod_cluster.precedence import REQUESTS_TAG
-from handlers.hyperpod_cluster.record import BEFORE_TAG, DEPLOYED_TAG
+from handlers.hyperpod_cluster.record import BEFORE_TAG, DEPLOYED_TAG, SLEEPING_TAG
 
 REGISTRATION = "AddTags (its own)"
 """How `Framework.calls` lists an AddTags that writes only the handlers' own tags."""
 FORGETTING = "DeleteTags (its own)"
 """How it lists a DeleteTags that removes only those."""
 _OF_TAGS = {"AddTags": REGISTRATION, "DeleteTags": FORGETTING}
-HANDLERS_TAGS = {ADDED_TAG, BEFORE_TAG, DEPLOYED_TAG, REQUESTS_TAG}
+HANDLERS_TAGS = {ADDED_TAG, BEFORE_TAG, DEPLOYED_TAG, REQUESTS_TAG, SLEEPING_TAG}
 """The tags in which the handlers keep what they need to know later."""
 # The SDK's own retries sleep for real; the handlers' are what is tested.
 NO_RETRIES = Config(retries={"mode": "standard", "total_max_attempts": 1})

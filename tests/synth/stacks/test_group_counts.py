@@ -79,6 +79,13 @@ def test_function_knows_the_cluster_and_the_ranges_and_has_a_name_that_needs_no_
     assert not [name for name in exports if "GroupCounts" in name]
 
 
+def test_function_is_updated_before_the_cluster(sleeping: Assembly) -> None:
+    template = sleeping.templates["hyperpod"]
+    [function] = [id for id, each in template.all(FUNCTION).items() if each["Properties"] in functions(template)]
+    [cluster] = template.all(CLUSTER).values()
+    assert function in cluster["DependsOn"]
+
+
 def test_nothing_else_differs_in_the_hyperpod_stack(dev: Assembly, sleeping: Assembly) -> None:
     without, resources = dev.templates["hyperpod"].body["Resources"], sleeping.templates["hyperpod"].body["Resources"]
     assert without.keys() <= resources.keys()
@@ -92,6 +99,7 @@ def test_role_may_do_what_its_calls_need_and_nothing_else(sleeping: Assembly) ->
     assert granted(sleeping) == {
         "sagemaker:DescribeCluster",
         "sagemaker:ListClusterNodes",
+        "sagemaker:ListTags",
         "sagemaker:UpdateCluster",
         "iam:PassRole",
         "eks:DescribeCluster",
@@ -126,7 +134,8 @@ def test_role_may_use_plans_images_and_a_key_that_updatecluster_needs(with_more:
 @pytest.fixture
 def bench() -> Iterator[HyperPodBench]:
     with HyperPodBench() as bench:
-        bench.client("sagemaker").create_cluster(**bench.request())
+        tags = [{"Key": index.SLEEPING_TAG, "Value": index._fingerprint({GPU: [0, 4]})}]
+        bench.client("sagemaker").create_cluster(**bench.request(Tags=tags))
         bench.advance(120)
         yield bench
 
