@@ -2,6 +2,7 @@
 
 from embedded_account.hyperpod.model import ClusterStatus, SimulatedGroup
 from handlers.hyperpod_cluster import index
+from handlers.hyperpod_cluster.request import SLEEPING
 from tests.handlers.support.cloudformation import OTHER_STACK
 from tests.handlers.support.engine import Deployments
 from tests.handlers.support.judging import NAME, Deeds, Judge
@@ -139,4 +140,7 @@ class Invariants:
             by_hand = {*self._deeds.by_hand - wanted.keys(), *self.raised_by_hand}
             counts = {name: group.target for name, group in self.groups(cluster.name).items() if name not in by_hand}
             believed = {name: count for name, count in wanted.items() if name not in by_hand}
+            for name, least in properties.get(SLEEPING, {}).items():
+                if name in believed and name in counts and int(least) <= counts[name] <= believed[name]:
+                    believed[name] = counts[name]
             assert counts == believed, f"the stack believes in {believed}, and there are {counts}"
