@@ -354,19 +354,22 @@ class GroupUsers:
         return found
 
     def users_now(self, group: SleepingGroup, *, on_nodes: bool) -> list[str]:
-        """Ask freshly who uses a group: runs, heads and, with `on_nodes`, pods. Doubts are among the answers."""
+        """Ask freshly who uses a group: runs, heads and, with `on_nodes`, pods.
+
+        Doubts are among the answers, and RayClusters that somebody has suspended.
+        """
         try:
+            found = [read(CurrentRayCluster.of, item) for item in map(self.ray_cluster, group.clusters) if item]
             runs = [read(_Run.of, job) for job in self._api.list(self._jobs_path)]
             users, doubts = self._users_of(
                 group, self._pods_now(group) if on_nodes else {}, self._nodes.snapshot(), runs
             )
         except KubernetesApiError as error:
             return [_unasked(str(error))]
-        live, pods = self._live.snapshot(), self._pods.snapshot()
-        for found in self._ask([name for name in group.clusters if name in live], pods).values():
-            users += found[0]
-            doubts += found[1]
-        return [*users, *doubts]
+        for more_users, more_doubts in self._ask([each.name for each in found], self._pods.snapshot()).values():
+            users += more_users
+            doubts += more_doubts
+        return [*users, *doubts, *(f"RayCluster {each.name} is suspended" for each in found if each.suspended)]
 
     def _pods_now(self, group: SleepingGroup) -> dict[str, _Pod]:
         """Return the pods on the group's nodes. Raises ApiError."""

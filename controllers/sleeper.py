@@ -45,6 +45,7 @@ _STEP_SECONDS: Final = 45.0
 # How often the function is asked while a change is under way, and otherwise.
 _ASK_SECONDS: Final = 60.0
 _ASK_SELDOM_SECONDS: Final = 600.0
+_GAUGES: Final = ("ray_sleeper_asleep", "ray_sleeper_target_nodes", "ray_sleeper_refused")
 _EVENTS: Final = {"wakes": "GroupWakes", "sleeps": "GroupSleeps"}
 
 
@@ -196,6 +197,10 @@ class Sleeper:
         except LeaseLostError as error:
             log("lost the lease", reason=str(error))
             self._lease = None
+            # The gauges are now the other replica's to set.
+            for name in _GAUGES:
+                for group in self._groups:
+                    self._metrics.set_of(name, group.rule.group, 0)
         except KubernetesApiError as error:
             self._failed("poll", error)
         else:
@@ -351,7 +356,7 @@ class Sleeper:
         before = dict(self._targets)
         answer = self._ask(counts) if counts else None
         for name, count in counts.items():
-            refused = answer is None or bool(answer.refused) or answer.targets.get(name) != count
+            refused = answer is None or answer.targets.get(name) != count
             self._metrics.set_of("ray_sleeper_refused", name, refused)
             if refused or before.get(name) == count:
                 continue

@@ -53,8 +53,8 @@ class FakeRay:
     away: bool = False
     drivers: list[dict[str, Any]] = field(default_factory=list)
     """Jobs that connected in another way, as `/api/jobs/` shows them."""
-    applications: dict[str, Any] = field(default_factory=dict)
-    """Applications of Serve, by name."""
+    applications: dict[str, Any] | None = field(default_factory=dict)
+    """Applications of Serve, by name; None if the image lacks Serve."""
     token: str = ""
     """What requests must send, as to a head with RAY_AUTH_MODE=token; with '', nothing."""
     refuse: tuple[int, str] | None = None
@@ -76,6 +76,8 @@ class FakeRay:
                 answer = 200, {"version": "4", "ray_version": "2.42.1", "session_name": self.session}
             case "GET", ["api", "jobs"]:
                 answer = 200, [*(_details(id, job) for id, job in self.jobs.items()), *self.drivers]
+            case "GET", ["api", "serve", "applications"] if self.applications is None:
+                answer = 501, "Serve dependencies are not installed."
             case "GET", ["api", "serve", "applications"]:
                 answer = 200, {"applications": self.applications}
             case "POST", ["api", "jobs"]:

@@ -253,7 +253,7 @@ def a_job(cluster: SleepingCluster, ray: FakeRay) -> None:
 
 
 def an_application(cluster: SleepingCluster, ray: FakeRay) -> None:
-    ray.applications["chat"] = {"status": "RUNNING"}
+    ray.applications = {"chat": {"status": "RUNNING"}}
 
 
 def a_waiting_run(cluster: SleepingCluster, ray: FakeRay) -> None:
@@ -347,6 +347,11 @@ def test_what_does_not_use_the_group_lets_it_sleep(world: World, ray: FakeRay, p
     assert world.cluster.asleep
 
 
+def test_an_image_without_serve_lets_the_group_sleep(world: World, ray: FakeRay) -> None:
+    ray.applications = None
+    world.fall_asleep()
+
+
 def test_a_run_that_appears_between_decision_and_release_keeps_its_workers(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -379,6 +384,27 @@ def test_a_ray_cluster_that_somebody_changes_meanwhile_stays_as_it_is(
     world.step()
     assert world.cluster.replicas == COUNT
     monkeypatch.undo()
+
+
+def a_pause(cluster: SleepingCluster, ray: FakeRay) -> None:
+    cluster.kubernetes.collections[RAY_CLUSTERS]["rayml"]["spec"]["suspend"] = True
+
+
+@pytest.mark.parametrize("lowers", [False, True])
+def test_ray_cluster_that_is_suspended_meanwhile_is_left_alone(
+    world: World, ray: FakeRay, lowers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.steps(AFTER // STEP + lowers)
+    state = world.sleeper._users.poll
+
+    def poll_then_pause() -> Any:
+        found = state()
+        a_pause(world.cluster, ray)
+        return found
+
+    monkeypatch.setattr(world.sleeper._users, "poll", poll_then_pause)
+    world.step()
+    assert (world.cluster.target, world.cluster.replicas) == (COUNT, 0 if lowers else COUNT)
 
 
 @pytest.mark.parametrize("use", [a_job, a_waiting_run])
@@ -595,9 +621,11 @@ def test_replica_that_lost_its_lease_changes_nothing(world: World, kubernetes: F
     lease = kubernetes.collections[LEASES]["sleeper"]
     metadata = lease["metadata"] | {"resourceVersion": "99"}
     kubernetes.put(LEASES, lease | {"metadata": metadata, "spec": lease["spec"] | {"holderIdentity": "sleeper-1"}})
+    assert world.value("ray_sleeper_target_nodes") == COUNT
     world.clock.later += STEP
     assert not world.sleeper.poll(threading.Event())
     assert world.cluster.replicas == COUNT
+    assert world.value("ray_sleeper_target_nodes") == 0, "the holder alone says how many"
 
 
 @pytest.mark.parametrize("state", ["no JSON", "[]", '{"groups": 7}', '{"groups": {"gpu": {"seen_at": "x"}}}'])
