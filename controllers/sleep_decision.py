@@ -117,10 +117,6 @@ class SleepDecision:
     memory: SleepMemory
 
 
-Decision = SleepDecision
-Memory = SleepMemory
-
-
 def decide(rule: SleepRule, seen: Seen, memory: SleepMemory) -> SleepDecision:
     """Return what to do with a group. Nodes go only after their Ray workers have ended."""
     wanted = _wanted(rule, seen)

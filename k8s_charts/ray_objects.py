@@ -31,7 +31,6 @@ from k8s_charts.shared.flows import allowed, ends, ray_flows
 from k8s_charts.shared.namespaces import Namespace, NamespaceChart
 from k8s_charts.shared.network_policies import PoliciesChart, RayClusterPoliciesChart
 from k8s_charts.shared.service_account import ServiceAccount, ServiceAccountChart
-from k8s_charts.shared.sleeping_groups import sleeping_groups
 from k8s_charts.storage.directory_owner import OWN_CLAIM, ClosedNamespaceChart, VolumeOwner, VolumeOwnerChart
 from k8s_charts.storage.volumes import (
     FileSystemAddress,
@@ -111,7 +110,7 @@ def ray_objects(environment: EksEnvironment, facts: RayFacts) -> RayObjects:
         image_build=_image_build(app, environment, build.context) if build else None,
         controller_code=_controller_code(app, environment),
         reaper=ReaperChart(app, "reaper", reaper=_reaper(environment)),
-        sleeper=_sleeper(app, environment, facts) if sleeping_groups(environment) else None,
+        sleeper=_sleeper(app, environment, facts) if environment.hyperpod.sleeping_groups else None,
         job_supervisor=JobSupervisorChart(app, "job-supervisor", supervisor=_job_supervisor(environment)),
         observability=observability(app, environment, facts.alerts),
         viewers=_viewers(app, environment) if environment.access.viewers else None,
@@ -238,7 +237,7 @@ def _controller_code(app: cdk8s.App, environment: EksEnvironment) -> ProjectChar
         ControllerCode("reaper", names.REAPER_CODE, environment.kuberay.namespace),
         ControllerCode("job_supervisor", names.JOB_SUPERVISOR_CODE, environment.ray.namespace),
         ControllerCode("rayjob_submitter", names.RAYJOB_SUBMITTER_CODE, environment.ray.namespace),
-        *([sleeper] if sleeping_groups(environment) else []),
+        *([sleeper] if environment.hyperpod.sleeping_groups else []),
     )
     return ControllerCodeChart(app, "controller-code", controllers=controllers)
 

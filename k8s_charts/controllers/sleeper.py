@@ -23,14 +23,12 @@ from k8s_charts.shared.checkov_skips import NEEDS_THE_API, PULL_IF_ABSENT, TAG_U
 from k8s_charts.shared.flows import SLEEPER_PODS, ends, sleeper_flows
 from k8s_charts.shared.names import METRICS_PORT, SLEEPER, SLEEPER_CODE
 from k8s_charts.shared.service_account import ROLE_ANNOTATION
-from k8s_charts.shared.sleeping_groups import sleeping_groups
 
 REPLICAS: Final = 2
 
 _LABELS: Final = dict(SLEEPER_PODS)
 _EXCEPTIONS: Final = {**PULL_IF_ABSENT, **NEEDS_THE_API, **TAG_UNTIL_SETTLED}
 _RBAC: Final = "rbac.authorization.k8s.io"
-_UNIT_SECONDS: Final = {"m": 60, "h": 3600}
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class SleeperObjects:
 
 def sleeper_objects(environment: EksEnvironment, role_arn: str) -> SleeperObjects:
     """Return the sleeper of an environment in which a group sleeps."""
-    groups = sleeping_groups(environment)
+    groups = [group for group in environment.hyperpod.instance_groups if group.sleep]
     names = {group.name for group in groups}
     with_workers = {
         cluster.name
@@ -134,13 +132,12 @@ def _group(environment: EksEnvironment, group: InstanceGroup) -> str:
         for each in cluster.workers
         if each.instance_group == group.name
     ]
-    after = group.sleep.after
     return json.dumps(
         {
             "group": group.name,
             "count": group.count,
             "min": group.sleep.min,
-            "after_seconds": int(after[:-1]) * _UNIT_SECONDS[after[-1]],
+            "after_seconds": group.sleep.after_seconds,
             "hours": group.sleep.hours,
             "workers": workers,
         }

@@ -36,7 +36,6 @@ from k8s_charts.shared.names import (
     SUBMITTER_LABEL,
     SYSTEM_NAMESPACE,
 )
-from k8s_charts.shared.sleeping_groups import sleeping_groups
 
 HTTPS_PORT: Final = 443
 Labels = Mapping[str, str]
@@ -143,7 +142,7 @@ def enabled(key: Key, environment: EksEnvironment) -> bool:
     groups = {
         "gpus": environment.observed_gpu_groups,
         "efa": environment.observed_efa_groups,
-        "sleep": sleeping_groups(environment),
+        "sleep": environment.hyperpod.sleeping_groups,
     }
     if key in groups:
         return bool(groups[key])

@@ -32,8 +32,8 @@ LOGICAL_IDS: Final[Mapping[Kind, Mapping[str, str]]] = {
         "eks": "AddOnRole Cluster SystemNodes",
         "hyperpod": "CustomCDK ExecutionRole GroupCounts Provider",
         "platform": "FsxCsi",
-        "ray": "Alertmanager ContainerInsights FileSystemGuard Grafana HyperPodObservability ImageBuilder RayRole"
-        " Sleeper",
+        "ray": "Alertmanager ContainerInsights FileSystemGuard Grafana HyperPodObservability ImageBuilder RayRole "
+        "Sleeper",
     },
     "rules": {"hyperpod": "Notifications"},
     "topics": {"hyperpod": "Notifications", "ray": "Alerts"},

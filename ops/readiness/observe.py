@@ -14,7 +14,7 @@ from ops.hyperpod import find
 from ops.readiness.item import ReadinessItem, ReadinessState, Require
 from ops.readiness.nodes import goals, hyperpod, kubernetes_nodes
 from ops.readiness.one_off_jobs import directory, image
-from ops.readiness.workloads import claim, ray_clusters, reaper
+from ops.readiness.workloads import claim, controllers, ray_clusters
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def observe_slurm(
 
 
 def observe(environment: EksEnvironment, clients: Clients, require: Require = Require.ALL) -> list[ReadinessItem]:
-    """Return the state of the HyperPod cluster, its groups, the image, the volume, the reaper and the RayClusters.
+    """Return the state of the HyperPod cluster, its groups, the image, the volume, the controllers and the RayClusters.
 
     `require` says what an item needs to be ready; NONE means the same as ALL here. Raises UnreachableError if an API
     refuses a request, and NoAnswerError if a retry may help.
@@ -56,6 +56,6 @@ def observe(environment: EksEnvironment, clients: Clients, require: Require = Re
             image(environment, clients),
             claim(environment, clients.kubernetes),
             directory(environment, clients.kubernetes),
-            reaper(environment, clients.kubernetes, require),
+            *controllers(environment, clients.kubernetes, require),
             *rays,
         ]

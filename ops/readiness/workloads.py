@@ -1,4 +1,4 @@
-"""Read the state of the workloads: the volume claim, the reaper, the RayClusters."""
+"""Read the state of the workloads: the volume claim, the controllers, the RayClusters."""
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -11,7 +11,7 @@ from kubernetes.client import ApiException
 from config import EksEnvironment
 from config.estimates import creation
 from config.model import RayCluster, RayWorkers
-from k8s_charts.shared.names import REAPER
+from k8s_charts.shared.names import REAPER, SLEEPER
 from ops.clients import REQUEST_TIMEOUT
 from ops.readiness.conditions import is_ready
 from ops.readiness.expected_end import after
@@ -45,23 +45,34 @@ def _newest_event(core: kubernetes.client.CoreV1Api, namespace: str, claim: str)
     return [str(event.message) for event in by_time[-1:] if event.message]
 
 
-def reaper(environment: EksEnvironment, api: kubernetes.client.ApiClient, require: Require) -> ReadinessItem:
-    """Return the state of the reaper, which deletes Ray pods on lost nodes; `Require.MIN` needs one replica."""
+def controllers(
+    environment: EksEnvironment, api: kubernetes.client.ApiClient, require: Require
+) -> Iterator[ReadinessItem]:
+    """Yield the reaper, which deletes Ray pods on lost nodes, and the sleeper if a group sleeps."""
+    yield _controller("reaper", REAPER, environment, api, require)
+    if environment.hyperpod.sleeping_groups:
+        yield _controller("sleeper", SLEEPER, environment, api, require)
+
+
+def _controller(
+    kind: str, name: str, environment: EksEnvironment, api: kubernetes.client.ApiClient, require: Require
+) -> ReadinessItem:
+    """Return the state of a controller; `Require.MIN` needs one replica."""
     namespace = environment.kuberay.namespace
-    title = f"{namespace}/{REAPER}"
+    title = f"{namespace}/{name}"
     read = kubernetes.client.AppsV1Api(api).read_namespaced_deployment
-    found = _or_none(partial(read, REAPER, namespace, _request_timeout=REQUEST_TIMEOUT))
+    found = _or_none(partial(read, name, namespace, _request_timeout=REQUEST_TIMEOUT))
     if found is None:
-        return ReadinessItem("reaper", title, ReadinessState.WAITING, "does not exist: deploy the ray stack")
+        return ReadinessItem(kind, title, ReadinessState.WAITING, "does not exist: deploy the ray stack")
     wanted, available = found.spec.replicas, found.status.available_replicas or 0
     details = [f"{available} of {wanted} replicas"]
     if available >= (1 if require is Require.MIN else wanted):
-        return ReadinessItem("reaper", title, ReadinessState.READY, details[0])
-    core, selector = kubernetes.client.CoreV1Api(api), f"app.kubernetes.io/name={REAPER}"
+        return ReadinessItem(kind, title, ReadinessState.READY, details[0])
+    core, selector = kubernetes.client.CoreV1Api(api), f"app.kubernetes.io/name={name}"
     pods = core.list_namespaced_pod(namespace, label_selector=selector, _request_timeout=REQUEST_TIMEOUT).items
     details += spoken({pod.metadata.name: blocking_reason(pod) for pod in pods})
     details.append(f"see `kubectl logs -n {namespace} -l {selector}`")
-    return ReadinessItem("reaper", title, ReadinessState.WAITING, "; ".join(details))
+    return ReadinessItem(kind, title, ReadinessState.WAITING, "; ".join(details))
 
 
 def ray_clusters(

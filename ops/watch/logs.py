@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from config import EksEnvironment
-from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE, JOB_SUPERVISOR, REAPER
+from k8s_charts.shared.names import IMAGE_BUILD_NAMESPACE, JOB_SUPERVISOR, REAPER, SLEEPER
 
 Say = Callable[[str], None]
 
@@ -17,6 +17,7 @@ class LogSource(StrEnum):
     HEAD = "head"
     WORKER = "worker"
     REAPER = "reaper"
+    SLEEPER = "sleeper"
     SUPERVISOR = "supervisor"
     IMAGE_BUILD = "image-build"
     LIFECYCLE = "lifecycle"
@@ -42,6 +43,7 @@ STREAMS: Final = {
 }
 """Prefixes of HyperPod's log streams (AWS docs: sagemaker-hyperpod-eks-cluster-observability)."""
 
+_CONTROLLERS: Final = {LogSource.REAPER: REAPER, LogSource.SLEEPER: SLEEPER}
 _RAY_CONTAINERS: Final = {LogSource.HEAD: "ray-head", LogSource.WORKER: "ray-worker"}
 
 
@@ -51,8 +53,8 @@ def pods_of(environment: EksEnvironment, source: LogSource, cluster: str | None)
     if source in _RAY_CONTAINERS:
         of_cluster = f"ray.io/cluster={cluster}" if cluster else "ray.io/cluster"
         return Pods(ray, f"{of_cluster},ray.io/node-type={source}", _RAY_CONTAINERS[source])
-    if source is LogSource.REAPER:
-        return Pods(environment.kuberay.namespace, f"app.kubernetes.io/name={REAPER}")
+    if source in _CONTROLLERS:
+        return Pods(environment.kuberay.namespace, f"app.kubernetes.io/name={_CONTROLLERS[source]}")
     if source is LogSource.SUPERVISOR:
         return Pods(ray, f"app.kubernetes.io/name={JOB_SUPERVISOR}")
     return Pods(IMAGE_BUILD_NAMESPACE, "batch.kubernetes.io/job-name")

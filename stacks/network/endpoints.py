@@ -15,7 +15,7 @@ INTERFACE_ENDPOINTS: Final = {
     "eks": "CDK's kubectl functions and starting nodes: DescribeCluster",
     "eks-auth": "EKS's pod identity agent: credentials of pods with an association",
     "fsx": "FSx CSI driver: file systems",
-    "lambda": "CDK's provider framework, which runs in the VPC beside the kubectl function that it invokes",
+    "lambda": "CDK's provider framework, which runs in the VPC beside the kubectl function that it calls; the sleeper",
     "logs": "lifecycle scripts, health monitoring agent, deep health checks",
     "monitoring": "health monitoring agent: metrics",
     "sagemaker.api": "VPC CNI after 1.23.1 on HyperPod's nodes: attaches interfaces (amazon-vpc-cni-k8s #3874)",

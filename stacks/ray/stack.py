@@ -18,7 +18,6 @@ from k8s_charts.in_cluster.alertmanager import AlertFacts
 from k8s_charts.ray_objects import ImageBuildFacts, RayFacts, image_build, ray_objects
 from k8s_charts.shared import names
 from k8s_charts.shared.chart import ProjectChart
-from k8s_charts.shared.sleeping_groups import sleeping_groups
 from stacks.eks.stack import EksStack
 from stacks.observability.alert_topic import AlertTopic
 from stacks.observability.alertmanager import publisher_role
@@ -57,7 +56,7 @@ class RayStack(EnvironmentStack):
             ).arn,
             image_build=self._image_build(environment, storage.image_repository, cluster),
             alerts=self._alertmanager(alerts, cluster) if alerts and environment.alertmanager else None,
-            sleeper_role_arn=self._sleeper(environment, cluster) if sleeping_groups(environment) else None,
+            sleeper_role_arn=self._sleeper(environment, cluster) if environment.hyperpod.sleeping_groups else None,
         )
         objects = ray_objects(environment, facts)
 

@@ -41,6 +41,7 @@ from tests.unit.support.running_environment import (
 )
 
 DEV = config.load("dev")
+SLEEPER = REAPER.replace("ray-reaper", "sleeper")
 Look = Callable[..., dict[tuple[str, str], ReadinessItem]]
 
 
@@ -210,7 +211,7 @@ def test_min_still_requires_a_head(look: Look, apis: Apis) -> None:
 
 
 @pytest.fixture
-def sleepy(clients: Clients) -> Look:
+def sleepy(apis: Apis, clients: Clients) -> Look:
     """Observe `dev` with worker nodes of which all but one may sleep."""
     groups = [
         group.model_copy(update={"sleep": Sleep(min=1)}) if group.name == WORKERS else group
@@ -218,6 +219,7 @@ def sleepy(clients: Clients) -> Look:
     ]
     hyperpod = DEV.hyperpod.model_copy(update={"instance_groups": tuple(groups)})
     environment = DEV.model_copy(update={"hyperpod": hyperpod})
+    apis.kubernetes[SLEEPER] = apis.kubernetes[REAPER]
     return lambda *required: {(item.kind, item.name): item for item in observe(environment, clients, *required)}
 
 
