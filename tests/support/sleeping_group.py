@@ -25,6 +25,7 @@ class FakeFunction:
     """Where they differ from the targets."""
     refused: str = ""
     fails: bool = False
+    fails_to_change: bool = False
     events: list[dict[str, Any]] = field(default_factory=list)
     answer: dict[str, Any] | None = None
 
@@ -32,7 +33,7 @@ class FakeFunction:
         """Return the answer of `GroupCounts`."""
         assert function == "counts"
         self.events.append(dict(event))
-        if self.fails:
+        if self.fails or (self.fails_to_change and event):
             raise AwsApiError(NO_ANSWER, "no answer")
         if self.answer is not None:
             return self.answer

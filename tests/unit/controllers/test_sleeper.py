@@ -452,7 +452,8 @@ def test_suspended_ray_cluster_is_left_alone(world: World) -> None:
         world.steps(AFTER // STEP + 4)
         world.cluster.function.targets["gpu"] = 0
         world.cluster.kubernetes.put(JOBS, a_run())
-        world.steps(2)
+        # It reads the counts again, too.
+        world.steps(8)
         assert not world.cluster.kubernetes.asked("PUT", RAY_CLUSTERS)
         assert world.cluster.function.changes == []
         world.cluster.kubernetes.collections[JOBS].clear()
@@ -546,6 +547,43 @@ def test_function_that_fails_is_asked_once_a_minute_and_no_node_is_assumed(world
     world.cluster.function.fails = False
     world.steps(3)
     assert world.cluster.asleep
+
+
+def test_counts_that_cannot_be_read_any_more_are_not_assumed(world: World, ray: FakeRay) -> None:
+    ray.jobs["long"] = FakeJob({"entrypoint": "x"})
+    world.step()
+    world.cluster.function.fails = True
+    world.steps(7)
+    ray.jobs["long"].end("SUCCEEDED", 0)
+    world.steps(AFTER // STEP + 4)
+    assert world.cluster.replicas == 0
+    assert world.cluster.function.changes == []
+
+
+def test_change_that_fails_is_requested_once_a_minute(world: World) -> None:
+    world.steps(AFTER // STEP + 1)
+    world.cluster.function.fails_to_change = True
+    before = len(world.cluster.function.events)
+    for _ in range(40):
+        world.step(15)
+    assert len(world.cluster.function.events) - before <= 11
+    assert world.value("ray_sleeper_refused") == 1
+    assert world.cluster.target == COUNT
+    world.cluster.function.fails_to_change = False
+    world.step(60)
+    assert world.cluster.asleep
+    assert (world.value("ray_sleeper_refused"), world.value("ray_sleeper_sleeps_total")) == (0, 1)
+
+
+def test_nothing_is_refused_any_more_once_nothing_is_wanted(world: World) -> None:
+    world.steps(AFTER // STEP + 1)
+    world.cluster.function.refused = "the cluster is Updating"
+    world.step()
+    assert world.value("ray_sleeper_refused") == 1
+    world.cluster.kubernetes.put(JOBS, a_run())
+    world.sync()
+    world.step()
+    assert world.value("ray_sleeper_refused") == 0
 
 
 @pytest.mark.parametrize(
