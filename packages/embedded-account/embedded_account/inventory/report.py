@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from embedded_account.context import Account
 from embedded_account.hyperpod.api.tracking_servers import TrackingServers
 from embedded_account.inventory.sources import PENDING_DELETION, InventoryResource, found_in_account
+from embedded_account.services.grafana import Workspaces
 
 NOBODY = "nobody"
 EXISTING = "existing"
@@ -45,7 +46,9 @@ class InventoryItem:
 
 def collect(account: Account) -> list[InventoryItem]:
     """Return every resource of the account but what it brings itself, sorted by service, type and id."""
-    TrackingServers(account).forget_deleted()
+    for service in (TrackingServers(account), Workspaces(account)):
+        # Otherwise only a call to the service does it.
+        service.forget_deleted()
     everything = (*found_in_account(), *_of_eks(account), *_stacks(account))
     found = [one for one in everything if one.arn not in account.provided]
     owners = _Owners.of(account, found)

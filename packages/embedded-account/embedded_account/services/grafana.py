@@ -97,9 +97,17 @@ class Workspaces:
     @property
     def records(self) -> dict[str, Answer]:
         """The workspaces by id, without those whose deletion is over."""
+        self.forget_deleted()
+        return self._found
+
+    def forget_deleted(self) -> None:
+        """Forget the workspaces whose deletion is over."""
+        for id in [id for id, record in self._found.items() if record["deleting"] and self._is_over(record)]:
+            del self._found[id]
+
+    @property
+    def _found(self) -> dict[str, Answer]:
         found: dict[str, Answer] = grafana_backends[self._account.account_id][self._account.region].workspaces
-        for id in [id for id, record in found.items() if record["deleting"] and self._is_over(record)]:
-            del found[id]
         return found
 
     def create(self, request: Request) -> Answer:
