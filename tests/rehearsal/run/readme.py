@@ -171,6 +171,7 @@ NOT_TYPED: Final[Mapping[str, tuple[str, ...]]] = {
         "ops mirror --env closed",
         "ops mirror --env dev --to 111122223333.dkr.ecr.us-west-2.amazonaws.com --dry-run",
     ),
+    "tests/unit/ops/watch/test_logs.py": ("ops logs sleeper --env dev",),
     "tests/unit/ops/policy/test_policy.py": ("ops policy operator --env dev --out policies",),
     "tests/rehearsal/account/test_sweep.py": ("ops sweep --env dev --dry-run",),
     # A tier of CI

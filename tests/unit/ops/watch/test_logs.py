@@ -43,6 +43,7 @@ def event(number: int, message: str, stream: str = "LifecycleConfig/g/i-1") -> d
         ("head", None, Pods("ray", "ray.io/cluster,ray.io/node-type=head", "ray-head")),
         ("worker", "rayml", Pods("ray", "ray.io/cluster=rayml,ray.io/node-type=worker", "ray-worker")),
         ("reaper", None, Pods("kuberay", "app.kubernetes.io/name=ray-reaper")),
+        ("sleeper", None, Pods("kuberay", "app.kubernetes.io/name=sleeper")),
         ("supervisor", None, Pods("ray", "app.kubernetes.io/name=job-supervisor")),
         ("image-build", None, Pods("image-build", "batch.kubernetes.io/job-name")),
     ],
