@@ -383,6 +383,7 @@ def test_a_ray_cluster_that_somebody_changes_meanwhile_stays_as_it_is(
     monkeypatch.setattr(world.sleeper._users, "users_now", changed_meanwhile)
     world.step()
     assert world.cluster.replicas == COUNT
+    assert 'operation="workers"' not in world.sleeper._metrics.render(), "it is no error"
     monkeypatch.undo()
 
 
@@ -652,6 +653,15 @@ def test_two_replicas_act_as_one_and_the_second_continues_when_the_first_ends(
 
 def _holder(kubernetes: FakeKubernetes) -> str:
     return str(kubernetes.collections[LEASES]["sleeper"]["spec"]["holderIdentity"])
+
+
+def test_replica_that_cannot_read_its_lease_changes_nothing(world: World, kubernetes: FakeKubernetes) -> None:
+    kubernetes.refuse[f"GET {LEASES}/sleeper"] = 500, "etcd has no leader"
+    for _ in range(AFTER // STEP + 4):
+        world.clock.later += STEP
+        assert not world.sleeper.poll(threading.Event())
+    assert (world.cluster.target, world.cluster.replicas) == (COUNT, COUNT)
+    assert world.cluster.function.events == []
 
 
 def test_replica_that_lost_its_lease_changes_nothing(world: World, kubernetes: FakeKubernetes) -> None:
