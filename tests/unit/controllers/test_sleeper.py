@@ -271,6 +271,17 @@ def a_notebook_by_affinity(cluster: SleepingCluster, ray: FakeRay) -> None:
     cluster.put_pod(a_pod("notebook-0", namespace="team", affinity=affinity))
 
 
+def a_notebook_that_names_two_groups(cluster: SleepingCluster, ray: FakeRay) -> None:
+    expression = {"key": LABEL, "operator": "In", "values": ["another", "gpu"]}
+    required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    cluster.put_pod(a_pod("notebook-0", namespace="team", affinity=affinity))
+
+
+def a_run_that_has_not_ended(cluster: SleepingCluster, ray: FakeRay) -> None:
+    cluster.kubernetes.put(JOBS, a_run(type="Failed", status="False"))
+
+
 def a_worker_of_another_ray_cluster(cluster: SleepingCluster, ray: FakeRay) -> None:
     cluster.put_pod(a_pod("rayjob-w", owner="RayCluster/rayjob-x1", role="worker", selects="gpu"))
 
@@ -288,7 +299,12 @@ USERS = {
     "pod ray/rayjob-w": a_worker_of_another_ray_cluster,
     "pod team/worker-0": a_false_worker,
 }
-WAKING = [*USERS.items(), ("pod team/notebook-0", a_notebook_by_affinity)]
+WAKING = [
+    *USERS.items(),
+    ("pod team/notebook-0", a_notebook_by_affinity),
+    ("pod team/notebook-0", a_notebook_that_names_two_groups),
+    ("run train-7", a_run_that_has_not_ended),
+]
 
 
 @pytest.mark.parametrize(("words", "use"), WAKING, ids=[use.__name__ for _, use in WAKING])
@@ -406,6 +422,22 @@ def test_ray_cluster_that_is_suspended_meanwhile_is_left_alone(
     monkeypatch.setattr(world.sleeper._users, "poll", poll_then_pause)
     world.step()
     assert (world.cluster.target, world.cluster.replicas) == (COUNT, 0 if lowers else COUNT)
+
+
+def test_head_that_falls_silent_before_the_release_keeps_its_workers(
+    world: World, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.steps(AFTER // STEP)
+    state = world.sleeper._users.poll
+
+    def poll_then_silence() -> Any:
+        found = state()
+        ray.away = True
+        return found
+
+    monkeypatch.setattr(world.sleeper._users, "poll", poll_then_silence)
+    world.step()
+    assert world.cluster.replicas == COUNT
 
 
 @pytest.mark.parametrize("use", [a_job, a_waiting_run])
