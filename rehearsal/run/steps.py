@@ -1,5 +1,6 @@
 """Define the steps of a rehearsal: each does one thing to the environment and checks the result."""
 
+import json
 import operator
 import re
 import sys
@@ -80,7 +81,7 @@ class RehearsalSteps(Generic[E]):
         self.project: Project
         self.cdk: Cdk
         self._synthesis: Synthesis
-        self._growth = ""
+        self._growth = ("", 0, 0)
         self.charts = ""
         self._kubernetes = ""
         self._stand_ins: dict[str, str] = {}
@@ -269,8 +270,7 @@ class RehearsalSteps(Generic[E]):
 
     def begin_growth(self) -> None:
         """Add one node to the worker group's file, and start the synthesis; until `grow`, the CLI uses the last one."""
-        group, before, after = self.project.grow_workers(self.environment.name, by=1)
-        self._growth = f"environments/{self.environment.name}.yaml: {group} count {before} → {after}"
+        self._growth = self.project.grow_workers(self.environment.name, by=1)
         self.begin_synthesis()
 
     def destroy(self, kills: Sequence[float] = ()) -> Sequence[float]:
@@ -497,7 +497,8 @@ class Rehearsal(RehearsalSteps[EksEnvironment]):
     def grow(self) -> None:
         """Deploy what `begin_growth` synthesised: one UpdateCluster, one node, one Ray worker."""
         with self.progress.step("the worker group grows") as step:
-            step.see(self._growth)
+            group, before, after = self._growth
+            step.see(f"environments/{self.environment.name}.yaml: {group} count {before} → {after}")
             self.environment = config.load(self.environment.name, self.project.directory / "environments")
             calls_before = self.calls("UpdateCluster")
             self._synthesis.finish()
@@ -506,10 +507,24 @@ class Rehearsal(RehearsalSteps[EksEnvironment]):
                 raise RehearsalError(
                     f"the change must only reach {' and '.join(GROWING)}; it also changed {sorted(others)}"
                 )
+            if group in self.environment.hyperpod.sleeping_groups:
+                if calls := self.calls("UpdateCluster") - calls_before:
+                    raise RehearsalError(f"the sleeper alone sets the count of {group}; the change sent {calls} calls")
+                self._wake(group, after)
+                step.see(f"{group} sleeps: its function raised the count, which the sleeper would call")
             calls = self.calls("UpdateCluster") - calls_before
             if calls != 1:
                 raise RehearsalError(f"the change must send one UpdateCluster; it sent {calls}")
             step.see("one UpdateCluster was sent")
+
+    def _wake(self, group: str, count: int) -> None:
+        """Call the function of the groups that sleep: outside of sandboxes the sleeper's pods are simulated."""
+        payload = json.dumps({"counts": {group: count}})
+        name = naming.group_counts(self.environment)
+        answer = self.account.client("lambda").invoke(FunctionName=name, Payload=payload)
+        text = answer["Payload"].read().decode()
+        if "FunctionError" in answer or json.loads(text)["refused"]:
+            raise RehearsalError(f"{name} must set {group} to {count}; it answered {text}")
 
     def ray_stack_alone(self) -> None:
         stack = naming.stack(self.environment, "ray")

@@ -290,7 +290,8 @@ class ControlPlane:
             write_kubeconfig(self._authenticator_config, "authenticator", {"server": self._authenticator_url}, {})
         self._audit_policy.write_text(yaml.safe_dump(audit.POLICY))
         stages = list(yaml.safe_load_all(_STAGES.read_text().replace("KUBELET_PORT", str(self._kubelet_port))))
-        query = programs.containers_query(programs.table(self.binaries, self._real_rays), self._played_elsewhere)
+        table = programs.table(self.binaries, self._real_rays)
+        query = programs.containers_query(table, self._played_elsewhere, sandboxed=bool(self._real_rays))
         for stage in stages:
             if stage["spec"]["resourceRef"]["kind"] == "Pod":
                 stage["spec"]["selector"]["matchExpressions"].append({"key": query, "operator": "DoesNotExist"})

@@ -8,7 +8,7 @@ import pytest
 from embedded_account.kubernetes.api import KubernetesClient
 from embedded_account.kubernetes.building.binaries import OPERATOR, Binaries
 from embedded_account.kubernetes.pods.launch import Launch, prepare
-from embedded_account.kubernetes.pods.programs import Program, containers_query, program_of, table
+from embedded_account.kubernetes.pods.programs import CALL_PODS, Program, containers_query, program_of, runs, table
 from embedded_account.kubernetes.pods.references import ContainerConfigError
 from embedded_account.kubernetes.pods.volumes import Volumes
 from embedded_account.testing.cluster import Object
@@ -110,7 +110,16 @@ def test_other_image_is_left_to_kwok(image: str) -> None:
 
 
 def test_query_names_every_image_of_the_table() -> None:
-    assert PROGRAM.image in containers_query([PROGRAM, PROGRAM])
+    assert PROGRAM.image in containers_query([PROGRAM, PROGRAM], sandboxed=False)
+
+
+@pytest.mark.parametrize(("module", "alone"), [("controllers.reaper", True), (CALL_PODS[0], False)])
+def test_program_that_calls_pods_by_their_addresses_runs_in_sandboxes_only(module: str, *, alone: bool) -> None:
+    spec = {"containers": [{"image": "team/tool", "command": ["python", "-m", module]}]}
+    assert runs([PROGRAM], spec, sandboxed=True)
+    assert runs([PROGRAM], spec, sandboxed=False) is alone
+    assert (module in containers_query([PROGRAM], sandboxed=False)) is not alone
+    assert module not in containers_query([PROGRAM], sandboxed=True)
 
 
 def test_an_operators_image_runs_the_operator_of_its_version_if_there_is_one(tmp_path: Path) -> None:

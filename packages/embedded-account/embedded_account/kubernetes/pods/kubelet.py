@@ -127,7 +127,7 @@ class Kubelet:
         shutil.rmtree(self._files / uid, ignore_errors=True)
 
     def _has_program(self, pod: Object) -> bool:
-        return programs.runs(self._table, pod["spec"])
+        return programs.runs(self._table, pod["spec"], sandboxed=self._sandboxes is not None)
 
 
 def _pod_addresses() -> Iterator[str]:

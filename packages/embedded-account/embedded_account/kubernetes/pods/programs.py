@@ -2,7 +2,8 @@
 
 kwok runs no container. Pods with the operator or the project's own controllers run as local processes, started by
 `embedded_account.kubernetes.pods.kubelet` with their own arguments, environment, files and service account. kwok
-simulates pods that request root, whatever their image, because a rehearsal has no root rights.
+simulates pods that request root, whatever their image, because a rehearsal has no root rights. Outside of sandboxes it
+also simulates those that call pods by their addresses.
 """
 
 import re
@@ -61,6 +62,12 @@ def ray_of(rays: Sequence[RealRay], spec: Mapping[str, Any]) -> RealRay:
     return next((ray for ray in rays if any(re.search(ray.image, image) for image in images)), rays[0])
 
 
+CALL_PODS: Final = ("controllers.sleeper",)
+"""Modules whose programs call pods by their addresses.
+
+Only in sandboxes do these addresses lead to the pods: a plain process would call whoever has them in this machine's
+network.
+"""
 _KUBERAY_IMAGE: Final = r"(^|/)kuberay/operator([:@]|$)"
 _PYTHON_IMAGE: Final = r"(^|/)library/python([:@]|$)"
 
@@ -105,17 +112,21 @@ def program_of(programs: Sequence[Program], image: str) -> Program | None:
     return next((program for program in programs if re.search(program.image, image)), None)
 
 
-def runs(programs: Sequence[Program], spec: Mapping[str, Any]) -> bool:
-    """Return whether a pod with this spec really runs."""
+def runs(programs: Sequence[Program], spec: Mapping[str, Any], *, sandboxed: bool) -> bool:
+    """Return whether a pod with this spec really runs; `sandboxed` says whether pods run in sandboxes."""
     wants_root = spec.get("securityContext", {}).get("runAsUser") == 0
-    return not wants_root and any(program_of(programs, each["image"]) for each in spec["containers"])
+    words = {word for each in spec["containers"] for word in each.get("command", ())}
+    calls_pods = not sandboxed and not words.isdisjoint(CALL_PODS)
+    found = any(program_of(programs, each["image"]) for each in spec["containers"])
+    return found and not wants_root and not calls_pods
 
 
-def containers_query(programs: Sequence[Program], others: Sequence[str] = ()) -> str:
+def containers_query(programs: Sequence[Program], others: Sequence[str] = (), *, sandboxed: bool) -> str:
     """Return a query in kwok's jq that yields a value for each container whose pod kwok must ignore.
 
     `others` are further image patterns, in the form of a program's, whose pods are simulated elsewhere.
     """
     patterns = "|".join(f"({image})" for image in (*(program.image for program in programs), *others))
     no_root = ".spec | select(.securityContext.runAsUser != 0)"
-    return f'{no_root} | .containers.[] | select(.image | test("{patterns}")) | .name'
+    alone = "" if sandboxed else "".join(f' | select(.command | index("{each}") == null)' for each in CALL_PODS)
+    return f'{no_root} | .containers.[] | select(.image | test("{patterns}")){alone} | .name'
