@@ -33,6 +33,8 @@ from tests.synth.support.faults.functions import Functions
 from tests.synth.support.synthesis import Assembly
 
 _TEMPLATES: Final = "templates"
+_RESTS: Final = 4
+"""Looks without a change after which nothing goes on: the clock runs more than an hour between two."""
 _ANSWER_SECONDS: Final = 60.0
 """Real seconds for the answer of a function, of which none is slow."""
 
@@ -77,6 +79,23 @@ class World:
                     ssm.put_parameter(Name=parameter["Default"], Value="30", Type="String", Overwrite=True)
         stand_in_marker.install(self.account)
         self.account.existing.update(item.id for item in inventory.collect(self.account))
+
+    def settle(self) -> None:
+        """Wait until the nodes of HyperPod clusters, which go on after their stack is complete, have come to a rest."""
+        seen: list[Any] = []
+        while len(seen) < _RESTS or any(each != seen[-1] for each in seen[-_RESTS:]):
+            seen.append(self._node_states())
+            time.sleep(0.005)
+
+    def _node_states(self) -> list[Any]:
+        sagemaker = self._clients("sagemaker")
+        names = [cluster["ClusterName"] for cluster in sagemaker.list_clusters()["ClusterSummaries"]]
+        return [
+            (node["InstanceId"], node["InstanceStatus"]["Status"])
+            for name in names
+            for page in sagemaker.get_paginator("list_cluster_nodes").paginate(ClusterName=name)
+            for node in page["ClusterNodeSummaries"]
+        ]
 
     def template(self, part: str) -> Template:
         """Return a copy of a stack's template."""
