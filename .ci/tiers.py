@@ -93,6 +93,7 @@ class Tier:
 # Some of the files of a folder's tests, drawn by the seed (tests/support/sampling.py). A night runs all.
 _HALF: Final = " TEST_SHARE=2"
 _THIRD: Final = " TEST_SHARE=3"
+_QUARTER: Final = " TEST_SHARE=4"
 
 
 def _tests(tier: str, budget: int, *, cores: float, share: str = "") -> Tier:
@@ -103,7 +104,7 @@ def _written(example: str, budget: int) -> Tier:
     """Return the rehearsal of what `ops new` writes as a copy of an example."""
     files = (*_REHEARSED, "README.md", "tests/*", *_GUIDES)
     command = f"make test-new LIKE={example}"
-    return Tier(f"rehearse-{example}", command, budget, cores=1.5, files=files, drawn_from="rehearsals")
+    return Tier(f"rehearse-{example}", command, budget, cores=1.5, files=files, drawn_from="deployments")
 
 
 def _drills(name: str, drills: str, budget: int, *, cores: float, holds: str, drawn_from: str) -> Tier:
@@ -115,101 +116,101 @@ def _drills(name: str, drills: str, budget: int, *, cores: float, holds: str, dr
 
 TIERS: Final = (
     # In seconds: what is wrong with the form of a change ends the run at once.
-    Tier("check", "make check", budget=10, cores=0.6),
+    Tier("check", "make check", budget=15, cores=0.6),
     # Then in the order that ends first, by a simulation with the seconds of each: what fills the machine with what fits
     # beside it, and in the end what waits. Those with Ray in pods take more of a core than they compute, because they
     # start processes in bursts: a control plane that gets too little beside them misses heartbeats.
-    _tests("synth", budget=20, cores=1.5),
+    _tests("synth", budget=25, cores=1.5, share=_HALF),
     replace(
-        _tests("embedded-account", budget=15, cores=1.5, share=_HALF),
+        _tests("embedded-account", budget=20, cores=1.5, share=_THIRD),
         files=(*_FRAME, "packages/embedded-account/*", "tests/tiers.py"),
     ),
     # The tier `readme`, which always runs, deploys, changes and destroys what `ops new` writes from its template.
-    Tier("rehearse-dev", "make rehearse", budget=15, cores=1.5, files=_REHEARSED, drawn_from="rehearsals"),
+    Tier("rehearse-dev", "make rehearse", budget=20, cores=1.5, files=_REHEARSED, drawn_from="deployments"),
     # The whole rehearsal, isolated: it also proves what `make rehearse ENV=prod` would prove.
     Tier(
         "rehearse-prod",
         "make test-isolation ENV=prod",
-        budget=20,
+        budget=25,
         cores=1.5,
         files=(*_REHEARSED, "tests/*"),
-        drawn_from="rehearsals",
+        drawn_from="deployments",
     ),
-    _written("closed", budget=15),
-    _written("existing-vpc", budget=15),
-    _written("existing-eks", budget=15),
-    _written("slurm", budget=15),
+    _written("closed", budget=25),
+    _written("existing-vpc", budget=25),
+    _written("existing-eks", budget=25),
+    _written("slurm", budget=25),
     _tests("handlers", budget=10, cores=1.4),
-    Tier("readme", "make test-readme", budget=25, cores=0.7, files=(*_REHEARSED, "README.md", "tests/*", *_GUIDES)),
+    Tier("readme", "make test-readme", budget=30, cores=0.7, files=(*_REHEARSED, "README.md", "tests/*", *_GUIDES)),
     _tests("charts", budget=10, cores=1.1),
     Tier(
         "rehearse-job",
         "make rehearse-job",
-        budget=25,
+        budget=35,
         cores=0.9,
         files=(*_REHEARSED, "requirements/jobs.txt"),
         needs=("setup-jobs", "setup-programs"),
-        drawn_from="drills",
+        drawn_from="deployments",
     ),
     Tier(
         "rehearse-kept-jobs",
         "make test-kept-jobs",
-        budget=25,
+        budget=35,
         cores=0.9,
         files=(*_REHEARSED, "requirements/jobs.txt", "tests/*", *_GUIDES),
         needs=("setup-jobs", "setup-programs"),
-        drawn_from="drills",
+        drawn_from="deployments",
     ),
     _drills(
         "drills-nodes",
         "node-dies head-node-dies node-replaced",
-        budget=15,
+        budget=25,
         cores=0.2,
         holds=_KUBERNETES,
-        drawn_from="drills",
+        drawn_from="deployments",
     ),
     _drills(
         "drills-workers",
         "worker-fails head-lost workers-scaled",
-        budget=15,
+        budget=25,
         cores=0.9,
         holds=_KUBERNETES,
-        drawn_from="drills",
+        drawn_from="deployments",
     ),
-    _drills("drills-creation", "create-fails capacity", budget=15, cores=0.5, holds=_ACCOUNT, drawn_from="drills"),
-    _drills("drills-scaling", "scale-down pause", budget=15, cores=0.5, holds=_ACCOUNT, drawn_from="drills"),
-    _drills("drills-ray", "head-node-alone removals", budget=15, cores=0.5, holds=_ACCOUNT, drawn_from="drills"),
+    _drills("drills-creation", "create-fails capacity", budget=25, cores=0.5, holds=_ACCOUNT, drawn_from="deployments"),
+    _drills("drills-scaling", "scale-down pause", budget=25, cores=0.5, holds=_ACCOUNT, drawn_from="deployments"),
+    _drills("drills-ray", "head-node-alone removals", budget=25, cores=0.5, holds=_ACCOUNT, drawn_from="deployments"),
     _drills(
         "drills-control-plane",
         "operator-down api-server-restarts",
-        budget=15,
+        budget=25,
         cores=0.3,
         holds=_KUBERNETES,
-        drawn_from="drills",
+        drawn_from="deployments",
     ),
     Tier(
         "drills-operator",
         "make test-operator",
         # A first run builds the operator: 130 to 170 s of a core.
-        budget=20,
+        budget=25,
         cores=0.5,
         files=(*_REHEARSED, "tests/environments/*"),
-        drawn_from="drills",
+        drawn_from="deployments",
         holds=_KUBERNETES,
     ),
     Tier(
         "jobs-set",
         "make test-set",
         # A first run installs the other Ray: seconds, because only what the tests import is compiled.
-        budget=15,
+        budget=25,
         cores=1,
         files=(*_FRAME, *_JOBS, "ray_image/*", "requirements/jobs*"),
         needs=("setup",),
-        drawn_from="drills",
+        drawn_from="deployments",
     ),
-    Tier("jobs", f"make test-jobs{_THIRD}", budget=20, cores=1, files=(*_FRAME, *_JOBS), needs=("setup-jobs",)),
-    _tests("unit", budget=20, cores=0.9),
-    _tests("rehearsal", budget=20, cores=1.2, share=_HALF),
+    Tier("jobs", f"make test-jobs{_QUARTER}", budget=25, cores=1, files=(*_FRAME, *_JOBS), needs=("setup-jobs",)),
+    _tests("unit", budget=30, cores=0.9),
+    _tests("rehearsal", budget=25, cores=1.2, share=_THIRD),
 )
 
 
