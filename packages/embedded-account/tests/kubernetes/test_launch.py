@@ -118,6 +118,8 @@ def test_program_that_calls_pods_by_their_addresses_runs_in_sandboxes_only(modul
     spec = {"containers": [{"image": "team/tool", "command": ["python", "-m", module]}]}
     assert runs([PROGRAM], spec, sandboxed=True)
     assert runs([PROGRAM], spec, sandboxed=False) is alone
+    given = [{"name": "AWS_ROLE_ARN", "value": "arn"}]
+    assert runs([PROGRAM], {"containers": [spec["containers"][0] | {"env": given}]}, sandboxed=False)
     assert (module in containers_query([PROGRAM], sandboxed=False)) is not alone
     assert module not in containers_query([PROGRAM], sandboxed=True)
 

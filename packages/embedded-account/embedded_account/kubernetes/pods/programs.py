@@ -66,8 +66,9 @@ CALL_PODS: Final = ("controllers.sleeper",)
 """Modules whose programs call pods by their addresses.
 
 Only in sandboxes do these addresses lead to the pods: a plain process would call whoever has them in this machine's
-network.
+network. A pod whose manifest has `AWS_ROLE_ARN`, which EKS alone writes, is a test's, with addresses of its own.
 """
+_ROLE: Final = "AWS_ROLE_ARN"
 _KUBERAY_IMAGE: Final = r"(^|/)kuberay/operator([:@]|$)"
 _PYTHON_IMAGE: Final = r"(^|/)library/python([:@]|$)"
 
@@ -115,7 +116,12 @@ def program_of(programs: Sequence[Program], image: str) -> Program | None:
 def runs(programs: Sequence[Program], spec: Mapping[str, Any], *, sandboxed: bool) -> bool:
     """Return whether a pod with this spec really runs; `sandboxed` says whether pods run in sandboxes."""
     wants_root = spec.get("securityContext", {}).get("runAsUser") == 0
-    words = {word for each in spec["containers"] for word in each.get("command", ())}
+    words = {
+        word
+        for each in spec["containers"]
+        if _ROLE not in {variable["name"] for variable in each.get("env", ())}
+        for word in each.get("command", ())
+    }
     calls_pods = not sandboxed and not words.isdisjoint(CALL_PODS)
     found = any(program_of(programs, each["image"]) for each in spec["containers"])
     return found and not wants_root and not calls_pods
@@ -128,5 +134,7 @@ def containers_query(programs: Sequence[Program], others: Sequence[str] = (), *,
     """
     patterns = "|".join(f"({image})" for image in (*(program.image for program in programs), *others))
     no_root = ".spec | select(.securityContext.runAsUser != 0)"
-    alone = "" if sandboxed else "".join(f' | select(.command | index("{each}") == null)' for each in CALL_PODS)
+    given = f'([.env[]? | .name] | index("{_ROLE}") != null)'
+    alone = "".join(f' | select({given} or (.command | index("{each}") == null))' for each in CALL_PODS)
+    alone = "" if sandboxed else alone
     return f'{no_root} | .containers.[] | select(.image | test("{patterns}")){alone} | .name'
