@@ -10,7 +10,7 @@ import pytest
 from rehearsal.drills.cluster.auditor import SETTLED_SECONDS, Auditor
 from rehearsal.drills.cluster.world import Happening
 
-NOW = time.time()
+NOW = 1_800_000_000.0
 OPERATOR = "system:serviceaccount:kuberay:kuberay-operator"
 
 

@@ -2,8 +2,8 @@
 
 import io
 import json
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any, Self
 
 import pytest
 from rich.console import Console
@@ -147,7 +147,19 @@ def iso(began: datetime, *minutes: float) -> str:
     return (began + timedelta(minutes=sum(minutes))).isoformat()
 
 
-NOW = datetime.now(UTC).replace(microsecond=0)
+NOW = datetime(2026, 11, 2, 12, 0, tzinfo=UTC)
+
+
+class FrozenClock(datetime):
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Self:
+        return cls.fromtimestamp(NOW.timestamp(), tz)
+
+
+@pytest.fixture(autouse=True)
+def frozen_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("ops.readiness.wait", "ops.commands.change.running"):
+        monkeypatch.setattr(f"{module}.datetime", FrozenClock)
 
 
 def launched(status: str, began: datetime = NOW) -> dict[str, Any]:
