@@ -10,15 +10,13 @@ from typing import Any, Final
 import cdk8s
 from constructs import Construct
 
-from k8s_charts.controllers.code import POD_SECURITY, SERVICE_ACCOUNT, code_of, code_volume, digest, python
-from k8s_charts.helm.release import on_system_nodes
+from k8s_charts.controllers.code import SERVICE_ACCOUNT
+from k8s_charts.controllers.replicas import deployment
 from k8s_charts.ray.pods import LOST_NODE_SECONDS, UNWELL_SECONDS
 from k8s_charts.shared.chart import ProjectChart, add_object
 from k8s_charts.shared.checkov_skips import NEEDS_THE_API, PULL_IF_ABSENT, TAG_UNTIL_SETTLED, explain
 from k8s_charts.shared.flows import REAPER_FLOW
-from k8s_charts.shared.names import METRICS_PORT, REAPER, REAPER_CODE
-
-REPLICAS: Final = 2
+from k8s_charts.shared.names import REAPER, REAPER_CODE
 
 _LABELS: Final = dict(REAPER_FLOW.pods)
 _EXCEPTIONS: Final = {
@@ -77,49 +75,19 @@ class ReaperChart(ProjectChart):
 
 
 def _deployment(reaper: ReaperObjects) -> dict[str, Any]:
-    apart = {"labelSelector": {"matchLabels": _LABELS}, "topologyKey": "kubernetes.io/hostname"}
-    annotations = {
-        "ray-on-hyperpod/code": digest(code_of("reaper")),
-        "prometheus.io/scrape": "true",
-        "prometheus.io/port": str(METRICS_PORT),
-    }
-    pod = {
-        "serviceAccountName": REAPER,
-        "automountServiceAccountToken": True,
-        "nodeSelector": on_system_nodes(),
-        # Only preferred: if one system node is left, two replicas on it are better than one that stays pending.
-        "affinity": {
-            "podAntiAffinity": {
-                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": apart}]
-            }
-        },
-        "securityContext": POD_SECURITY,
-        "terminationGracePeriodSeconds": 5,
-        "containers": [_container(reaper)],
-        "volumes": [code_volume(REAPER_CODE)],
-    }
-    return {
-        "replicas": REPLICAS,
-        "selector": {"matchLabels": _LABELS},
-        "template": {"metadata": {"labels": _LABELS, "annotations": annotations}, "spec": pod},
-    }
-
-
-def _container(reaper: ReaperObjects) -> dict[str, Any]:
-    return {
-        "name": REAPER,
-        "image": reaper.image,
-        **python("reaper"),
-        "args": [
+    return deployment(
+        "reaper",
+        name=REAPER,
+        code=REAPER_CODE,
+        image=reaper.image,
+        labels=REAPER_FLOW.pods,
+        arguments=[
             f"--namespace={reaper.ray_namespace}",
             f"--unready-seconds={LOST_NODE_SECONDS}",
             f"--unwell-seconds={UNWELL_SECONDS}",
             f"--service-account={SERVICE_ACCOUNT}",
-            f"--listen=:{METRICS_PORT}",
         ],
-        "ports": [{"name": "metrics", "containerPort": METRICS_PORT}],
-        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "metrics"}, "periodSeconds": 5},
-        "livenessProbe": {"httpGet": {"path": "/healthz", "port": "metrics"}, "periodSeconds": 20},
         # Measured with 1,000 nodes: 36 MiB.
-        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
-    }
+        resources={"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
+        grace_seconds=5,
+    )

@@ -14,17 +14,15 @@ from constructs import Construct
 from config import EksEnvironment, naming
 from config.facts import versions
 from config.model import InstanceGroup
-from k8s_charts.controllers.code import POD_SECURITY, SERVICE_ACCOUNT, code_of, code_volume, digest, python
+from k8s_charts.controllers.code import SERVICE_ACCOUNT
+from k8s_charts.controllers.replicas import deployment
 from k8s_charts.helm.images import pulled
-from k8s_charts.helm.release import on_system_nodes
 from k8s_charts.ray.from_environment import HeadToken, head_tokens
 from k8s_charts.shared.chart import ProjectChart, add_object
 from k8s_charts.shared.checkov_skips import NEEDS_THE_API, PULL_IF_ABSENT, TAG_UNTIL_SETTLED, explain
 from k8s_charts.shared.flows import SLEEPER_PODS, ends, sleeper_flows
-from k8s_charts.shared.names import METRICS_PORT, SLEEPER, SLEEPER_CODE
+from k8s_charts.shared.names import SLEEPER, SLEEPER_CODE
 from k8s_charts.shared.service_account import ROLE_ANNOTATION
-
-REPLICAS: Final = 2
 
 _LABELS: Final = dict(SLEEPER_PODS)
 _EXCEPTIONS: Final = {**PULL_IF_ABSENT, **NEEDS_THE_API, **TAG_UNTIL_SETTLED}
@@ -145,42 +143,14 @@ def _group(environment: EksEnvironment, group: InstanceGroup) -> str:
 
 
 def _deployment(sleeper: SleeperObjects) -> dict[str, Any]:
-    apart = {"labelSelector": {"matchLabels": _LABELS}, "topologyKey": "kubernetes.io/hostname"}
-    annotations = {
-        "ray-on-hyperpod/code": digest(code_of("sleeper")),
-        "prometheus.io/scrape": "true",
-        "prometheus.io/port": str(METRICS_PORT),
-    }
-    pod = {
-        "serviceAccountName": SLEEPER,
-        "automountServiceAccountToken": True,
-        "nodeSelector": on_system_nodes(),
-        # Only preferred: if one system node is left, two replicas on it are better than one that stays pending.
-        "affinity": {
-            "podAntiAffinity": {
-                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": apart}]
-            }
-        },
-        "securityContext": POD_SECURITY,
-        # A call of the function ends, and the Lease is released.
-        "terminationGracePeriodSeconds": 45,
-        "containers": [_container(sleeper)],
-        "volumes": [code_volume(SLEEPER_CODE)],
-    }
-    return {
-        "replicas": REPLICAS,
-        "selector": {"matchLabels": _LABELS},
-        "template": {"metadata": {"labels": _LABELS, "annotations": annotations}, "spec": pod},
-    }
-
-
-def _container(sleeper: SleeperObjects) -> dict[str, Any]:
     environment = sleeper.environment
-    return {
-        "name": SLEEPER,
-        "image": pulled(versions.PYTHON_IMAGE, environment),
-        **python("sleeper"),
-        "args": [
+    return deployment(
+        "sleeper",
+        name=SLEEPER,
+        code=SLEEPER_CODE,
+        image=pulled(versions.PYTHON_IMAGE, environment),
+        labels=SLEEPER_PODS,
+        arguments=[
             f"--namespace={environment.ray.namespace}",
             f"--own-namespace={environment.kuberay.namespace}",
             *(f"--group={group}" for group in sleeper.groups),
@@ -188,10 +158,8 @@ def _container(sleeper: SleeperObjects) -> dict[str, Any]:
             f"--function={naming.group_counts(environment)}",
             f"--region={environment.region}",
             f"--service-account={SERVICE_ACCOUNT}",
-            f"--listen=:{METRICS_PORT}",
         ],
-        "ports": [{"name": "metrics", "containerPort": METRICS_PORT}],
-        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "metrics"}, "periodSeconds": 5},
-        "livenessProbe": {"httpGet": {"path": "/healthz", "port": "metrics"}, "periodSeconds": 20},
-        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "256Mi"}},
-    }
+        resources={"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "256Mi"}},
+        # A call of the function ends, and the Lease is released.
+        grace_seconds=45,
+    )

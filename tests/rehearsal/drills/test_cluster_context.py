@@ -14,7 +14,7 @@ from embedded_account.kubernetes.api import Object
 from embedded_account.kubernetes.building import binaries
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
-from k8s_charts.controllers.reaper import REPLICAS
+from k8s_charts.controllers.replicas import REPLICAS
 from k8s_charts.platform_objects import PlatformObjects
 from k8s_charts.shared.names import REAPER
 from rehearsal import paths

@@ -20,7 +20,8 @@ from embedded_account.kubernetes.nodes import Nodes, NodeSpec
 from embedded_account.testing.cluster import ACCELERATED, GENERAL, Kubectl, Object
 from k8s_charts.controllers.code import ControllerCode, ControllerCodeChart
 from k8s_charts.controllers.job_supervisor import JobSupervisor, JobSupervisorChart
-from k8s_charts.controllers.reaper import REPLICAS, ReaperChart, ReaperObjects
+from k8s_charts.controllers.reaper import ReaperChart, ReaperObjects
+from k8s_charts.controllers.replicas import REPLICAS
 from k8s_charts.shared.names import REAPER, REAPER_CODE
 from tests.rehearsal.kubernetes.cluster import ray_cluster
 from tests.support.waiting import KUBECTL_PATIENCE, wait_until

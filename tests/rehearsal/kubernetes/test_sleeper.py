@@ -17,7 +17,8 @@ from embedded_account.kubernetes.nodes import Nodes
 from embedded_account.testing.cluster import ACCELERATED, GENERAL, Kubectl, Object
 from embedded_account.testing.cluster import pod as a_pod
 from k8s_charts.controllers.code import ControllerCode, ControllerCodeChart
-from k8s_charts.controllers.sleeper import REPLICAS, SleeperChart, sleeper_objects
+from k8s_charts.controllers.replicas import REPLICAS
+from k8s_charts.controllers.sleeper import SleeperChart, sleeper_objects
 from k8s_charts.shared.names import SLEEPER, SLEEPER_CODE
 from tests.rehearsal.kubernetes.cluster import ray_cluster
 from tests.support import fake_aws, fake_ray
