@@ -13,7 +13,6 @@ was decided, so the API server refuses the slower replica's deletion. No time is
 """
 
 import argparse
-import secrets
 import threading
 import time
 from datetime import UTC, datetime
@@ -44,6 +43,7 @@ from controllers.kubernetes_api import (
     text,
 )
 from controllers.lease import MOVE, TrainingRun, training_runs
+from controllers.requests import create_event, is_allowed
 from controllers.telemetry import Metrics, end_on_signals, log, serve
 
 NAME: Final = "ray-reaper"
@@ -173,22 +173,8 @@ class Reaper:
         self._missing = spoken
 
     def _may(self, permission: Permission) -> bool:
-        resource, _, subresource = permission.resource.partition("/")
-        attributes = {
-            "verb": permission.verb,
-            "group": permission.group,
-            "resource": resource,
-            "subresource": subresource,
-        }
-        if permission.namespaced:
-            attributes["namespace"] = self._namespace
-        review = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": attributes},
-        }
-        answer = self._api.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
-        return read(lambda each: bool(each["status"]["allowed"]), answer)
+        namespace = self._namespace if permission.namespaced else ""
+        return is_allowed(self._api, permission.verb, permission.resource, group=permission.group, namespace=namespace)
 
     def _sort_out(self, now: float) -> None:
         nodes, unreadable = self._nodes.snapshot(), self._nodes.unreadable()
@@ -318,7 +304,9 @@ class Reaper:
         message = f"pod {pod.name} {done}: {verdict.reason}"
         for target in targets:
             try:
-                self._api.create(f"{self._path}/events", _event(self._namespace, target, reason, message))
+                create_event(
+                    self._api, self._namespace, target, kind="Warning", reason=reason, message=message, component=NAME
+                )
             except KubernetesApiError as error:
                 self._failed("event", error, pod=pod.name)
 
@@ -330,24 +318,6 @@ class Reaper:
 def _conditions(pod: Object) -> list[Object]:
     conditions = (pod.get("status") or {}).get("conditions") or []
     return [each for each in conditions if text(each["type"])]
-
-
-def _event(namespace: str, target: Object, reason: str, message: str) -> Object:
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"namespace": namespace, "name": f"{target['name']}.{secrets.token_hex(8)}"},
-        "involvedObject": {"namespace": namespace, **target},
-        "type": "Warning",
-        "reason": reason,
-        "message": message,
-        "source": {"component": NAME},
-        "reportingComponent": NAME,
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-    }
 
 
 def _describe(metrics: Metrics) -> None:

@@ -13,13 +13,11 @@ import argparse
 import json
 import math
 import os
-import secrets
 import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol, Self
@@ -28,6 +26,7 @@ from controllers.aws_api import NO_ANSWER, AwsAccess, AwsApi, AwsApiError
 from controllers.group_users import GroupState, GroupUsers, SleepingGroup, TokenSecret, desired
 from controllers.kubernetes_api import CONFLICT, ApiServer, KubernetesApi, KubernetesApiError, Object, read
 from controllers.lease import Lease, LeaseLostError
+from controllers.requests import create_event, is_allowed
 from controllers.sleep_decision import Action, Seen, SleepDecision, SleepMemory, decide
 from controllers.telemetry import Metrics, end_on_signals, log, serve
 
@@ -220,17 +219,15 @@ class Sleeper:
             log("permissions", missing=self._missing)
 
     def _may(self, permission: NeededPermission) -> bool:
-        attributes = {"verb": permission.verb, "group": permission.group, "resource": permission.resource}
-        attributes |= {"subresource": "", "name": permission.name}
-        if permission.scope != "cluster":
-            attributes["namespace"] = self._namespace if permission.scope == "ray" else self._own_namespace
-        review = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": attributes},
-        }
-        answer = self._api.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
-        return read(lambda each: bool(each["status"]["allowed"]), answer)
+        namespace = {"cluster": "", "ray": self._namespace, "own": self._own_namespace}[permission.scope]
+        return is_allowed(
+            self._api,
+            permission.verb,
+            permission.resource,
+            group=permission.group,
+            namespace=namespace,
+            name=permission.name,
+        )
 
     def _acquire(self, ending: threading.Event) -> bool:
         """Hold the Lease, and take over what its last holder knew. Raises ApiError."""
@@ -435,9 +432,15 @@ class Sleeper:
                 continue
             target = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": cluster.name, "uid": cluster.uid}
             try:
-                path = f"/api/v1/namespaces/{self._namespace}/events"
-                message_of_group = f"instance group {group.rule.group} {verb}, {message}"
-                self._api.create(path, _event(self._namespace, target, _EVENTS[verb], message_of_group))
+                create_event(
+                    self._api,
+                    self._namespace,
+                    target,
+                    kind="Normal",
+                    reason=_EVENTS[verb],
+                    message=f"instance group {group.rule.group} {verb}, {message}",
+                    component=NAME,
+                )
             except KubernetesApiError as error:
                 self._failed("event", error)
 
@@ -476,24 +479,6 @@ def _memory(saved: object) -> SleepMemory:
 
 def _is_time(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _event(namespace: str, target: Object, reason: str, message: str) -> Object:
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"namespace": namespace, "name": f"{target['name']}.{secrets.token_hex(8)}"},
-        "involvedObject": {"namespace": namespace, **target},
-        "type": "Normal",
-        "reason": reason,
-        "message": message[:1024],
-        "source": {"component": NAME},
-        "reportingComponent": NAME,
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-    }
 
 
 def _describe(metrics: Metrics, groups: Sequence[str]) -> None:
