@@ -29,7 +29,7 @@ JOBS_LOCK := requirements/jobs$(OTHER).txt
 # The image's own lock, and what the tests need beside it.
 JOBS_LOCKS := ray_image/$(patsubst -%,%/,$(OTHER))requirements.txt $(JOBS_LOCK)
 $(if $(wildcard $(JOBS_LOCK)),,$(error ROW: '$(ROW)' is invalid: no set of versions has this name. Allowed: $(subst $() ,$(comma) ,walkthrough $(OTHER_ROWS)). Fix: choose one of them))
-LONG = long-cases long-explorations long-jobs long-rehearsal test-jobs whole-synth whole-rehearsal whole-account
+LONG = long-cases long-explorations long-jobs long-rehearsal test-jobs whole-unit whole-synth whole-rehearsal whole-account
 
 # An environment names its own folder: in a copied or moved checkout it still runs the original's, and is made again.
 misplaced = $(if $(findstring '$(CURDIR)/$(1)',$(file < $(1)/bin/activate)),,.misplaced)
@@ -176,7 +176,7 @@ test-long: setup setup-jobs setup-mlflow setup-hyp setup-memory-tier ## run all 
 	@failed=; for part in $(LONG); do $(MAKE) --no-print-directory $$part || failed="$$failed $$part"; done; \
 	  [ -z "$$failed" ] || { printf 'test-long: failed:%s\n' "$$failed"; exit 1; }
 
-.PHONY: long-cases long-explorations long-jobs long-rehearsal whole-synth whole-rehearsal whole-account
+.PHONY: long-cases long-explorations long-jobs long-rehearsal whole-unit whole-synth whole-rehearsal whole-account
 long-cases:
 	@$(RUN) pytest -q -n 2 --dist loadgroup -m 'long or sampled' tests/unit tests/charts tests/handlers tests/rehearsal tests/synth
 long-explorations:
@@ -185,6 +185,8 @@ long-jobs:
 	@$(RAY_TESTS) -n 2 --dist loadfile -m 'long or sampled' tests/jobs
 long-rehearsal:
 	@$(MAKE) rehearse KILLS=20
+whole-unit:
+	@$(MAKE) test TIER=unit
 whole-synth:
 	@$(MAKE) test TIER=synth
 whole-rehearsal:

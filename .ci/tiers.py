@@ -209,8 +209,8 @@ TIERS: Final = (
         drawn_from="deployments",
     ),
     Tier("jobs", f"make test-jobs{_QUARTER}", budget=25, cores=1, files=(*_FRAME, *_JOBS), needs=("setup-jobs",)),
-    _tests("unit", budget=30, cores=0.9),
-    _tests("rehearsal", budget=25, cores=1.2, share=_THIRD),
+    _tests("unit", budget=20, cores=0.9, share=_HALF),
+    _tests("rehearsal", budget=25, cores=1.2, share=_QUARTER),
 )
 
 
