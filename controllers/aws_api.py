@@ -67,9 +67,15 @@ class AwsAccess:
             region=region,
             role_arn=variables["AWS_ROLE_ARN"],
             token_file=Path(variables["AWS_WEB_IDENTITY_TOKEN_FILE"]),
-            sts=variables.get("AWS_ENDPOINT_URL_STS") or f"https://sts.{region}.amazonaws.com",
-            functions=variables.get("AWS_ENDPOINT_URL_LAMBDA") or f"https://lambda.{region}.amazonaws.com",
+            sts=_address("sts", region, variables),
+            functions=_address("lambda", region, variables),
         )
+
+
+def _address(service: str, region: str, variables: Mapping[str, str]) -> str:
+    """Return a service's address; the AWS SDKs read the same variables (SDK guide, service-specific endpoints)."""
+    given = variables.get(f"AWS_ENDPOINT_URL_{service.upper()}") or variables.get("AWS_ENDPOINT_URL")
+    return given or f"https://{service}.{region}.amazonaws.com"
 
 
 class AwsApi:

@@ -25,6 +25,7 @@ from embedded_account.kubernetes.api import KubernetesClient, KubernetesClientEr
 from embedded_account.kubernetes.building.binaries import Binaries, kubernetes_programs
 from embedded_account.kubernetes.kubeconfig import write_kubeconfig
 from embedded_account.kubernetes.pods import programs
+from embedded_account.kubernetes.pods.identity import AwsAddress
 from embedded_account.machine.isolation import search_path
 from embedded_account.machine.processes import Child, ProcessError, ProcessSupervisor, ProgramEndedError, free_port
 
@@ -59,6 +60,7 @@ class ControlPlane:
         node_monitor_grace_period: int = 8,
         real_rays: Sequence[programs.RealRay] = (),
         kubernetes: str | None = None,
+        aws: AwsAddress | None = None,
     ) -> None:
         """Describe a control plane; `start` starts it.
 
@@ -69,7 +71,7 @@ class ControlPlane:
         EKS has for IAM; answers are cached for 5 s). `issuer` is the `iss` of service account tokens. After
         `node_monitor_grace_period` seconds a silent node is lost (50 on EKS, too long for a rehearsal). The
         pods of the images of `real_rays` really run. `kubernetes` is the cluster's version, such as `1.34`: its minor
-        runs, or the nearest that can be built.
+        runs, or the nearest that can be built. With `aws`, pods whose service account names an IAM role have it.
         """
         self.name = name
         self.failed: Callable[[ProgramEndedError], None] = lambda failure: _log.error("%s", failure)
@@ -82,6 +84,7 @@ class ControlPlane:
         self._grace = node_monitor_grace_period
         self._real_rays = real_rays
         self._version = kubernetes
+        self._aws = aws
         self._data = self.directory / "data"
         self._port: int | None = None
         self._kubelet_port = 0
@@ -262,6 +265,7 @@ class ControlPlane:
             f"--binaries={self.binaries.directory}",
             f"--port={self._kubelet_port}",
             *self._ray_flags(),
+            *([f"--aws={self._aws.region}={self._aws.endpoint}"] if self._aws else []),
         ]
 
     def _ray_flags(self) -> list[str]:

@@ -30,7 +30,7 @@ from embedded_account.kubernetes.api import KubernetesClient, KubernetesClientEr
 from embedded_account.kubernetes.building.binaries import Binaries
 from embedded_account.kubernetes.nodes import KUBELET_LABEL, KUBELET_VALUE
 from embedded_account.kubernetes.pki import SERVICE_IP
-from embedded_account.kubernetes.pods import podserver, programs, simulated_heads
+from embedded_account.kubernetes.pods import identity, podserver, programs, simulated_heads
 from embedded_account.kubernetes.pods.runner import PodRunner
 from embedded_account.kubernetes.pods.sandbox import kernel
 from embedded_account.kubernetes.pods.sandbox.sandboxes import Sandboxes
@@ -52,6 +52,8 @@ class Kubelet:
         table: Sequence[programs.Program],
         records: podserver.PodRecords,
         sandboxes: Sandboxes | None,
+        *,
+        aws: identity.AwsAddress | None,
     ) -> None:
         self._api = KubernetesClient.from_kubeconfig(kubeconfig)
         self._table = table
@@ -60,6 +62,7 @@ class Kubelet:
         self._logs.mkdir(parents=True, exist_ok=True)
         self._records = records
         self._sandboxes = sandboxes
+        self._aws = aws
         self._runners: dict[str, PodRunner] = {}
         self._addresses = _pod_addresses()
         self._pods = Watched(self._api, "/api/v1/pods", self._has_program, fieldSelector="spec.nodeName!=")
@@ -103,16 +106,16 @@ class Kubelet:
         for uid in self._runners.keys() - here.keys():
             self._forget(uid)
         for uid, pod in here.items():
-            if uid not in self._runners:
-                self._runners[uid] = self._runner(pod)
             try:
+                if uid not in self._runners:
+                    self._runners[uid] = self._runner(pod)
                 self._runners[uid].step(pod)
             except (KubernetesClientError, urllib3.exceptions.HTTPError) as error:
                 _log.warning("pod %s: %s", pod["metadata"]["name"], error)
 
     def _runner(self, pod: Object) -> PodRunner:
         return PodRunner(
-            pod,
+            identity.with_role(pod, self._api, self._aws) if self._aws else pod,
             api=self._api,
             programs=self._table,
             directory=self._files / pod["metadata"]["uid"],
@@ -150,6 +153,12 @@ def main() -> int:
         metavar="IMAGE=DIRECTORY",
         help="pattern of an image of Ray, whose pods then really run, in sandboxes, with this Python environment",
     )
+    parser.add_argument(
+        "--aws",
+        type=identity.AwsAddress.parsed,
+        metavar="REGION=URL",
+        help="where pods whose service account names an IAM role find AWS's APIs; without it they have no role",
+    )
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     ending = threading.Event()
@@ -162,7 +171,9 @@ def main() -> int:
     binaries.hold()
     folder: Path = arguments.directory
     records = podserver.PodRecords(folder / "data" / "podserver", binaries["podserver"])
-    kubelet = Kubelet(arguments.kubeconfig, folder, programs.table(binaries, rays), records, sandboxes)
+    kubelet = Kubelet(
+        arguments.kubeconfig, folder, programs.table(binaries, rays), records, sandboxes, aws=arguments.aws
+    )
     log = folder / "logs" / "podserver.log"
     server = podserver.start(binaries["podserver"], arguments.port, records, pki=folder / "pki", log=log)
     try:

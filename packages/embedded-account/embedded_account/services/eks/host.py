@@ -10,6 +10,7 @@ from embedded_account.context import Account
 from embedded_account.kubernetes.building.binaries import Binaries, are_built, ensure
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
+from embedded_account.kubernetes.pods.identity import AwsAddress
 from embedded_account.kubernetes.running import Plane, RunningCluster
 
 _log = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ def make_control_plane(account: Account, name: str, issuer: str, version: str) -
         played_elsewhere=account.played_images,
         real_rays=account.real_rays,
         kubernetes=version,
+        aws=AwsAddress(account.endpoint, account.region),
     )
     plane.failed = account.failed
     return plane

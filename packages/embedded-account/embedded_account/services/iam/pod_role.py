@@ -2,17 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from embedded_account.context import Account
 from embedded_account.kubernetes.api import KubernetesClient
+from embedded_account.kubernetes.pods.identity import AUDIENCE, ROLE
 from embedded_account.services.iam.access import find_role
 from embedded_account.services.iam.grants import grants_of
 from embedded_account.services.iam.policies import Grants, PolicyDecision
 from embedded_account.services.iam.sts import check_web_identity
-
-_ROLE: Final = "eks.amazonaws.com/role-arn"
-_AUDIENCE: Final = "sts.amazonaws.com"
 
 
 class PodRoleError(Exception):
@@ -40,10 +37,10 @@ def take_role(account: Account, api: KubernetesClient, namespace: str, service_a
     refuses the token.
     """
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}"
-    arn = api.get(path)["metadata"].get("annotations", {}).get(_ROLE)
+    arn = api.get(path)["metadata"].get("annotations", {}).get(ROLE)
     if not arn:
         raise PodRoleError(f"service account {service_account} names no IAM role: its pods have no credentials")
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": [_AUDIENCE]}}
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": [AUDIENCE]}}
     check_web_identity(account, arn, api.create(f"{path}/token", body)["status"]["token"])
     role = find_role(account, arn)
     if role is None:
