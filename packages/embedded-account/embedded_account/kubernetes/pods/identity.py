@@ -7,6 +7,7 @@ object that the API server shows, and the calls go to the embedded account.
 import copy
 from dataclasses import dataclass
 from typing import Final, Self
+from urllib.parse import urlsplit
 
 from embedded_account.kubernetes.api import KubernetesClient, Object
 
@@ -31,6 +32,11 @@ class AwsAddress:
         """Return the address that `text` gives as REGION=URL."""
         region, _, endpoint = text.partition("=")
         return cls(endpoint, region)
+
+    @property
+    def port(self) -> int:
+        """Return the endpoint's port."""
+        return urlsplit(self.endpoint).port or 80
 
 
 def with_role(pod: Object, api: KubernetesClient, aws: AwsAddress) -> Object:

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -32,7 +33,7 @@ from embedded_account.kubernetes.nodes import KUBELET_LABEL, KUBELET_VALUE
 from embedded_account.kubernetes.pki import SERVICE_IP
 from embedded_account.kubernetes.pods import identity, podserver, programs, simulated_heads
 from embedded_account.kubernetes.pods.runner import PodRunner
-from embedded_account.kubernetes.pods.sandbox import kernel
+from embedded_account.kubernetes.pods.sandbox import hosts, kernel
 from embedded_account.kubernetes.pods.sandbox.sandboxes import Sandboxes
 from embedded_account.kubernetes.watching import Watched
 from embedded_account.machine.processes import end_with_parent
@@ -165,15 +166,16 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ending.set())
     rays: list[programs.RealRay] = arguments.ray
-    sandboxes = _sandboxes(arguments.kubeconfig, arguments.directory, rays) if rays else None
+    aws: identity.AwsAddress | None = arguments.aws
+    sandboxes = _sandboxes(arguments.kubeconfig, arguments.directory, rays, aws) if rays else None
+    if aws and sandboxes:
+        aws = replace(aws, endpoint=f"http://{hosts.AWS}:{aws.port}")
     binaries = Binaries(arguments.binaries)
     # For the control plane, which may outlive its starter.
     binaries.hold()
     folder: Path = arguments.directory
     records = podserver.PodRecords(folder / "data" / "podserver", binaries["podserver"])
-    kubelet = Kubelet(
-        arguments.kubeconfig, folder, programs.table(binaries, rays), records, sandboxes, aws=arguments.aws
-    )
+    kubelet = Kubelet(arguments.kubeconfig, folder, programs.table(binaries, rays), records, sandboxes, aws=aws)
     log = folder / "logs" / "podserver.log"
     server = podserver.start(binaries["podserver"], arguments.port, records, pki=folder / "pki", log=log)
     try:
@@ -183,7 +185,9 @@ def main() -> int:
         server.wait()
 
 
-def _sandboxes(kubeconfig: Path, directory: Path, rays: Sequence[programs.RealRay]) -> Sandboxes:
+def _sandboxes(
+    kubeconfig: Path, directory: Path, rays: Sequence[programs.RealRay], aws: identity.AwsAddress | None
+) -> Sandboxes:
     """Return the sandboxes; exit with a message if this machine has no namespaces."""
     try:
         kernel.become_root_of_a_user_namespace()
@@ -191,7 +195,7 @@ def _sandboxes(kubeconfig: Path, directory: Path, rays: Sequence[programs.RealRa
         sys.exit(str(error))
     end_with_parent()  # the kernel forgets it when the user changes
     port = urlsplit(KubernetesClient.from_kubeconfig(kubeconfig).server).port or 443
-    return Sandboxes(directory, service_ip=SERVICE_IP, api_port=port, rays=rays)
+    return Sandboxes(directory, service_ip=SERVICE_IP, api_port=port, aws_port=aws.port if aws else None, rays=rays)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,13 @@ equal.
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Final
 
 from embedded_account.kubernetes.api import Object
+from embedded_account.kubernetes.pods.sandbox.network import GATEWAY
+
+AWS: Final = "aws.localhost"
+"""The name of AWS's APIs for pods: one of the account's own hosts (`admission.middleware`)."""
 
 
 class Hosts:
@@ -35,7 +40,7 @@ class Hosts:
 
     def _write(self, namespace: str) -> None:
         names = "kubernetes.default.svc.cluster.local kubernetes.default.svc kubernetes.default"
-        lines = ["127.0.0.1 localhost", f"{self._service_ip} {names}"]
+        lines = ["127.0.0.1 localhost", f"{self._service_ip} {names}", f"{GATEWAY} {AWS}"]
         for own, address, [full, *short] in self._lines:
             known = [full, full.removesuffix(".cluster.local"), *(short if own == namespace else ())]
             lines.append(f"{address} {' '.join(known)}")

@@ -1,4 +1,4 @@
-"""Connect pods: a bridge in its own network namespace, and the API server at its service address in it."""
+"""Connect pods: a bridge in its own network namespace, with the API server and AWS's APIs at addresses in it."""
 
 import asyncio
 import functools
@@ -12,7 +12,8 @@ from typing import Final, TypeVar
 from embedded_account.kubernetes.pods.sandbox import kernel
 
 _BRIDGE: Final = "pods"
-_GATEWAY: Final = "10.245.255.254"
+GATEWAY: Final = "10.245.255.254"
+"""Where pods find AWS's APIs, at the account's own port."""
 _PREFIX: Final = 16
 # Without an address of its own a bridge takes the lowest of its interfaces, which changes as pods come and go: other
 # pods then send to the old one until their kernel asks again, for up to two minutes.
@@ -22,13 +23,13 @@ Result = TypeVar("Result")
 
 
 class PodNetwork:
-    """A network of pods that lives as long as this process. It connects pods to each other and the API server only."""
+    """A network of pods that lives as long as this process. It connects pods to each other and to two APIs only."""
 
-    def __init__(self, *, service_ip: str, api_port: int) -> None:
+    def __init__(self, *, service_ip: str, api_port: int, aws_port: int | None) -> None:
         """Create the network. `service_ip` is the address of the `kubernetes` service.
 
-        Connections to it go to the API server at `api_port` of this machine. Raises OSError or CalledProcessError if
-        the network cannot be created.
+        Connections to it go to the API server at `api_port` of this machine, and those to `GATEWAY` at `aws_port` go to
+        the account at that port. Raises OSError or CalledProcessError if the network cannot be created.
         """
         # A network namespace belongs to a thread: what this one runs or starts is inside.
         self._inside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pod-network")
@@ -36,14 +37,19 @@ class PodNetwork:
         for command in (
             "link set lo up",
             f"link add {_BRIDGE} address {_ETHERNET} type bridge",
-            f"address add {_GATEWAY}/{_PREFIX} dev {_BRIDGE}",
+            f"address add {GATEWAY}/{_PREFIX} dev {_BRIDGE}",
             f"address add {service_ip}/32 dev {_BRIDGE}",
             f"link set {_BRIDGE} up",
         ):
             self.run(functools.partial(_ip, *command.split()))
-        listening = self.run(lambda: socket.create_server((service_ip, 443)))
-        threading.Thread(target=_relay, args=(listening, api_port), name="api-relay", daemon=True).start()
+        self._relay_to(api_port, (service_ip, 443))
+        if aws_port:
+            self._relay_to(aws_port, (GATEWAY, aws_port))
         self._wired = 0
+
+    def _relay_to(self, port: int, address: tuple[str, int]) -> None:
+        listening = self.run(lambda: socket.create_server(address))
+        threading.Thread(target=_relay, args=(listening, port), name=f"relay-{port}", daemon=True).start()
 
     def run(self, task: Callable[[], Result]) -> Result:
         """Run `task` inside the network, where sockets reach pods; return its result."""
@@ -59,7 +65,7 @@ class PodNetwork:
         _ip("link", "set", "lo", "up", enter=enter)
         _ip("address", "add", f"{address}/{_PREFIX}", "dev", "eth0", enter=enter)
         _ip("link", "set", "eth0", "up", enter=enter)
-        _ip("route", "add", "default", "via", _GATEWAY, enter=enter)
+        _ip("route", "add", "default", "via", GATEWAY, enter=enter)
 
 
 def _ip(*words: str, enter: tuple[str, ...] = ()) -> None:

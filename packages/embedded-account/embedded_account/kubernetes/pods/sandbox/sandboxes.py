@@ -15,9 +15,11 @@ from embedded_account.kubernetes.pods.sandbox.pod import Sandbox
 class Sandboxes:
     """The network that pods share, the names in it, and the files that every pod gets."""
 
-    def __init__(self, directory: Path, *, service_ip: str, api_port: int, rays: Sequence[RealRay]) -> None:
-        """Create the network. `rays` have the programs of the pods' images."""
-        self._network = PodNetwork(service_ip=service_ip, api_port=api_port)
+    def __init__(
+        self, directory: Path, *, service_ip: str, api_port: int, aws_port: int | None, rays: Sequence[RealRay]
+    ) -> None:
+        """Create the network, as `PodNetwork` does. `rays` have the programs of the pods' images."""
+        self._network = PodNetwork(service_ip=service_ip, api_port=api_port, aws_port=aws_port)
         self._rays = rays
         self.claims = directory / "claims"
         """The folders of persistent volume claims, one each; they outlive the pods."""
