@@ -95,7 +95,7 @@ class AccountServices:
 
     def role(self, arn: str) -> NodeRole | None:
         """Return the role with this ARN; None if it does not exist."""
-        found = next((role for role in self._iam.roles.values() if role.arn == arn), None)
+        found = next((role for role in list(self._iam.roles.values()) if role.arn == arn), None)
         if found is None:
             return None
         grants = grants_of(self.account_id, found, self._background.journal)
@@ -103,7 +103,7 @@ class AccountServices:
 
     def service_linked_role(self) -> str | None:
         """Return the ARN of HyperPod's service-linked role; None if it does not exist."""
-        return next((role.arn for role in self._iam.roles.values() if role.name == SERVICE_LINKED_ROLE), None)
+        return next((role.arn for role in list(self._iam.roles.values()) if role.name == SERVICE_LINKED_ROLE), None)
 
     def ensure_service_linked_role(self) -> str:
         """Return the ARN of the service-linked role; create the role if it is missing.

@@ -60,7 +60,7 @@ def authorize(account: Account, owner: AccessKeyOwner, request: Request, service
 def identity_of(account: Account, owner: AccessKeyOwner) -> Any | None:
     """Return moto's Role or User of the caller; None for the account's root."""
     if ":user/" in owner.arn:
-        return next(user for user in backend_of(account).users.values() if user.arn == owner.arn)
+        return next(user for user in list(backend_of(account).users.values()) if user.arn == owner.arn)
     role = find_role(account, owner.arn)
     if ":role/" in owner.arn and role is None:
         raise AccessDeniedError(f"The role of the session no longer exists: {owner.arn}")

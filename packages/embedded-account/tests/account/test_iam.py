@@ -5,7 +5,7 @@ import json
 import pytest
 
 from embedded_account.context import Account
-from embedded_account.services.iam.access import trusts
+from embedded_account.services.iam.access import backend_of, find_role, trusts
 from embedded_account.testing.clients import Clients
 from embedded_account.testing.functions import make_role
 from embedded_account.testing.resources import RefusedWith, ResourceModels
@@ -153,3 +153,20 @@ def test_role_that_does_not_exist_cannot_be_assumed(account: Account, clients: C
     assert sts.assume_role(RoleArn=arn, RoleSessionName="session")["Credentials"]["AccessKeyId"]
     with pytest.raises(sts.exceptions.ClientError, match="AccessDenied"):
         sts.assume_role(RoleArn=f"{arn}-gone", RoleSessionName="session")
+
+
+def test_a_role_is_found_while_a_stack_creates_others(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    arn = make_role(account, "sought", "lambda.amazonaws.com").attributes()["Arn"]
+    roles = backend_of(account).roles
+
+    class CreatedMeanwhile:
+        @property
+        def arn(self) -> str:
+            monkeypatch.setitem(roles, f"later-{len(roles)}", self)
+            return ""
+
+    [key] = (key for key, each in roles.items() if each.name == "sought")
+    sought = roles.pop(key)
+    monkeypatch.setitem(roles, "first", CreatedMeanwhile())
+    roles[key] = sought
+    assert find_role(account, arn) is sought

@@ -61,7 +61,8 @@ def statements(document: str) -> list[dict[str, Any]]:
 
 def find_role(account: Account, role_arn: str) -> Any | None:
     """Return moto's Role with this ARN, or None."""
-    return next((role for role in backend_of(account).get_roles() if role.arn == role_arn), None)
+    # A copy: other resources of a stack are created meanwhile.
+    return next((role for role in list(backend_of(account).get_roles()) if role.arn == role_arn), None)
 
 
 def trusts(account: Account, role_arn: str, service: str) -> bool:
