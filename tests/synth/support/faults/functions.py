@@ -64,6 +64,10 @@ class _Bench:
         self.hyperpod.tick()
 
 
+_REST_MINUTES: Final = 600
+"""Longer than launch, deep checks and shutdown of a node (`embedded_account.hyperpod.world.Minutes`) together."""
+
+
 @dataclass
 class Planned:
     """A fault of the next `times` requests to the function of a resource, in each of Lambda's deliveries."""
@@ -119,6 +123,10 @@ class Functions:
                 return self._deliver(request)
             planned.hit.add(request["RequestId"])
             return self._suffer(planned, request)
+
+    def rest(self) -> None:
+        """Let HyperPod's nodes, which start after their cluster's stack is complete, end what they do."""
+        self._bench.advance(_REST_MINUTES)
 
     def deliver_late(self) -> None:
         """Deliver the requests that were held back."""

@@ -285,7 +285,7 @@ class Walk:
     def _now(self, *, with_state: bool = True) -> Moment:
         world = self._world
         if with_state:
-            world.settle()
+            world.functions.rest()
         everything = account_state(world.account) if with_state else {}
         state = {path: value for path, value in everything.items() if not _HISTORY.search(path)}
         return Moment(world.inventory(), state, dict(world.functions.applied))

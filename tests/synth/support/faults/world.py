@@ -33,10 +33,6 @@ from tests.synth.support.faults.functions import Functions
 from tests.synth.support.synthesis import Assembly
 
 _TEMPLATES: Final = "templates"
-_RESTS: Final = 4
-"""Looks without a change after which nothing goes on: the clock goes on by more than an hour between two."""
-_LAUNCH_SECONDS: Final = 10.0
-"""Real seconds for nodes that launch, on a busy machine; those without capacity never do."""
 _ANSWER_SECONDS: Final = 60.0
 """Real seconds for the answer of a function, of which none is slow."""
 
@@ -81,30 +77,6 @@ class World:
                     ssm.put_parameter(Name=parameter["Default"], Value="30", Type="String", Overwrite=True)
         stand_in_marker.install(self.account)
         self.account.existing.update(item.id for item in inventory.collect(self.account))
-
-    def settle(self) -> None:
-        """Wait until the nodes of HyperPod clusters, which go on after their stack is complete, have come to a rest."""
-        deadline = time.monotonic() + _LAUNCH_SECONDS
-        seen: list[list[tuple[str, str]]] = []
-        while (
-            len(seen) < _RESTS
-            or any(each != seen[-1] for each in seen[-_RESTS:])
-            or "Pending" in dict(seen[-1]).values()
-        ):
-            if time.monotonic() > deadline:
-                return
-            seen.append(self._node_states())
-            time.sleep(0.005)
-
-    def _node_states(self) -> list[tuple[str, str]]:
-        sagemaker = self._clients("sagemaker")
-        names = [cluster["ClusterName"] for cluster in sagemaker.list_clusters()["ClusterSummaries"]]
-        return [
-            (node["InstanceId"], node["InstanceStatus"]["Status"])
-            for name in names
-            for page in sagemaker.get_paginator("list_cluster_nodes").paginate(ClusterName=name)
-            for node in page["ClusterNodeSummaries"]
-        ]
 
     def template(self, part: str) -> Template:
         """Return a copy of a stack's template."""
