@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Self
 
+from controllers.hand import HAND, Hand
 from controllers.kubernetes_api import (
     NOT_FOUND,
     ApiServer,
@@ -105,6 +106,8 @@ class GroupState:
     """Pods of their workers that still exist."""
     suspended: str
     """The first of its RayClusters that is suspended; empty for none."""
+    hands: tuple[Hand, ...] = ()
+    """What a person asked of the group on its RayClusters."""
 
 
 @dataclass(frozen=True)
@@ -115,17 +118,29 @@ class CurrentRayCluster:
     uid: str
     suspended: bool
     replicas: Mapping[str, int]
+    hands: Mapping[str, str]
+    """The annotations of `ops wake` and `ops sleep` by instance group."""
 
     @classmethod
     def of(cls, item: Object) -> Self:
         """Return the fields of an object."""
         metadata, spec = item["metadata"], item["spec"]
+        annotations = metadata.get("annotations") or {}
         return cls(
             name=text(metadata["name"]),
             uid=text(metadata["uid"]),
-            suspended=bool(spec.get("suspend")) or PAUSED in (metadata.get("annotations") or {}),
+            suspended=bool(spec.get("suspend")) or PAUSED in annotations,
             replicas={text(each["groupName"]): desired(each) for each in spec.get("workerGroupSpecs") or []},
+            hands={
+                key.removeprefix(f"{HAND}/"): text(value)
+                for key, value in annotations.items()
+                if key.startswith(f"{HAND}/")
+            },
         )
+
+    def hand(self, group: str) -> Hand | None:
+        """Return what a person asked of an instance group on this RayCluster. Raises ValueError."""
+        return Hand.read(self.hands[group]) if group in self.hands else None
 
 
 def desired(worker_group: Object) -> int:
@@ -339,9 +354,10 @@ class GroupUsers:
                 users += heads[cluster][0] if cluster in heads else []
                 unknown += heads[cluster][1] if cluster in heads else []
             present = [live[name] for name in group.clusters if name in live]
+            hands, unread = _hands_of(group, present)
             found[group.rule.group] = GroupState(
                 users=tuple(users),
-                doubts=(*doubts, *unknown),
+                doubts=(*doubts, *unknown, *unread),
                 workers=sum(
                     each.replicas.get(own.name, 0)
                     for each in present
@@ -350,11 +366,12 @@ class GroupUsers:
                 ),
                 pods=sum(self._is_worker(pod) and self._place(pod, nodes) == group.rule.group for pod in pods.values()),
                 suspended=next((name for name in group.clusters if name in suspended), ""),
+                hands=hands,
             )
         return found
 
-    def users_now(self, group: SleepingGroup, *, on_nodes: bool) -> list[str]:
-        """Ask freshly who uses a group: runs, heads and, with `on_nodes`, pods.
+    def users_now(self, group: SleepingGroup, now: float, *, on_nodes: bool) -> list[str]:
+        """Ask freshly who uses a group: runs, heads, a person who has woken it and, with `on_nodes`, pods.
 
         Doubts are among the answers, and RayClusters that somebody has suspended.
         """
@@ -369,7 +386,10 @@ class GroupUsers:
         for more_users, more_doubts in self._ask([each.name for each in found], self._pods.snapshot()).values():
             users += more_users
             doubts += more_doubts
-        return [*users, *doubts, *(f"RayCluster {each.name} is suspended" for each in found if each.suspended)]
+        hands, unread = _hands_of(group, found)
+        users += [each.in_words(now) for each in hands if each.wakes(now)]
+        suspended = (f"RayCluster {each.name} is suspended" for each in found if each.suspended)
+        return [*users, *doubts, *unread, *suspended]
 
     def _pods_now(self, group: SleepingGroup) -> dict[str, _Pod]:
         """Return the pods on the group's nodes. Raises ApiError."""
@@ -454,6 +474,18 @@ class GroupUsers:
             if error.status == NOT_FOUND:
                 return None
             raise
+
+
+def _hands_of(group: SleepingGroup, clusters: Iterable[CurrentRayCluster]) -> tuple[tuple[Hand, ...], list[str]]:
+    """Return what a person asked of a group, and the doubts about what cannot be read."""
+    hands, doubts = [], []
+    for each in clusters:
+        try:
+            if hand := each.hand(group.rule.group):
+                hands.append(hand)
+        except ValueError as error:
+            doubts.append(_unasked(f"RayCluster {each.name}: annotation {HAND}/{group.rule.group}: {error}"))
+    return tuple(hands), doubts
 
 
 def _unasked(what: str) -> str:

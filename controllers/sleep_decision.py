@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import Final, Self
 from zoneinfo import ZoneInfo
+
+from controllers.hand import Hand
 
 GAP_SECONDS: Final = 120.0
 """Longest time between two looks at a group: nobody watched it in a longer one, so it counts as used until now."""
@@ -13,6 +15,7 @@ GAP_SECONDS: Final = 120.0
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _LIKE: Final = "Allowed: days, times and a zone, such as `Mon-Fri 07:00-19:00 Europe/Berlin`"
 _DAY_MINUTES: Final = 24 * 60
+_WEEK_DAYS: Final = 7
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,18 @@ class Hours:
         """Return whether a time, in seconds since the epoch, is within these hours."""
         there = datetime.fromtimestamp(now, ZoneInfo(self.zone))
         return there.weekday() in self.days and self.start <= there.hour * 60 + there.minute < self.end
+
+    def began(self, since: float, now: float) -> bool:
+        """Return whether they have begun after `since`, and not after `now`."""
+        zone = ZoneInfo(self.zone)
+        first, last = (datetime.fromtimestamp(each, zone).date() for each in (since, now))
+        if (last - first).days > _WEEK_DAYS:
+            return True
+        days = (first + timedelta(days=n) for n in range((last - first).days + 1))
+        return any(since < self._begin(day, zone) <= now for day in days if day.weekday() in self.days)
+
+    def _begin(self, day: date, zone: ZoneInfo) -> float:
+        return datetime(day.year, day.month, day.day, self.start // 60, self.start % 60, tzinfo=zone).timestamp()
 
 
 @dataclass(frozen=True)
@@ -83,6 +98,8 @@ class Seen:
     """Replicas that the RayClusters ask for on this group now."""
     pods: int
     """Pods of Ray workers for this group that still exist."""
+    hand: Hand | None = None
+    """What a person asks of the group."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +143,7 @@ def decide(rule: SleepRule, seen: Seen, memory: SleepMemory) -> SleepDecision:
         return SleepDecision(action, wanted, SleepMemory(seen_at=seen.now))
     since = _idle_since(seen.now, memory)
     idle = seen.now - since
-    action, reason = _of_idle(rule, seen, idle)
+    action, reason = _of_idle(rule, seen, idle, by_hand=seen.hand is not None and not is_over(seen.hand, rule, seen))
     return SleepDecision(action, reason, SleepMemory(seen_at=seen.now, idle_since=since))
 
 
@@ -135,7 +152,16 @@ def _wanted(rule: SleepRule, seen: Seen) -> str:
     if seen.users:
         others = f" and {len(seen.users) - 1} more" if len(seen.users) > 1 else ""
         return f"used by {seen.users[0]}{others}"
+    if seen.hand and not is_over(seen.hand, rule, seen):
+        return seen.hand.in_words(seen.now) if seen.hand.awake else ""
     return "within its hours" if rule.hours and rule.hours.contain(seen.now) else ""
+
+
+def is_over(hand: Hand, rule: SleepRule, seen: Seen) -> bool:
+    """Return whether a request has ended: one to sleep does when the group is used, or when its hours begin."""
+    if hand.awake:
+        return not hand.wakes(seen.now)
+    return bool(seen.users) or (rule.hours is not None and rule.hours.began(hand.at, seen.now))
 
 
 def _idle_since(now: float, memory: SleepMemory) -> float:
@@ -144,18 +170,19 @@ def _idle_since(now: float, memory: SleepMemory) -> float:
     return min(memory.idle_since, now) if watched and memory.idle_since is not None else now
 
 
-def _of_idle(rule: SleepRule, seen: Seen, idle: float) -> tuple[Action, str]:
+def _of_idle(rule: SleepRule, seen: Seen, idle: float, *, by_hand: bool) -> tuple[Action, str]:
     """Return what to do with a group that nothing uses, and why."""
-    if idle < rule.after_seconds:
+    if idle < rule.after_seconds and not by_hand:
         return Action.KEEP, f"idle for {idle:.0f} s of {rule.after_seconds:.0f} s"
+    why = seen.hand.in_words(seen.now) if seen.hand and by_hand else f"idle for {idle:.0f} s"
     if seen.workers > rule.workers_asleep:
-        return Action.RELEASE, f"idle for {idle:.0f} s"
+        return Action.RELEASE, why
     if seen.pods > rule.workers_asleep:
         return Action.KEEP, f"idle, and {seen.pods - rule.workers_asleep} Ray workers still end"
     if seen.target is None:
         return Action.KEEP, "idle, and the number of its nodes is unknown"
     if seen.target > rule.min:
-        return Action.LOWER, f"idle for {idle:.0f} s, and its Ray workers have ended"
+        return Action.LOWER, f"{why}, and its Ray workers have ended"
     return Action.KEEP, "asleep"
 
 

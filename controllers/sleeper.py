@@ -23,11 +23,12 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol, Self
 
 from controllers.aws_api import NO_ANSWER, AwsAccess, AwsApi, AwsApiError
-from controllers.group_users import GroupState, GroupUsers, SleepingGroup, TokenSecret, desired
+from controllers.group_users import CurrentRayCluster, GroupState, GroupUsers, SleepingGroup, TokenSecret, desired
+from controllers.hand import HAND, in_force
 from controllers.kubernetes_api import CONFLICT, ApiServer, KubernetesApi, KubernetesApiError, Object, read
 from controllers.lease import Lease, LeaseLostError
 from controllers.requests import create_event, is_allowed
-from controllers.sleep_decision import Action, Seen, SleepDecision, SleepMemory, decide
+from controllers.sleep_decision import Action, Seen, SleepDecision, SleepMemory, decide, is_over
 from controllers.telemetry import Metrics, end_on_signals, log, serve
 
 NAME: Final = "sleeper"
@@ -273,6 +274,7 @@ class Sleeper:
         for group, decision in decisions.items():
             self._say(group, decision, states[group.rule.group])
         self._act(decisions)
+        self._end_requests(states, now)
         for group in self._groups:
             target = self._targets.get(group.rule.group)
             if target is not None:
@@ -285,11 +287,12 @@ class Sleeper:
             return SleepDecision(Action.KEEP, f"RayCluster {state.suspended} is suspended", SleepMemory(seen_at=now))
         name = group.rule.group
         users = (*state.users, *state.doubts)
-        seen = Seen(now, users, self._targets.get(name), workers=state.workers, pods=state.pods)
+        hand = in_force(state.hands, now)
+        seen = Seen(now, users, self._targets.get(name), workers=state.workers, pods=state.pods, hand=hand)
         memory = self._memories.get(name, SleepMemory())
         found = decide(group.rule, seen, memory)
         if found.action is Action.WAKE and not state.users:
-            sure = decide(group.rule, Seen(now, (), seen.target, state.workers, state.pods), memory)
+            sure = decide(group.rule, Seen(now, (), seen.target, state.workers, state.pods, hand), memory)
             return found if sure.action is Action.WAKE else SleepDecision(Action.KEEP, found.reason, found.memory)
         return found
 
@@ -342,7 +345,7 @@ class Sleeper:
         counts = {}
         for name, count in wanted.items():
             group, decision = by_name[name]
-            if decision.action is Action.LOWER and (users := self._users.users_now(group, on_nodes=True)):
+            if decision.action is Action.LOWER and (users := self._users.users_now(group, time.time(), on_nodes=True)):
                 log("is used again", group=name, users=users[:5])
             else:
                 counts[name] = count
@@ -384,7 +387,7 @@ class Sleeper:
         The RayClusters are read before the question, and updated only if nobody has changed them meanwhile.
         """
         clusters = self._read(group)
-        if users := self._users.users_now(group, on_nodes=False):
+        if users := self._users.users_now(group, time.time(), on_nodes=False):
             log("is used again", group=group.rule.group, users=users[:5])
         elif self._set_workers(group, clusters, group.rule.workers_asleep, raises=False):
             self._create_events(group, "sleeps", f"its Ray workers end: {reason}")
@@ -415,6 +418,40 @@ class Sleeper:
             updated += 1
             log("workers", group=group.rule.group, cluster=name, workers=total)
         return updated > 0
+
+    def _end_requests(self, states: Mapping[str, GroupState], now: float) -> None:
+        """Remove requests of `ops wake` and `ops sleep` that have ended, so that they end for good."""
+        for group in self._groups:
+            state = states[group.rule.group]
+            # A doubt ends no request: it only delays one.
+            seen = Seen(now, state.users, None, state.workers, state.pods)
+            if self._dry_run or state.suspended or not any(is_over(each, group.rule, seen) for each in state.hands):
+                continue
+            try:
+                for item in self._read(group):
+                    self._end_request(group, item, seen)
+            except KubernetesApiError as error:
+                self._failed("request", error)
+
+    def _end_request(self, group: SleepingGroup, item: Object, seen: Seen) -> None:
+        """Remove a request that has ended from a RayCluster. Raises ApiError."""
+        name = group.rule.group
+        try:
+            hand = read(CurrentRayCluster.of, item).hand(name)
+        except ValueError:
+            # A doubt of the next look.
+            return
+        if hand is None or not is_over(hand, group.rule, seen) or not self._holds():
+            return
+        del item["metadata"]["annotations"][f"{HAND}/{name}"]
+        try:
+            self._api.update(f"{self._users.clusters_path}/{item['metadata']['name']}", item)
+        except KubernetesApiError as error:
+            if error.status != CONFLICT:
+                raise
+            # Somebody else was faster: the next look decides.
+            return
+        log("request ended", group=name, cluster=item["metadata"]["name"], request=str(hand), users=seen.users[:5])
 
     def _holds(self) -> bool:
         """Return whether nobody else can hold the Lease before a step has ended."""

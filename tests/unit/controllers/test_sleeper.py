@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -49,6 +50,7 @@ GROUP = {
     "after_seconds": AFTER,
     "workers": [{"cluster": "rayml", "name": "gpu-workers", "replicas": COUNT, "min_replicas": 1}],
 }
+REQUEST = "hand.ray-on-hyperpod/gpu"
 Start = Callable[..., Sleeper]
 
 
@@ -242,6 +244,168 @@ def test_hours_wake_a_group_that_nothing_uses(world: World) -> None:
     assert (world.cluster.target, world.cluster.replicas) == (COUNT, COUNT)
     world.steps(AFTER // STEP + 4)
     assert world.cluster.target == COUNT
+
+
+def ask(world: World, request: str | None) -> None:
+    """Annotate the RayCluster as `ops wake` and `ops sleep` do, and wait until the sleeper sees it."""
+    item = json.loads(json.dumps(world.cluster.kubernetes.collections[RAY_CLUSTERS]["rayml"]))
+    item["metadata"]["annotations"] = {"other": "stays"} | ({REQUEST: request} if request else {})
+    world.cluster.kubernetes.put(RAY_CLUSTERS, item)
+    users = world.sleeper._users
+    wait_until(lambda: (found := users.live("rayml")) and found.hands.get("gpu") == request, "the request to be seen")
+
+
+def request(world: World) -> str | None:
+    found = world.cluster.kubernetes.collections[RAY_CLUSTERS]["rayml"]["metadata"]["annotations"]
+    assert found["other"] == "stays"
+    return found.get(REQUEST)
+
+
+def moment(world: World, seconds: float) -> str:
+    return datetime.fromtimestamp(world.clock.time() + seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def test_group_that_is_put_to_sleep_by_hand_does_not_wait_for_after(world: World) -> None:
+    world.step()
+    ask(world, f"asleep since {moment(world, 0)}")
+    world.steps(2)
+    assert world.cluster.asleep
+    assert any("put to sleep by hand at " in event for event in world.events())
+    world.steps(5)
+    assert world.cluster.asleep
+    assert request(world), "it holds until something uses the group"
+
+
+def test_request_to_sleep_holds_within_the_hours_until_they_begin_again(world: World) -> None:
+    day = 86_400
+    # At noon, so that the hours do not begin meanwhile.
+    world.clock.later = day * 1.5 - world.clock.time() % day
+    world.begin(group={"hours": "Mon-Sun 00:00-24:00 UTC"})
+    world.step()
+    ask(world, f"asleep since {moment(world, 0)}")
+    world.steps(5)
+    assert world.cluster.asleep
+    world.step(day / 2)
+    assert (world.cluster.target, world.cluster.replicas) == (COUNT, COUNT)
+    assert request(world) is None
+
+
+def test_user_ends_a_request_to_sleep_for_good(world: World) -> None:
+    world.step()
+    ask(world, f"asleep since {moment(world, 0)}")
+    world.steps(2)
+    assert world.cluster.asleep
+    world.cluster.kubernetes.put(JOBS, a_run())
+    world.sync()
+    world.step()
+    assert (world.cluster.target, world.cluster.replicas) == (COUNT, COUNT)
+    assert request(world) is None
+    world.cluster.kubernetes.put(JOBS, a_run(type="Complete", status="True"))
+    world.sync()
+    world.steps(AFTER // STEP)
+    assert (world.cluster.target, world.cluster.replicas) == (COUNT, COUNT), "`after` counts again"
+
+
+def test_request_to_sleep_overrides_no_user_and_no_doubt(world: World, ray: FakeRay) -> None:
+    world.cluster.put_pod(a_pod("notebook-0", namespace="team", node="gpu-1"))
+    world.step()
+    ask(world, f"asleep since {moment(world, 0)}")
+    world.step()
+    assert (world.cluster.target, world.cluster.replicas, request(world)) == (COUNT, COUNT, None)
+    del world.cluster.kubernetes.collections[ALL_PODS]["team/notebook-0"]
+    world.sync()
+    asked = f"asleep since {moment(world, 0)}"
+    ask(world, asked)
+    ray.away = True
+    world.steps(2)
+    assert (world.cluster.target, world.cluster.replicas, request(world)) == (COUNT, COUNT, asked)
+    ray.away = False
+    world.steps(2)
+    assert world.cluster.asleep, "a doubt only delays it"
+
+
+def test_doubt_does_not_wake_within_its_hours_what_was_put_to_sleep_by_hand(world: World, ray: FakeRay) -> None:
+    world.clock.later = 86_400 * 1.5 - world.clock.time() % 86_400
+    world.begin(group={"hours": "Mon-Sun 00:00-24:00 UTC"})
+    world.step()
+    ask(world, f"asleep since {moment(world, 0)}")
+    world.steps(2)
+    assert world.cluster.asleep
+    ray.away = True
+    world.steps(2)
+    assert world.cluster.asleep
+
+
+def test_group_that_is_woken_by_hand_stays_awake_until_then_and_for_after(world: World) -> None:
+    world.fall_asleep()
+    ask(world, f"awake until {moment(world, 10 * STEP + 1)}")
+    world.step()
+    assert (world.cluster.target, world.cluster.replicas) == (COUNT, COUNT)
+    assert any("wakes, 0 to 2 nodes: woken by hand until " in event for event in world.events())
+    world.steps(9)
+    assert request(world)
+    world.steps(AFTER // STEP)
+    assert request(world) is None
+    assert (world.cluster.target, world.cluster.replicas) == (COUNT, COUNT)
+    world.steps(3)
+    assert world.cluster.asleep
+
+
+def test_doubt_does_not_keep_a_group_from_being_woken_by_hand(world: World, ray: FakeRay) -> None:
+    world.fall_asleep()
+    ray.away = True
+    ask(world, f"awake until {moment(world, 10 * STEP)}")
+    world.step()
+    assert (world.cluster.target, world.cluster.replicas) == (COUNT, COUNT)
+
+
+def test_who_wakes_a_group_by_hand_between_decision_and_release_keeps_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.steps(AFTER // STEP)
+    ask_users = world.sleeper._users.users_now
+
+    def woken_meanwhile(group: SleepingGroup, now: float, *, on_nodes: bool) -> list[str]:
+        item = world.cluster.kubernetes.collections[RAY_CLUSTERS]["rayml"]
+        item["metadata"]["annotations"] = {REQUEST: f"awake until {moment(world, 10 * STEP)}"}
+        return ask_users(group, now, on_nodes=on_nodes)
+
+    monkeypatch.setattr(world.sleeper._users, "users_now", woken_meanwhile)
+    world.step()
+    assert world.cluster.replicas == COUNT
+
+
+def test_unreadable_request_is_a_doubt(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.step()
+    ask(world, "awake for two hours")
+    world.steps(AFTER // STEP + 4)
+    assert (world.cluster.target, world.cluster.replicas) == (COUNT, COUNT)
+    assert request(world), "a person mends it"
+    assert "annotation hand.ray-on-hyperpod/gpu: 'awake for two hours' is invalid" in capsys.readouterr().out
+    ask(world, None)
+    world.fall_asleep()
+    ask(world, "awake for two hours")
+    world.steps(3)
+    assert world.cluster.asleep, "it wakes no group"
+
+
+def test_requests_of_a_suspended_ray_cluster_stay(world: World) -> None:
+    world.step()
+    item = world.cluster.kubernetes.collections[RAY_CLUSTERS]["rayml"]
+    item["spec"]["suspend"] = True
+    asked = f"awake until {moment(world, -60)}"
+    ask(world, asked)
+    world.steps(2)
+    assert request(world) == asked
+
+
+def test_dry_run_keeps_requests(world: World) -> None:
+    world.begin(dry_run=True)
+    world.step()
+    asked = f"awake until {moment(world, -60)}"
+    ask(world, asked)
+    world.steps(2)
+    assert request(world) == asked
 
 
 def drivers(cluster: SleepingCluster, ray: FakeRay) -> None:
