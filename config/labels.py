@@ -22,3 +22,7 @@ TEMPLATE_LABEL: Final = "ray-on-hyperpod/template"
 
 # On a RayCluster and on a node, an annotation: `ops pause` suspended or cordoned it, and `ops resume` reverts that.
 PAUSED: Final = "ray-on-hyperpod/paused"
+
+# On a RayCluster, an annotation for each instance group that `ops wake` or `ops sleep` names; the group's name follows
+# a slash. The sleeper acts on it and removes it.
+HAND: Final = "hand.ray-on-hyperpod"

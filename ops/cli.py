@@ -26,7 +26,9 @@ PANELS: Final[Mapping[str, tuple[str, ...]]] = {
     "Every day": (
         *("status", "job", "node", "data", "dashboard", "logs", "events", "cost", "smoke", "kubeconfig", "ssh-config"),
     ),
-    "Changes while it runs": ("scale", "pause", "resume", "rollout", "image", "upgrade", "update-software"),
+    "Changes while it runs": (
+        *("scale", "sleep", "wake", "pause", "resume", "rollout", "image", "upgrade", "update-software"),
+    ),
     "CI": ("gate", "plan", "drift", "manifests"),
     "Company": ("policy", "mirror", "images", "isolation-check"),
     "Maintenance": ("charts", "scripts", "schema", "migrate", "kuberay", "sweep", "support-bundle"),

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from config import EksEnvironment, Environment, file_of
 from config.estimates import costs
 from config.findings import shown
+from ops.change import by_hand
 from ops.change import kuberay_crds as crds
 from ops.change import pause as pauses
 from ops.change import rollout as rollouts
@@ -17,6 +18,7 @@ from ops.cli import confirmed
 from ops.clients import Clients, connect
 from ops.environment.edits import lower_counts
 from ops.errors import RefusedError, in_plain_words
+from ops.jobs.waking import wakes
 from ops.max_unavailable import MaxUnavailable
 
 Print = Callable[[str], None]
@@ -161,6 +163,40 @@ def resume(environment: EksEnvironment, say: Print, *, yes: bool, dry_run: bool)
         else:
             _confirm("Continue?", yes)
             pauses.carry_out_resume(made, clients, say)
+
+
+def sleep(environment: EksEnvironment, group: str, say: Print, *, yes: bool, dry_run: bool) -> None:
+    """Ask the sleeper to let the group sleep now. Raises RefusedError and UnreachableError."""
+    with _connected(environment) as clients:
+        made = by_hand.plan_sleep(environment, clients, group)
+        _tell(by_hand.describe(made), say)
+        _request(made, say, yes=yes, dry_run=dry_run)
+        if not dry_run:
+            say(f"requested; `ops status --env {environment.name}` shows when it sleeps")
+
+
+def wake(
+    environment: EksEnvironment, group: str, seconds: float | None, say: Print, *, yes: bool, dry_run: bool
+) -> None:
+    """Ask the sleeper to keep the group awake for a time; None is its `after`.
+
+    Raises RefusedError and UnreachableError.
+    """
+    with _connected(environment) as clients:
+        made = by_hand.plan_wake(environment, clients, group, seconds)
+        _tell(by_hand.describe(made), say)
+        _tell(wakes(environment, clients.account, {group}), say)
+        _request(made, say, yes=yes, dry_run=dry_run)
+        if not dry_run:
+            say(f"requested; `ops wait --env {environment.name}` waits for its nodes")
+
+
+def _request(made: by_hand.HandRequest, say: Print, *, yes: bool, dry_run: bool) -> None:
+    if dry_run:
+        say("dry run: nothing was changed")
+    else:
+        _confirm("Continue?", yes)
+        made.carry_out()
 
 
 def still_costs(environment: Environment) -> Iterator[str]:

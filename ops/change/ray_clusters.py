@@ -90,6 +90,10 @@ class LiveRayCluster:
         """Revert `pause`."""
         self._patch({"metadata": {"annotations": {PAUSED: None}}, "spec": {"suspend": _RESUMED}})
 
+    def annotate(self, key: str, value: str) -> None:
+        """Set an annotation."""
+        self._patch({"metadata": {"annotations": {key: value}}})
+
     def unfinished_suspension(self) -> str:
         """Return which pods must go before a resume, or "": KubeRay counts a terminating pod as a running one."""
         if pods := self.pods():

@@ -110,21 +110,22 @@ def refuse_deep_checks(nodes: Sequence[Mapping[str, Any]]) -> None:
         )
 
 
-def refuse_jobs(clusters: set[tuple[str, str]], jobs: Jobs, *, instead: str = "") -> None:
+def refuse_jobs(clusters: set[tuple[str, str]], jobs: Jobs, *, instead: str = "", force: bool = True) -> None:
     """Raise RefusedError if one of the RayClusters (namespace, name) has unfinished jobs, or its head does not answer.
 
-    `instead` is one more thing to do about a job, for the message.
+    `instead` is one more thing to do about a job, for the message; without `force` the command has no such option.
     """
     for namespace, name in sorted(clusters):
         try:
             found = jobs(namespace, name)
         except HeadUnreachableError as error:
-            raise RefusedError(f"running jobs are unknown (override with `--force`): {error}") from error
+            override = " (override with `--force`)" if force else ""
+            raise RefusedError(f"running jobs are unknown{override}: {error}") from error
         if found:
             raise RefusedError(
                 f"RayCluster {namespace}/{name} has unfinished jobs: {', '.join(found)}. "
-                f"Fix: wait for their end or stop them, {f'{instead}, ' if instead else ''}"
-                "or override with `--force`, which takes its workers away"
+                f"Fix: wait for their end or stop them{f', {instead}' if instead else ''}"
+                f"{', or override with `--force`, which takes its workers away' if force else ''}"
             )
 
 

@@ -28,6 +28,7 @@ WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "operate.support": ("support-bundle",),
     "change.image": ("image",),
     "change.pause": ("pause", "resume"),
+    "change.sleep": ("sleep", "wake"),
     "change.running": ("kuberay", "rollout", "scale", "update-software", "wait"),
     "change.upgrade": ("upgrade",),
 }

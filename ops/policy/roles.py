@@ -17,6 +17,7 @@ COMMANDS: Final[Mapping[str, tuple[PersonRole, ...]]] = {
     "wait": (PersonRole.OPERATOR, PersonRole.VIEWER, PersonRole.DEPLOYER),
     **dict.fromkeys(("drift", "isolation-check", "support-bundle"), (PersonRole.OPERATOR,)),
     **dict.fromkeys(("image build", "kuberay crds", "pause", "resume", "rollout", "scale"), (PersonRole.OPERATOR,)),
+    **dict.fromkeys(("sleep", "wake"), (PersonRole.OPERATOR,)),
     **dict.fromkeys(("update-software", "node shell", "node drain", "node reboot"), (PersonRole.OPERATOR,)),
     **dict.fromkeys(("node replace", "node check"), (PersonRole.OPERATOR,)),
     **dict.fromkeys(

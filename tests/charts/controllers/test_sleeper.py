@@ -10,7 +10,7 @@ import pytest
 from config import EksEnvironment, available, labels, load
 from config.model import SecretVariable
 from config.model.hyperpod import Sleep
-from controllers import group_users, sleeper
+from controllers import group_users, hand, sleeper
 from controllers.group_users import SleepingGroup, TokenSecret
 from controllers.sleep_decision import Hours
 from controllers.sleeper import PERMISSIONS, NeededPermission, of_token
@@ -177,7 +177,7 @@ def test_names_are_those_of_the_code() -> None:
     """The sleeper is shipped without `k8s_charts`, so it repeats the names."""
     own: tuple[Any, ...] = (sleeper.NAME, group_users.RUN_LABEL, group_users.RUN_CLUSTER_LABEL, group_users.PAUSED)
     assert own == (SLEEPER, RUN_LABEL, RUN_CLUSTER_LABEL, labels.PAUSED)
-    assert group_users.INSTANCE_GROUP_LABEL == labels.INSTANCE_GROUP_LABEL
+    assert (group_users.INSTANCE_GROUP_LABEL, hand.HAND) == (labels.INSTANCE_GROUP_LABEL, labels.HAND)
 
 
 @pytest.mark.parametrize("name", available())

@@ -24,6 +24,8 @@ Typed = Callable[[str], Result]
 ARGUMENTS: Final = {
     "cost": ["--live"],
     "scale": ["worker-group-1", "0"],
+    "sleep": ["worker-group-1"],
+    "wake": ["worker-group-1"],
     "data get": ["/fsx/run-1", "run-1"],
     "data put": [__file__, "/fsx/run-1"],
     "logs": ["head"],

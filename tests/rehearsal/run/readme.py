@@ -108,6 +108,10 @@ NOT_TYPED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/unit/ops/jobs/test_routes.py": (
         "ops job submit train.py --variable NCCL_DEBUG=INFO --variable HF_HUB_OFFLINE=1",
     ),
+    "tests/unit/ops/change/test_by_hand.py": (
+        "ops wake worker-group-1 --env dev --for 2h",
+        "ops sleep worker-group-1 --env dev",
+    ),
     "tests/unit/ops/jobs/test_pip.py": ("ops job submit train.py --pip requirements.txt",),
     "tests/unit/ops/jobs/test_pytorchjob.py": (
         "ops job submit train.py --env dev --as pytorchjob --workers 4 -- --epochs 3",
