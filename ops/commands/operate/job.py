@@ -557,11 +557,15 @@ def _submit_as(
     direct: bool,
     in_head: bool,
 ) -> int:
+    from ops.clients import CallerAccount  # noqa: PLC0415
     from ops.jobs import direct as job_direct  # noqa: PLC0415
-    from ops.jobs import follow  # noqa: PLC0415
+    from ops.jobs import follow, waking  # noqa: PLC0415
 
     like = "pods like those of " if request.own_pods else ""
     say(f"{request.name}: {request.command} on {like}RayCluster {request.cluster} of {environment.name}")
+    if groups := waking.groups_of(environment, request.cluster):
+        for sentence in waking.wakes(environment, CallerAccount(environment), groups):
+            say(sentence)
     if in_head:
         pod = job_direct.head_of(runs.core, environment.ray.namespace, request.cluster)
         _bring(upload, environment)
