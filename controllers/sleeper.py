@@ -16,7 +16,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -45,6 +45,7 @@ _STEP_SECONDS: Final = 45.0
 # How often the function is asked while a change is under way, and otherwise.
 _ASK_SECONDS: Final = 60.0
 _ASK_SELDOM_SECONDS: Final = 600.0
+_REASON_CHARACTERS: Final = 200
 _GAUGES: Final = ("ray_sleeper_asleep", "ray_sleeper_target_nodes", "ray_sleeper_refused")
 _EVENTS: Final = {"wakes": "GroupWakes", "sleeps": "GroupSleeps"}
 
@@ -145,6 +146,9 @@ class Sleeper:
         self._missing: list[str] | None = None
         self._lease: Lease | None = None
         self._memories: dict[str, SleepMemory] = {}
+        # For people: since when a group sleeps, and what wakes it or woke it last.
+        self._asleep: dict[str, float] = {}
+        self._woken: dict[str, str] = {}
         self._targets: dict[str, int] = {}
         self._ask_at = self._change_at = float("-inf")
         self._sent: dict[str, int] = {}
@@ -256,6 +260,8 @@ class Sleeper:
         memories = saved.get("groups")
         memories = memories if isinstance(memories, dict) else {}
         self._memories = {each.rule.group: _memory(memories.get(each.rule.group)) for each in self._groups}
+        self._asleep = _known(saved.get("asleep"), _is_time)
+        self._woken = _known(saved.get("woken"), lambda value: isinstance(value, str))
         return True
 
     def _wait(self, _: str) -> None:
@@ -270,6 +276,7 @@ class Sleeper:
         now = time.time()
         decisions = {each: self._decide(each, states[each.rule.group], now) for each in self._groups}
         self._memories = {each.rule.group: decision.memory for each, decision in decisions.items()}
+        self._note(decisions, now)
         self._save()
         for group, decision in decisions.items():
             self._say(group, decision, states[group.rule.group])
@@ -457,10 +464,24 @@ class Sleeper:
         """Return whether nobody else can hold the Lease before a step has ended."""
         return self._lease is not None and self._lease.seconds_left() >= _STEP_SECONDS
 
+    def _note(self, decisions: Mapping[SleepingGroup, SleepDecision], now: float) -> None:
+        """Note since when groups sleep, and what wakes them, for `ops status`."""
+        for group, decision in decisions.items():
+            name, target = group.rule.group, self._targets.get(group.rule.group)
+            if target is not None and target <= group.rule.min:
+                self._asleep.setdefault(name, now)
+            elif target is not None:
+                self._asleep.pop(name, None)
+            if decision.action is Action.WAKE:
+                self._woken[name] = decision.reason[:_REASON_CHARACTERS]
+            elif name in self._asleep:
+                self._woken.pop(name, None)
+
     def _save(self) -> None:
         """Renew the Lease. Raises ApiError and LeaseLostError."""
         if self._lease:
-            self._lease.save({"groups": {name: asdict(memory) for name, memory in self._memories.items()}}, {})
+            groups = {name: asdict(memory) for name, memory in self._memories.items()}
+            self._lease.save({"groups": groups, "asleep": self._asleep, "woken": self._woken}, {})
 
     def _create_events(self, group: SleepingGroup, verb: str, message: str) -> None:
         """Create an event for each RayCluster with workers on the group; nothing depends on them."""
@@ -512,6 +533,11 @@ def _memory(saved: object) -> SleepMemory:
     if any(each is not None and not _is_time(each) for each in found.values()):
         return SleepMemory()
     return SleepMemory(**found)
+
+
+def _known(saved: object, fits: Callable[[object], bool]) -> dict[str, Any]:
+    """Return what of a saved mapping can be read."""
+    return {name: value for name, value in saved.items() if fits(value)} if isinstance(saved, dict) else {}
 
 
 def _is_time(value: object) -> bool:

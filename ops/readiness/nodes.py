@@ -12,6 +12,7 @@ from config.estimates import creation
 from config.labels import DEEP_HEALTH_LABEL, INSTANCE_GROUP_LABEL, NODE_HEALTH_LABEL, NODE_SCHEDULABLE
 from config.model import InstanceGroup
 from ops.clients import REQUEST_TIMEOUT
+from ops.readiness.asleep import NOTHING, SleepingGroups
 from ops.readiness.conditions import is_ready
 from ops.readiness.events import last_word
 from ops.readiness.expected_end import after, of_nodes
@@ -28,11 +29,17 @@ CHECKING: Final = "DeepHealthCheckInProgress"
 
 
 def hyperpod(
-    environment: Environment, cluster: Answer | None, sagemaker: Any, require: Require, *, paused: bool = False
+    environment: Environment,
+    cluster: Answer | None,
+    sagemaker: Any,
+    require: Require,
+    *,
+    paused: bool = False,
+    sleeping: SleepingGroups = NOTHING,
 ) -> Iterator[ReadinessItem]:
     """Yield the cluster (DescribeCluster; None if there is none), then each of its instance groups.
 
-    `paused` says whether `ops pause` suspended Ray.
+    `paused` says whether `ops pause` suspended Ray, `sleeping` what the sleeper knows of the groups.
     """
     name = environment.hyperpod.cluster_name
     if cluster is None:
@@ -57,7 +64,16 @@ def hyperpod(
         else:
             mine = [node for node in nodes if node["InstanceGroupName"] == wanted.name]
             resume = f"`ops resume --env {environment.name}`" if paused and group["TargetCount"] < wanted.count else ""
-            yield _group(wanted, cluster, group, nodes=mine, sagemaker=sagemaker, require=require, resume=resume)
+            yield _group(
+                wanted,
+                cluster,
+                group,
+                nodes=mine,
+                sagemaker=sagemaker,
+                require=require,
+                resume=resume,
+                sleeping=sleeping,
+            )
 
 
 def list_nodes(sagemaker: Any, cluster: str) -> list[Answer]:
@@ -88,6 +104,7 @@ def _group(
     sagemaker: Any,
     require: Require,
     resume: str,
+    sleeping: SleepingGroups,
 ) -> ReadinessItem:
     """Return the group's count and its nodes' states; while nodes are missing, also the reason from its events.
 
@@ -109,11 +126,12 @@ def _group(
     if resume:
         details.append(f"paused; {resume} raises it to {wanted.count}")
     elif asleep:
-        details.append(f"asleep; what needs it wakes it to {wanted.count}")
+        details.append(sleeping.asleep(wanted))
     elif target != wanted.count:
         details.append(f"the environment says {wanted.count}: deploy the hyperpod stack, or change the environment")
     if current != target:
-        details += filter(None, [last_word(sagemaker, cluster, wanted.name)])
+        woken = "" if asleep else sleeping.wakes(wanted.name)
+        details += filter(None, [woken, last_word(sagemaker, cluster, wanted.name)])
     everything = current == target == goal == statuses["Running"]
     done = statuses["Running"] >= least if require is Require.MIN else everything
     state = ReadinessState.READY if done else ReadinessState.PAUSED if resume else ReadinessState.WAITING

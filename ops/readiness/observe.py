@@ -11,6 +11,7 @@ from config import EksEnvironment, Environment, SlurmEnvironment
 from ops.clients import CallerAccount, Clients, connect
 from ops.errors import as_viewer
 from ops.hyperpod import find
+from ops.readiness.asleep import sleeping_groups
 from ops.readiness.item import ReadinessItem, ReadinessState, Require
 from ops.readiness.nodes import goals, hyperpod, kubernetes_nodes
 from ops.readiness.one_off_jobs import directory, image
@@ -50,8 +51,9 @@ def observe(environment: EksEnvironment, clients: Clients, require: Require = Re
         rays = list(ray_clusters(environment, clients.kubernetes, require))
         paused = any(item.state is ReadinessState.PAUSED for item in rays)
         cluster = find(clients.sagemaker, environment.hyperpod.cluster_name)
+        sleeping = sleeping_groups(environment, clients.kubernetes)
         return [
-            *hyperpod(environment, cluster, clients.sagemaker, require, paused=paused),
+            *hyperpod(environment, cluster, clients.sagemaker, require, paused=paused, sleeping=sleeping),
             *kubernetes_nodes(environment, clients.kubernetes, require, goals(environment, cluster)),
             image(environment, clients),
             claim(environment, clients.kubernetes),

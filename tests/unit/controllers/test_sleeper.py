@@ -13,6 +13,7 @@ import pytest
 
 from controllers import sleeper as module
 from controllers.group_users import SleepingGroup, TokenSecret
+from controllers.lease import STATE
 from controllers.sleeper import PERMISSIONS, GroupMetrics, Sleeper
 from tests.support.fake_kubernetes import (
     ALL_PODS,
@@ -207,6 +208,33 @@ def test_idle_group_loses_its_workers_then_its_nodes_and_a_run_wakes_both(world:
     assert "instance group gpu wakes, 0 to 2 nodes: used by run train-7" in found[2]
 
 
+def saved(world: World) -> Any:
+    return json.loads(world.cluster.kubernetes.collections[LEASES]["sleeper"]["metadata"]["annotations"][STATE])
+
+
+def test_lease_says_since_when_the_group_sleeps_and_what_wakes_it(world: World) -> None:
+    world.step()
+    assert (saved(world)["asleep"], saved(world)["woken"]) == ({}, {})
+    world.fall_asleep()
+    since = saved(world)["asleep"]["gpu"]
+    assert abs(since - world.clock.time()) < 5 * STEP
+    world.restarts = True
+    world.steps(2)
+    assert (saved(world)["asleep"], saved(world)["woken"]) == ({"gpu": since}, {})
+    world.cluster.function.refused = "the cluster is Updating"
+    world.cluster.kubernetes.put(JOBS, a_run())
+    world.sync()
+    world.steps(2)
+    assert (saved(world)["asleep"], saved(world)["woken"]) == ({"gpu": since}, {"gpu": "used by run train-7"})
+    world.cluster.function.refused = ""
+    world.steps(3)
+    assert (saved(world)["asleep"], saved(world)["woken"]) == ({}, {"gpu": "used by run train-7"})
+    world.cluster.kubernetes.put(JOBS, a_run(type="Complete", status="True"))
+    world.sync()
+    world.fall_asleep()
+    assert saved(world)["woken"] == {}
+
+
 def test_each_step_is_taken_by_another_sleeper(world: World) -> None:
     world.restarts = True
     world.fall_asleep()
@@ -258,7 +286,8 @@ def ask(world: World, request: str | None) -> None:
 def request(world: World) -> str | None:
     found = world.cluster.kubernetes.collections[RAY_CLUSTERS]["rayml"]["metadata"]["annotations"]
     assert found["other"] == "stays"
-    return found.get(REQUEST)
+    value: str | None = found.get(REQUEST)
+    return value
 
 
 def moment(world: World, seconds: float) -> str:

@@ -1,7 +1,9 @@
 """The items of `ops wait` and `ops status`: the state and the reason of each."""
 
+import json
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -241,6 +243,61 @@ def test_a_group_that_sleeps_is_ready_and_says_so(sleepy: Look, apis: Apis, requ
     assert items["instance group", WORKERS].detail == "1 of 1 nodes: 1 Running; asleep; what needs it wakes it to 4"
     assert items["Kubernetes nodes", WORKERS].detail == "1 of 1 Ready and Schedulable"
     assert items["RayCluster", "ray/rayml"].detail == "ready, 1 of 1 workers; 3 asleep"
+
+
+SLEEPER_LEASE = "/apis/coordination.k8s.io/v1/namespaces/kuberay/leases/sleeper"
+
+
+def saved(apis: Apis, state: str) -> None:
+    """Serve what the sleeper saved."""
+    metadata = {"name": "sleeper", "annotations": {"ray-on-hyperpod/state": state}}
+    apis.kubernetes[SLEEPER_LEASE] = {"metadata": metadata, "spec": {}}
+
+
+@pytest.mark.parametrize(
+    ("state", "detail"),
+    [
+        ({"asleep": {WORKERS: 1_760_000_000}}, "asleep since 2025-10-09 08:53 UTC; what needs it wakes it to 4"),
+        (
+            {"asleep": {WORKERS: 1_760_000_000}, "woken": {WORKERS: "used by run train-7"}},
+            "asleep since 2025-10-09 08:53 UTC; wakes: used by run train-7",
+        ),
+        ({"woken": {WORKERS: "used by run train-7"}}, "asleep; wakes: used by run train-7"),
+        # Of another version, or that nobody can read.
+        *(({"groups": {}}, "asleep; what needs it wakes it to 4"), ([], "asleep; what needs it wakes it to 4")),
+        ({"asleep": {WORKERS: "yesterday"}}, "asleep; what needs it wakes it to 4"),
+        ({"asleep": {WORKERS: 1e300}}, "asleep; what needs it wakes it to 4"),
+        ({"asleep": [WORKERS], "woken": 7}, "asleep; what needs it wakes it to 4"),
+    ],
+)
+def test_a_group_says_since_when_it_sleeps_and_what_wakes_it(
+    sleepy: Look, apis: Apis, state: object, detail: str
+) -> None:
+    workers(apis, node(WORKERS), current=1, target=1)
+    saved(apis, json.dumps(state))
+    assert sleepy()["instance group", WORKERS].detail == f"1 of 1 nodes: 1 Running; {detail}"
+
+
+def test_today_has_no_date(sleepy: Look, apis: Apis) -> None:
+    workers(apis, node(WORKERS), current=1, target=1)
+    now = datetime.now(UTC)
+    saved(apis, json.dumps({"asleep": {WORKERS: now.timestamp()}}))
+    assert f"asleep since {now:%H:%M} UTC;" in sleepy()["instance group", WORKERS].detail
+
+
+def test_a_group_that_wakes_says_what_wakes_it(sleepy: Look, apis: Apis) -> None:
+    workers(apis, node(WORKERS), current=1, target=4)
+    apis.aws["ListClusterEvents"] = {"Events": []}
+    saved(apis, json.dumps({"woken": {WORKERS: "used by run train-7"}}))
+    assert "; wakes: used by run train-7" in sleepy()["instance group", WORKERS].detail
+    workers(apis, *[node(WORKERS)] * 4, current=4, target=4)
+    assert "wakes" not in sleepy()["instance group", WORKERS].detail
+
+
+def test_who_may_not_read_the_sleepers_lease_sees_the_rest(sleepy: Look, apis: Apis) -> None:
+    workers(apis, node(WORKERS), current=1, target=1)
+    apis.kubernetes[SLEEPER_LEASE] = 403, {"kind": "Status", "message": "forbidden"}
+    assert "asleep; what needs it wakes it to 4" in sleepy()["instance group", WORKERS].detail
 
 
 def test_a_group_that_wakes_is_waited_for(sleepy: Look, apis: Apis) -> None:
