@@ -116,6 +116,8 @@ FIRST_DAY: Final[Mapping[str, tuple[Line, ...]]] = {
     "docs/operate/save-money.md": (
         Line("ops cost --env dev", (r"per month +[\d,]+$", "Not priced: ")),
         Line("ops cost --env dev --live", (r"worker-group-1 +2 x ml\.g5\.4xlarge +4\.06 +2 x ml\.g5\.4xlarge",)),
+    ),
+    "docs/operate/pause.md": (
         Line(f"{PAUSE} --dry-run", ("dry run: nothing was changed", "still costs, in US")),
         Line(PAUSE, (REFUSED,), code=1, before=TRAIN),
         Line(PAUSE, ("no node is left", "still costs, in US"), before=END_TRAINING),

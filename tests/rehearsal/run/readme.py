@@ -112,6 +112,7 @@ NOT_TYPED: Final[Mapping[str, tuple[str, ...]]] = {
         "ops wake worker-group-1 --env dev --for 2h",
         "ops sleep worker-group-1 --env dev",
     ),
+    "tests/unit/ops/jobs/test_waking.py": ("ops job submit train.py --env dev --detach",),
     "tests/unit/ops/jobs/test_pip.py": ("ops job submit train.py --pip requirements.txt",),
     "tests/unit/ops/jobs/test_pytorchjob.py": (
         "ops job submit train.py --env dev --as pytorchjob --workers 4 -- --epochs 3",

@@ -15,8 +15,9 @@ import typer
 
 import config
 from config import naming
-from config.estimates import costs
+from config.estimates import costs, creation
 from config.facts import versions
+from config.model.hyperpod import Sleep
 from ops.commands.whole import app
 from tests.support.waiting import PATIENCE_SECONDS
 from tests.unit.repository.pages import (
@@ -177,6 +178,24 @@ def test_the_readme_s_costs_are_the_estimates() -> None:
     stated = [int(figure) for figure in re.findall(r"US\$ (\d+)", sentence)]
     estimates = [costs.estimate(config.load_any(name)) for name in ("dev", "small")]
     assert stated == [round(sum(line.usd_per_hour or 0 for line in lines)) for lines in estimates]
+
+
+def test_the_day_of_a_sleeping_group_costs_what_the_estimates_say() -> None:
+    """Costs are rounded to the dollar, hours to a tenth."""
+    day = (REPOSITORY / "docs" / "operate" / "save-money.md").read_text().partition("\n## Give back")[2]
+    day = day.partition("\n## ")[0]
+    dev = config.load("dev")
+    whole = sum(line.usd_per_hour or 0 for line in costs.estimate(dev))
+    [workers] = [group for group in dev.hyperpod.instance_groups if group.name == "worker-group-1"]
+    nodes = workers.count * costs.prices_of_nodes(dev)[workers.instance_type]
+    wake = creation.later(ray=False)[creation.NODES].typical
+    run, idle = 3.0, Sleep().after_seconds / 3600
+    assert f"US$ {whole - nodes:.0f} an hour instead of {whole:.0f}" in day
+    assert f"wakes {workers.count} x {workers.instance_type}: about {wake:.0f} minutes, US$ {nodes:.0f} an hour" in day
+    rows = re.findall(r"^\| .* \| ([\d.]+) \| ([\d,]+) \|$", day, re.MULTILINE)
+    hours = (24.0, wake / 60 + run + idle, wake / 60 + run)
+    assert rows == [(f"{each:.1f}".removesuffix(".0"), f"{each * nodes:,.0f}") for each in hours]
+    assert f"last half hour costs US$ {idle * nodes:.0f}" in day
 
 
 def test_the_page_of_existing_clusters_takes_the_versions_of_the_vpc_cni_that_the_rule_takes() -> None:
