@@ -9,6 +9,7 @@ from typing import Final
 
 import pytest
 
+from controllers.hand import Hand
 from controllers.sleep_decision import Action, Seen, SleepDecision, SleepMemory, SleepRule, decide
 from tests.unit.controllers.support.sleep_expectations import broken
 from tests.unit.controllers.support.sleep_weeks import draw
@@ -66,6 +67,16 @@ def _counts_from_each_look(rule: SleepRule, seen: Seen, memory: SleepMemory) -> 
     return decide(rule, seen, replace(memory, idle_since=None))
 
 
+def _by_hand(change: Callable[[Hand, Seen], Hand | None]) -> Decide:
+    """Return the rule that hears another request than a person's."""
+    return _seeing(lambda seen: replace(seen, hand=change(seen.hand, seen)) if seen.hand else seen)
+
+
+def _obeys_a_person_before_users(rule: SleepRule, seen: Seen, memory: SleepMemory) -> SleepDecision:
+    asleep = seen.hand is not None and not seen.hand.awake
+    return decide(rule, replace(seen, users=()) if asleep else seen, memory)
+
+
 # Rules that are wrong in one way, the expectation that notices each, and a week in which it does.
 WRONG: Final[dict[str, tuple[Decide, str, int]]] = {
     "sees no users": (_seeing(lambda seen: replace(seen, users=())), "users_keep_all", 2),
@@ -110,7 +121,28 @@ WRONG: Final[dict[str, tuple[Decide, str, int]]] = {
         0,
     ),
     "forgets the gap": (_forgets_the_gap, "idle_time_was_watched", 6),
-    "trusts a wrong clock": (_trusts_a_wrong_clock, "idle_time_was_watched", 14),
+    "trusts a wrong clock": (_trusts_a_wrong_clock, "idle_time_was_watched", 17),
+    "hears no request to be awake": (
+        _by_hand(lambda hand, _: None if hand.awake else hand),
+        "all_come_back",
+        9,
+    ),
+    "hears no request to sleep": (
+        _by_hand(lambda hand, _: hand if hand.awake else None),
+        "idle_groups_sleep_in_time",
+        4,
+    ),
+    "stays awake by hand for ever": (
+        _by_hand(lambda hand, seen: replace(hand, at=seen.now + 1) if hand.awake else hand),
+        "idle_groups_sleep_in_time",
+        9,
+    ),
+    "sleeps by hand into the next hours": (
+        _by_hand(lambda hand, seen: hand if hand.awake else replace(hand, at=seen.now)),
+        "all_come_back",
+        29,
+    ),
+    "obeys a person before users": (_obeys_a_person_before_users, "users_keep_all", 4),
     "forgets that it was used": (_forgets_that_it_was_used, "idle_time_was_watched", 0),
 }
 

@@ -5,6 +5,7 @@ Nothing here calls the rule or reads its reasons.
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Final
 
 from controllers.sleep_decision import Action
@@ -22,18 +23,18 @@ def broken(week: Week, history: History) -> dict[str, str]:
 
 
 def users_keep_all(week: Week, history: History) -> Iterator[str]:
-    """Yield looks that took something from a group that was used or within its hours."""
+    """Yield looks that took something from a group that was used, within its hours or woken by hand."""
     for look in history.looks:
-        if look.used or look.opened:
+        if look.wanted:
             taken = look.replicas_after < look.replicas or look.target_after < look.target
             if taken or look.action in (Action.RELEASE, Action.LOWER):
                 yield _say("took from a group that was in use", look)
 
 
 def all_come_back(week: Week, history: History) -> Iterator[str]:
-    """Yield looks that did not give all workers and nodes to a group that was used or within its hours."""
+    """Yield looks that did not give all workers and nodes to a group that was used, in its hours or woken by hand."""
     for look in history.looks:
-        if look.used or look.opened:
+        if look.wanted:
             if look.replicas_after != week.rule.workers:
                 yield _say("left workers asleep", look)
             if look.target_after != week.rule.count and look.known and not look.refused:
@@ -79,12 +80,12 @@ def idle_groups_sleep_in_time(week: Week, history: History) -> Iterator[str]:
     """Yield looks that did not release, or then lower, a group that nothing had used for `after`."""
     idle_from: int | None = None
     for look in history.looks:
-        if look.used or look.opened:
+        if look.wanted:
             idle_from = None
             continue
         if idle_from is None or look.broken:
             idle_from = look.at
-        if look.at - idle_from < week.after:
+        if look.at - idle_from < week.after and look.asked != "asleep":
             continue
         if look.replicas_after > week.floor:
             yield _say("did not release workers in time", look)
@@ -94,9 +95,13 @@ def idle_groups_sleep_in_time(week: Week, history: History) -> Iterator[str]:
 
 
 def idle_time_was_watched(week: Week, history: History) -> Iterator[str]:
-    """Yield looks that let a group sleep that was not seen unused, all the time, for `after`."""
+    """Yield looks that let a group sleep, unasked, that was not seen unused, all the time, for `after`."""
     for look in history.looks:
-        if look.action in (Action.RELEASE, Action.LOWER) and (why := _unwatched(look, week.after)):
+        if (
+            look.asked != "asleep"
+            and look.action in (Action.RELEASE, Action.LOWER)
+            and (why := _unwatched(look, week.after))
+        ):
             yield _say(f"let the group sleep {why}", look)
 
 
@@ -108,7 +113,7 @@ def _unwatched(look: Look, after: int) -> str:
             return f"after watching for {look.clock - each.clock} s"
         if not 0 <= each.clock - before.clock <= GAP:
             return f"though nobody watched between {_time(before.clock)} and {_time(each.clock)}"
-        if before.used or before.opened:
+        if before.wanted:
             return f"though it was used at {_time(before.clock)}"
         each = before
     return ""
@@ -134,8 +139,13 @@ def least_node_seconds(week: Week, history: History) -> int:
     if not week.asleep:
         uses.append((week.begins, week.begins))
     wrong = max((abs(offset) for _, offset in week.jumps), default=0)
-    uses += [(begin - wrong, end + wrong) for begin, end in week.within]
-    awake = union([(begin, end + week.after) for begin, end in uses])
+    asked = pairwise([*week.hands, (week.ends, 0)])
+    woken = [(time, min(time + seconds + wrong, end)) for (time, seconds), (end, _) in asked if seconds]
+    uses += woken
+    hours = [(begin - wrong, end + wrong) for begin, end in week.within]
+    awake = _without_sleep(
+        week, uses, union([(begin, end + week.after) for begin, end in [*uses, *hours]]), history, wrong
+    )
     pods_end = week.pod_end if week.rule.workers > week.floor else 0
     needed = 0
     for slot in range(week.rule.count):
@@ -144,6 +154,22 @@ def least_node_seconds(week: Week, history: History) -> int:
         needed += sum(max(0, end - begin) for begin, end in _within(week, kept))
     # A deployment wakes workers for the time between two looks; nodes that are about to go wait for their end.
     return needed + len(week.deployments) * week.rule.count * (week.pod_end + 2 * SHORT[1])
+
+
+def _without_sleep(week: Week, uses: list[Span], awake: list[Span], history: History, wrong: int) -> list[Span]:
+    """Return when the group is awake although persons put it to sleep: not from then until its next use or hours.
+
+    Nodes that just come must come before they can go.
+    """
+    for time, seconds in week.hands:
+        if seconds or any(begin <= time < end for begin, end in uses):
+            continue
+        later = [begin for begin, _ in uses] + [opening - wrong for opening in week.openings]
+        until = min((begin for begin in later if begin > time), default=week.ends)
+        asleep = next((end for begin, end in history.moves if begin <= time < end), time)
+        cut = [(begin, min(end, asleep)) for begin, end in awake] + [(max(begin, until), end) for begin, end in awake]
+        awake = union([(begin, end) for begin, end in cut if begin < end])
+    return awake
 
 
 def _within(week: Week, spans: list[Span]) -> list[Span]:

@@ -6,7 +6,7 @@ All times are whole seconds since the epoch.
 import random
 from bisect import bisect_right
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import cached_property
 from itertools import pairwise
 from typing import Final
@@ -20,6 +20,8 @@ DAY: Final = 24 * HOUR
 WEEK: Final = 7 * DAY
 
 _QUARTER: Final = 15 * MINUTE
+_WITH_HANDS: Final = 4
+"""One of five weeks, quiet ones too, has persons who wake the group and put it to sleep."""
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 # Days on which clocks change in one of the zones.
 _CHANGES: Final = ("2026-03-08", "2026-03-29", "2026-04-05", "2026-10-04", "2026-10-25", "2026-11-01", "2027-03-14")
@@ -59,6 +61,17 @@ class OpenHours:
             if local.weekday() in self.days and self.start <= local.hour * 60 + local.minute < self.end:
                 found.append((quarter, quarter + _QUARTER))
         return union(found)
+
+    def openings(self, begins: int, ends: int) -> list[int]:
+        """Return when the hours begin, once on each of their days."""
+        found: dict[date, int] = {}
+        zone = ZoneInfo(self.zone)
+        for quarter in range(begins - begins % _QUARTER, ends, _QUARTER):
+            local = datetime.fromtimestamp(quarter, zone)
+            if local.weekday() in self.days and local.hour * 60 + local.minute >= self.start:
+                found.setdefault(local.date(), quarter)
+        # The first day may have begun earlier.
+        return [quarter for quarter in found.values() if quarter >= begins]
 
 
 @dataclass(frozen=True)
@@ -101,6 +114,8 @@ class Week:
     """When the replicas become the file's."""
     operator: tuple[tuple[int, int], ...] = ()
     """When an operator sets the target, and to what."""
+    hands: tuple[tuple[int, int], ...] = ()
+    """When a person asks for something: to be awake for so many seconds or, if they are 0, to be asleep."""
     jumps: tuple[tuple[int, int], ...] = ()
     """When the controller's clock is set, and to how much before or after the true time."""
 
@@ -127,6 +142,11 @@ class Week:
     def within(self) -> list[Span]:
         """Return when it is within the hours, a little longer than the week as clocks may be wrong."""
         return self.hours.spans(self.begins - HOUR, self.ends + HOUR) if self.hours else []
+
+    @cached_property
+    def openings(self) -> list[int]:
+        """Return when the hours begin."""
+        return self.hours.openings(self.begins - HOUR, self.ends + HOUR) if self.hours else []
 
     @cached_property
     def bounds(self) -> list[int]:
@@ -185,7 +205,27 @@ def draw(number: int) -> Week:
         runs=tuple(runs),
         notebooks=tuple(sorted(notebooks)),
     )
-    return quiet if number % 4 == 0 else _Disturbances(drawn, quiet).week()
+    week = quiet if number % 4 == 0 else _Disturbances(drawn, quiet).week()
+    return replace(week, hands=_hands(week)) if number % 5 == _WITH_HANDS else week
+
+
+def _hands(week: Week) -> tuple[tuple[int, int], ...]:
+    """Return what persons ask for: half of it near the moments at which something begins or ends.
+
+    Nobody asks a group whose hours begin at a time that is left out once a year.
+    """
+    drawn = random.Random(f"hands of week {week.number}")  # noqa: S311 (tests, not secrets)
+    if week.hours and 2 * 60 <= week.hours.start < 3 * 60:
+        return ()
+    moments = [sum(run) for run in week.runs] + [arrival for arrival, _ in week.runs]
+    moments += [time for span in (*week.notebooks, *week.within) for time in span]
+    times = []
+    for _ in range(drawn.randint(1, 10)):
+        near = drawn.choice(moments) + drawn.randint(-10, 40) * MINUTE if moments else week.begins
+        anywhere = week.begins + drawn.randrange(WEEK)
+        times.append(near if drawn.random() < 0.5 and week.begins <= near < week.ends else anywhere)
+    lengths = (0, 0, 0, drawn.randint(1, 90) * MINUTE, drawn.randint(1, 20) * HOUR)
+    return tuple((time, drawn.choice(lengths)) for time in sorted(set(times)))
 
 
 def _hours(drawn: random.Random) -> OpenHours:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappop, heappush
 
+from controllers.hand import Hand
 from controllers.sleep_decision import Action, Seen, SleepDecision, SleepMemory, SleepRule
 from tests.unit.controllers.support.sleep_weeks import Down, Span, Week
 
@@ -31,6 +32,8 @@ class Look:
     """By a run, another pod or a head that does not answer."""
     opened: bool
     """Within the hours, by the controller's clock."""
+    asked: str
+    """What a person asks for: `awake`, `asleep` or nothing."""
     known: bool
     refused: bool
     """Whether HyperPod takes no change."""
@@ -45,6 +48,11 @@ class Look:
     memory: SleepMemory = field(default_factory=SleepMemory)
     target_after: int = 0
     replicas_after: int = 0
+
+    @property
+    def wanted(self) -> bool:
+        """Whether something wants the group awake."""
+        return self.used or self.asked == "awake" or (self.opened and self.asked != "asleep")
 
 
 @dataclass(slots=True)
@@ -89,6 +97,7 @@ class _World:
         self._runs: list[Run] = []
         self._notebooks = self._silent = self._down = self._unknown = self._refused = self._full = 0
         self._offset = 0
+        self._hand: Hand | None = None
         self._broken = True
         self._remembered: Look | None = None
         self._idle_from: int | None = None
@@ -131,6 +140,9 @@ class _World:
             self._at(time, partial(self._ask_for, week.rule.workers))
         for time, target in week.operator:
             self._at(time, partial(self._set, target))
+        for time, seconds in week.hands:
+            self._at(time, partial(self._ask_by_hand, Hand(awake=seconds > 0, at=float(time + seconds))))
+            self._at(time + seconds, lambda: None)
         for time, offset in week.jumps:
             self._at(time, partial(self._jump, offset))
         for time in [*week.bounds, week.ends]:
@@ -170,6 +182,23 @@ class _World:
 
     def _jump(self, offset: int) -> None:
         self._offset, self._broken = offset, True
+
+    def _ask_by_hand(self, hand: Hand) -> None:
+        self._hand = hand
+
+    def _asked(self, clock: int) -> str:
+        """Return what a person asks for; forget what has ended, as the controller does."""
+        if self._hand is None:
+            return ""
+        if self._hand.awake:
+            ended = clock >= self._hand.at
+        else:
+            ended = bool(self._runs or self._notebooks)
+            ended = ended or any(self._hand.at < opening <= clock for opening in self._week.openings)
+        if ended:
+            self._hand = None
+            return ""
+        return "awake" if self._hand.awake else "asleep"
 
     # Nodes.
 
@@ -258,11 +287,13 @@ class _World:
         """Look, decide and act; return whether the decision was an action."""
         rule = self._week.rule
         clock = self._now + self._offset
+        hand = self._hand
         look = Look(
             at=self._now,
             clock=clock,
             used=bool(self._runs or self._notebooks or self._silent),
             opened=self._week.opened(clock),
+            asked=self._asked(clock),
             known=not self._unknown,
             refused=self._closed(),
             target=self._target,
@@ -271,7 +302,9 @@ class _World:
             broken=self._broken,
             previous=self._remembered,
         )
-        seen = Seen(float(clock), self._users(), look.target if look.known else None, look.replicas, look.pods)
+        # The rule sees a request that has just ended, too.
+        target = look.target if look.known else None
+        seen = Seen(float(clock), self._users(), target, look.replicas, look.pods, hand)
         decision = self._decide(rule, seen, look.previous.memory if look.previous else SleepMemory())
         look.action, look.memory = decision.action, decision.memory
         if look.action is Action.WAKE:
@@ -285,7 +318,7 @@ class _World:
         look.target_after, look.replicas_after = self._target, self._replicas
         self._history.looks.append(look)
         self._remembered, self._broken = look, False
-        if look.used or look.opened:
+        if look.wanted:
             self._idle_from = None
         elif self._idle_from is None or look.broken:
             self._idle_from = self._now
