@@ -6,12 +6,14 @@ before workers or nodes go, `users_now` asks again.
 
 import base64
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Self
 
+from controllers.busy_gpus import EXPORTERS_NAMESPACE, GpuExporters
 from controllers.hand import HAND, Hand
 from controllers.kubernetes_api import (
     NOT_FOUND,
@@ -57,6 +59,8 @@ class SleepingGroup:
 
     rule: SleepRule
     workers: tuple[WorkersOfGroup, ...]
+    gpus: bool = False
+    """Whether exporters of the GPUs run on its nodes."""
 
     @classmethod
     def read(cls, text: str) -> Self:
@@ -64,12 +68,12 @@ class SleepingGroup:
         try:
             found = json.loads(text)
             workers = tuple(WorkersOfGroup(**each) for each in found.pop("workers"))
-            hours = found.pop("hours", None)
+            hours, gpus = found.pop("hours", None), found.pop("gpus", False)
             total = sum(each.replicas for each in workers)
             rule = SleepRule(**found, hours=Hours.read(hours) if hours else None, workers=total)
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"{text!r} is invalid: {error!r}. Allowed: the JSON of a group") from error
-        return cls(rule, workers)
+        return cls(rule, workers, gpus)
 
     @property
     def clusters(self) -> tuple[str, ...]:
@@ -108,6 +112,8 @@ class GroupState:
     """The first of its RayClusters that is suspended; empty for none."""
     hands: tuple[Hand, ...] = ()
     """What a person asked of the group on its RayClusters."""
+    kept_by: tuple[str, ...] = ()
+    """What needs the nodes that are there, and no others: it keeps the group awake, but does not wake it."""
 
 
 @dataclass(frozen=True)
@@ -304,6 +310,7 @@ class GroupUsers:
         self._clusters = tuple(dict.fromkeys(name for group in groups for name in group.clusters))
         self._tokens = tokens
         self._failed = failed
+        self._gpus = GpuExporters(partial(failed, "ask exporters"))
         self._jobs_path = f"/apis/batch/v1/namespaces/{namespace}/jobs"
         self.clusters_path = f"/apis/ray.io/v1/namespaces/{namespace}/rayclusters"
         watch = partial(failed, "watch")
@@ -368,7 +375,7 @@ class GroupUsers:
                 suspended=next((name for name in group.clusters if name in suspended), ""),
                 hands=hands,
             )
-        return found
+        return self._with_gpus(found, pods, nodes)
 
     def users_now(self, group: SleepingGroup, now: float, *, on_nodes: bool) -> list[str]:
         """Ask freshly who uses a group: runs, heads, a person who has woken it and, with `on_nodes`, pods.
@@ -383,13 +390,63 @@ class GroupUsers:
             )
         except KubernetesApiError as error:
             return [_unasked(str(error))]
-        for more_users, more_doubts in self._ask([each.name for each in found], self._pods.snapshot()).values():
+        pods = self._pods.snapshot()
+        for more_users, more_doubts in self._ask([each.name for each in found], pods).values():
             users += more_users
             doubts += more_doubts
         hands, unread = _hands_of(group, found)
         users += [each.in_words(now) for each in hands if each.wakes(now)]
         suspended = (f"RayCluster {each.name} is suspended" for each in found if each.suspended)
-        return [*users, *doubts, *unread, *suspended]
+        users += [*doubts, *unread, *suspended]
+        if group.gpus and not users:
+            busy, unknown = self._busy_gpus([group], pods, self._nodes.snapshot(), fresh=True)[group]
+            users += [*busy, *unknown]
+        return users
+
+    def _with_gpus(
+        self, states: Mapping[str, GroupState], pods: Mapping[str, _Pod], nodes: Mapping[str, str]
+    ) -> dict[str, GroupState]:
+        """Return the states with what the GPUs say of groups that would be idle without them."""
+        now = time.time()
+        idle = []
+        for group in self._groups:
+            state = states[group.rule.group]
+            used = state.users or state.kept_by or state.doubts or state.suspended
+            if group.gpus and not used and not (group.rule.hours and group.rule.hours.contain(now)):
+                idle.append(group)
+        found = dict(states)
+        for group, (busy, unknown) in self._busy_gpus(idle, pods, nodes).items():
+            found[group.rule.group] = replace(states[group.rule.group], kept_by=tuple(busy), doubts=tuple(unknown))
+        return found
+
+    def _busy_gpus(
+        self,
+        groups: Sequence[SleepingGroup],
+        pods: Mapping[str, _Pod],
+        nodes: Mapping[str, str],
+        *,
+        fresh: bool = False,
+    ) -> dict[SleepingGroup, tuple[list[str], list[str]]]:
+        """Return the nodes of each group with busy GPUs, and those of which it is unknown, in words."""
+        wanted = {group.rule.group for group in groups}
+        exporters = {
+            pod.node: pod.address
+            for pod in pods.values()
+            if pod.namespace == EXPORTERS_NAMESPACE and pod.on_each_node and pod.address
+        }
+        of_groups = {node: exporters[node] for node, own in nodes.items() if own in wanted and node in exporters}
+        answers = self._gpus.ask(of_groups, fresh=fresh)
+        found: dict[SleepingGroup, tuple[list[str], list[str]]] = {}
+        for group in groups:
+            busy, unknown = found[group] = [], []
+            for node in sorted(node for node, own in nodes.items() if own == group.rule.group):
+                answer = answers.get(node)
+                if answer is None or answer.problem:
+                    why = answer.problem if answer else "no exporter runs there"
+                    unknown.append(_unasked(f"GPUs of node {node}: {why}"))
+                elif answer.busy:
+                    busy.append(f"busy GPUs of node {node}")
+        return found
 
     def _pods_now(self, group: SleepingGroup) -> dict[str, _Pod]:
         """Return the pods on the group's nodes. Raises ApiError."""

@@ -289,11 +289,11 @@ class Sleeper:
                 self._metrics.set_of("ray_sleeper_asleep", group.rule.group, target <= group.rule.min)
 
     def _decide(self, group: SleepingGroup, state: GroupState, now: float) -> SleepDecision:
-        """Return the rule's decision. A doubt keeps a group from falling asleep, but wakes none."""
+        """Return the rule's decision. A doubt, or who needs only what is there, keeps a group awake, but wakes none."""
         if state.suspended:
             return SleepDecision(Action.KEEP, f"RayCluster {state.suspended} is suspended", SleepMemory(seen_at=now))
         name = group.rule.group
-        users = (*state.users, *state.doubts)
+        users = (*state.users, *state.kept_by, *state.doubts)
         hand = in_force(state.hands, now)
         seen = Seen(now, users, self._targets.get(name), workers=state.workers, pods=state.pods, hand=hand)
         memory = self._memories.get(name, SleepMemory())
@@ -306,7 +306,7 @@ class Sleeper:
     def _say(self, group: SleepingGroup, decision: SleepDecision, state: GroupState) -> None:
         """Log each new decision, not each look."""
         name = group.rule.group
-        said = (decision.action, bool(state.users), state.doubts, self._targets.get(name))
+        said = (decision.action, bool(state.users), state.kept_by, state.doubts, self._targets.get(name))
         if self._said.get(name) != said:
             self._said[name] = said
             log(

@@ -20,7 +20,7 @@ from k8s_charts.helm.images import pulled
 from k8s_charts.ray.from_environment import HeadToken, head_tokens
 from k8s_charts.shared.chart import ProjectChart, add_object
 from k8s_charts.shared.checkov_skips import NEEDS_THE_API, PULL_IF_ABSENT, TAG_UNTIL_SETTLED, explain
-from k8s_charts.shared.flows import SLEEPER_PODS, ends, sleeper_flows
+from k8s_charts.shared.flows import SLEEPER_PODS, allowed, enabled, ends, sleeper_flows
 from k8s_charts.shared.names import SLEEPER, SLEEPER_CODE
 from k8s_charts.shared.service_account import ROLE_ANNOTATION
 
@@ -63,7 +63,7 @@ class SleeperChart(ProjectChart):
         fields = {"automountServiceAccountToken": False}
         add_object(self, "ServiceAccount", api_version="v1", kind="ServiceAccount", metadata=account, fields=fields)
         self._add_roles(sleeper)
-        for flow in sleeper_flows(ends(sleeper.environment)):
+        for flow in allowed(sleeper_flows(ends(sleeper.environment)), sleeper.environment):
             spec = {"spec": flow.specification()}
             self._add("networking.k8s.io/v1", "NetworkPolicy", flow.name, own, spec)
         disruption = {"maxUnavailable": 1, "selector": {"matchLabels": _LABELS}}
@@ -138,6 +138,7 @@ def _group(environment: EksEnvironment, group: InstanceGroup) -> str:
             "after_seconds": group.sleep.after_seconds,
             "hours": group.sleep.hours,
             "workers": workers,
+            "gpus": enabled("gpus", environment) and group.type.gpus > 0,
         }
     )
 

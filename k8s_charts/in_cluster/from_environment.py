@@ -46,8 +46,9 @@ def observability(app: cdk8s.App, environment: EksEnvironment, alerts: AlertFact
 
 def _exporter_namespaces(app: cdk8s.App, environment: EksEnvironment) -> dict[str, ProjectChart]:
     gpus, efa = environment.observed_gpu_groups, environment.observed_efa_groups
+    of_gpus = gpu_metrics_flows(ends(environment))
     return {
-        **(_namespace(app, environment, "gpu", GPU_METRICS_NAMESPACE, gpu_metrics_flows()) if gpus else {}),
+        **(_namespace(app, environment, "gpu", GPU_METRICS_NAMESPACE, of_gpus) if gpus else {}),
         **(_namespace(app, environment, "efa", EFA_METRICS_NAMESPACE, efa_metrics_flows()) if efa else {}),
     }
 

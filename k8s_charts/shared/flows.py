@@ -166,6 +166,7 @@ _CHECKPOINTS: Final = Peer(f"namespace `{HYPERPOD_NAMESPACE}`", HYPERPOD_NAMESPA
 
 _SCRAPED: Final = "Prometheus scrapes them"
 _COLLECTED: Final = "HyperPod's observability add-on collects Ray's metrics"
+_ASKED_GPUS: Final = "the sleeper asks whether GPUs are busy before it lets their group sleep"
 _ASKED: Final = "the sleeper asks for jobs and Serve's applications before it lets a group sleep"
 _KUBERNETES_API: Final = "the Kubernetes API, whose addresses are not known in advance"
 
@@ -254,11 +255,14 @@ def sleeper_flows(ends: Ends) -> tuple[Flow, ...]:
     own = ("the sleeper", SLEEPER_PODS)
     heads = Peer("heads", ends.ray_namespace, _RAY_HEAD)
     https = f"{_KUBERNETES_API}; STS and Lambda: a policy cannot name hosts"
+    exporters = Peer("exporters of GPUs", GPU_METRICS_NAMESPACE, DCGM_PODS)
     return tuple(
-        replace(flow, name=f"{SLEEPER}-{flow.name}", key="sleep")
+        replace(flow, name=f"{SLEEPER}-{flow.name}", key=flow.key or "sleep")
         for flow in (
             *_names_and_https(*own, https),
             Flow("heads", *own, "out", (heads,), _ASKED, (DASHBOARD_PORT,)),
+            # Without the exporters' namespace there is nobody to ask.
+            Flow("gpus", *own, "out", (exporters,), _ASKED_GPUS, (DCGM_PORT,), key="gpus"),
         )
     )
 
@@ -300,10 +304,15 @@ def _alert_flows() -> Iterator[Flow]:
     yield Flow("alerts", *prometheus, "out", (Peer(own[0], labels=own[1]),), fired, port, key="alertmanager")
 
 
-def gpu_metrics_flows() -> tuple[Flow, ...]:
-    """Return the flows of the namespace of the GPUs' exporters: Prometheus comes in, and nothing goes out."""
+def gpu_metrics_flows(ends: Ends) -> tuple[Flow, ...]:
+    """Return the flows of the namespace of the GPUs' exporters: nothing goes out."""
+    own = ("exporters of GPUs", DCGM_PODS)
     prometheus = Peer("Prometheus", PROMETHEUS_NAMESPACE, PROMETHEUS_PODS)
-    return (_gpu_metrics("exporters of GPUs", DCGM_PODS, "in", prometheus),)
+    sleeper = Peer("the sleeper", ends.operator_namespace, SLEEPER_PODS)
+    return (
+        _gpu_metrics(*own, "in", prometheus),
+        Flow(SLEEPER, *own, "in", (sleeper,), _ASKED_GPUS, (DCGM_PORT,), key="sleep"),
+    )
 
 
 def _gpu_metrics(title: str, pods: Labels, direction: Literal["in", "out"], peer: Peer) -> Flow:

@@ -48,7 +48,7 @@ def page() -> str:
         ("`kuberay.namespace`", (*operator_flows(ends), REAPER_FLOW, *sleeper_flows(ends))),
         (f"`{IMAGE_BUILD_NAMESPACE}`", IMAGE_BUILD_FLOWS),
         (f"`{PROMETHEUS_NAMESPACE}` (`in_cluster`)", observability_flows(ends)),
-        (f"`{GPU_METRICS_NAMESPACE}` (`in_cluster`)", gpu_metrics_flows()),
+        (f"`{GPU_METRICS_NAMESPACE}` (`in_cluster`)", gpu_metrics_flows(ends)),
         (f"`{EFA_METRICS_NAMESPACE}` (`in_cluster`)", efa_metrics_flows()),
     )
     return "\n".join([_INTRODUCTION, *(line for title, flows in sections for line in _section(title, flows))])

@@ -27,6 +27,7 @@ TURNED_ON: dict[str, Callable[[EksEnvironment], EksEnvironment]] = {
     "in_cluster": partial(with_in_cluster, alertmanager=True),
     "hyperpod_ray": with_hyperpod_ray,
     "sleep": with_sleep,
+    "sleep and in_cluster": lambda environment: with_sleep(with_in_cluster(environment)),
 }
 
 

@@ -18,7 +18,7 @@ from k8s_charts.controllers.sleeper import SleeperChart, sleeper_objects
 from k8s_charts.ray_objects import ray_objects
 from k8s_charts.shared.names import RUN_CLUSTER_LABEL, RUN_LABEL, SLEEPER, SLEEPER_CODE
 from ops.render import manifests
-from tests.charts.support.connection_table import with_two_ray_clusters
+from tests.charts.support.connection_table import with_in_cluster, with_two_ray_clusters
 from tests.charts.support.facts import RAY_FACTS, Object
 from tests.support.sleeping_environment import with_sleep
 
@@ -128,6 +128,15 @@ def test_it_knows_each_group_that_sleeps_as_the_file_has_it(dev: EksEnvironment)
         (workers.name, workers.replicas, workers.min_replicas)
     }
     assert SleepingGroup.read(words(objects(with_sleep(dev)), "group")[0]).rule.after_seconds == 1800
+
+
+def test_it_asks_for_gpus_only_where_exporters_run(dev: EksEnvironment) -> None:
+    for environment, gpus in ((dev, False), (with_in_cluster(dev), True)):
+        found = objects(with_sleep(environment))
+        [group] = [SleepingGroup.read(each) for each in words(found, "group")]
+        assert group.gpus is gpus
+        names = [item["metadata"]["name"] for item in of_kind(found, "NetworkPolicy")]
+        assert ("sleeper-gpus" in names) is gpus
 
 
 def test_every_file_is_mounted_where_python_looks_for_it(made: list[Object]) -> None:

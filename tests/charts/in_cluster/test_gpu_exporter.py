@@ -11,16 +11,18 @@ from config.facts.in_cluster import DAEMONSETS
 from config.facts.versions import DCGM_EXPORTER_IMAGE
 from config.labels import INSTANCE_GROUP_LABEL
 from config.model import Taint
+from controllers import busy_gpus
 from k8s_charts.helm.images import public_images
 from k8s_charts.in_cluster.alerts import ALERTS
 from k8s_charts.in_cluster.dashboards import DASHBOARDS
 from k8s_charts.in_cluster.gpu_exporter import METRICS
 from k8s_charts.in_cluster.sources import metrics
 from k8s_charts.ray_objects import ray_objects
-from k8s_charts.shared.names import GPU_METRICS_NAMESPACE
+from k8s_charts.shared.names import DCGM_PORT, GPU_METRICS_NAMESPACE
 from ops.isolation.plan import plan
 from tests.charts.support.connection_table import with_in_cluster
 from tests.charts.support.facts import RAY_FACTS, Object
+from tests.support.sleeping_environment import with_sleep
 
 
 def with_groups(environment: EksEnvironment, **changes: Any) -> EksEnvironment:
@@ -90,6 +92,23 @@ def test_its_namespace_lets_only_prometheus_in_and_nothing_out() -> None:
     rules = {item["metadata"]["name"]: item["spec"] for item in policies if item["kind"] == "NetworkPolicy"}
     assert rules.keys() == {"default-deny", "allow-scrape-gpus"}
     assert rules["allow-scrape-gpus"]["policyTypes"] == ["Ingress"]
+
+
+def test_its_namespace_lets_the_sleeper_in_if_a_group_sleeps() -> None:
+    made = objects(with_sleep(with_in_cluster(load("dev"))))
+    policies = [item for item in made if item["metadata"].get("namespace") == GPU_METRICS_NAMESPACE]
+    rules = {item["metadata"]["name"]: item["spec"] for item in policies if item["kind"] == "NetworkPolicy"}
+    assert rules.keys() == {"default-deny", "allow-scrape-gpus", "allow-sleeper"}
+    [rule] = rules["allow-sleeper"]["ingress"]
+    [peer] = rule["from"]
+    assert peer["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "kuberay"}
+    assert peer["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "sleeper"}
+    assert rule["ports"] == [{"port": DCGM_PORT, "protocol": "TCP"}]
+
+
+def test_it_collects_what_the_sleeper_asks_for() -> None:
+    assert busy_gpus.METRIC in METRICS
+    assert (busy_gpus.EXPORTERS_NAMESPACE, busy_gpus.PORT) == (GPU_METRICS_NAMESPACE, DCGM_PORT)
 
 
 def test_it_collects_what_a_dashboard_or_an_alert_reads_and_nothing_else() -> None:

@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 
+from controllers import busy_gpus
 from controllers import sleeper as module
 from controllers.group_users import SleepingGroup, TokenSecret
 from controllers.lease import STATE
 from controllers.sleeper import PERMISSIONS, GroupMetrics, Sleeper
+from tests.support import fake_exporters
+from tests.support.fake_exporters import FakeExporter
 from tests.support.fake_kubernetes import (
     ALL_PODS,
     EVENTS,
@@ -62,6 +65,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     made.time = lambda: time.time() + made.later
     made.monotonic = lambda: time.monotonic() + made.later
     monkeypatch.setattr(module, "time", made)
+    monkeypatch.setattr(busy_gpus, "time", made)
     return made
 
 
@@ -665,6 +669,99 @@ def test_a_pod_that_the_watch_does_not_show_yet_keeps_its_node(world: World, mon
     monkeypatch.setattr(world.sleeper._users, "poll", poll_then_schedule)
     world.step()
     assert world.cluster.function.changes == []
+
+
+@pytest.fixture
+def exporter() -> Iterator[FakeExporter]:
+    with fake_exporters.serve() as fake:
+        yield fake
+
+
+@pytest.fixture
+def watched(world: World, exporter: FakeExporter) -> World:
+    """Let an exporter run on each node of the group."""
+    for n in range(COUNT):
+        owner, address = "DaemonSet/dcgm-exporter", exporter.host
+        pod = a_pod(f"exporter-{n}", namespace="gpu-metrics", node=f"gpu-{n}", owner=owner, address=address)
+        world.cluster.put_pod(pod)
+    world.begin(group={"gpus": True})
+    return world
+
+
+def test_idle_gpus_let_the_group_sleep_and_are_asked_once_a_minute(watched: World, exporter: FakeExporter) -> None:
+    for _ in range(4 * AFTER // 60):
+        watched.step(15)
+    assert exporter.asked <= COUNT * (AFTER // 60 + 1)
+    watched.fall_asleep()
+
+
+def test_a_busy_gpu_keeps_the_group_awake(watched: World, exporter: FakeExporter) -> None:
+    exporter.utilisation = 3
+    watched.steps(AFTER // STEP + 4)
+    assert (watched.cluster.target, watched.cluster.replicas) == (COUNT, COUNT)
+    exporter.utilisation = 0
+    watched.fall_asleep()
+
+
+def test_gpus_that_become_busy_just_before_workers_or_nodes_go_keep_them(
+    watched: World, exporter: FakeExporter
+) -> None:
+    watched.steps(AFTER // STEP)
+    watched.step(STEP - 15)
+    exporter.utilisation = 3
+    watched.step(15)
+    assert watched.cluster.replicas == COUNT, "the answer of 15 seconds ago is too old for this step"
+    watched.step(15)
+    exporter.utilisation = 0
+    watched.step(60)
+    watched.steps(AFTER // STEP)
+    assert (watched.cluster.target, watched.cluster.replicas) == (COUNT, 0)
+    exporter.utilisation = 3
+    watched.step(15)
+    assert watched.cluster.function.changes == []
+
+
+def test_busy_gpus_of_the_nodes_that_stay_wake_no_others(watched: World, exporter: FakeExporter) -> None:
+    watched.begin(group={"gpus": True, "min": 1})
+    watched.steps(AFTER // STEP + 4)
+    assert (watched.cluster.target, watched.cluster.replicas) == (1, 1)
+    exporter.utilisation = 3
+    watched.steps(3)
+    assert (watched.cluster.target, watched.cluster.replicas) == (1, 1)
+
+
+def test_gpus_of_a_group_in_use_are_not_asked(watched: World, exporter: FakeExporter) -> None:
+    watched.cluster.kubernetes.put(JOBS, a_run())
+    watched.steps(AFTER // STEP + 4)
+    watched.cluster.kubernetes.collections[JOBS].clear()
+    watched.begin(group={"gpus": True, "hours": "Mon-Sun 00:00-24:00 UTC"})
+    watched.steps(AFTER // STEP + 4)
+    assert exporter.asked == 0
+
+
+def silent(watched: World, exporter: FakeExporter) -> None:
+    exporter.status = 503
+
+
+def missing(watched: World, exporter: FakeExporter) -> None:
+    del watched.cluster.kubernetes.collections[ALL_PODS]["gpu-metrics/exporter-1"]
+
+
+def false_exporter(watched: World, exporter: FakeExporter) -> None:
+    """Let another pod pretend to be the exporter of a node."""
+    missing(watched, exporter)
+    pod = a_pod("exporter-1", namespace="team", node="gpu-1", owner="DaemonSet/dcgm-exporter", address=exporter.host)
+    watched.cluster.put_pod(pod)
+
+
+@pytest.mark.parametrize("spoil", [silent, missing, false_exporter])
+def test_exporter_that_cannot_be_asked_keeps_the_group_awake(
+    watched: World, exporter: FakeExporter, spoil: Callable[[World, FakeExporter], None]
+) -> None:
+    spoil(watched, exporter)
+    watched.sync()
+    watched.steps(AFTER // STEP + 4)
+    assert (watched.cluster.target, watched.cluster.replicas) == (COUNT, COUNT)
 
 
 def test_suspended_ray_cluster_is_left_alone(world: World) -> None:
