@@ -26,3 +26,6 @@ PAUSED: Final = "ray-on-hyperpod/paused"
 # On a RayCluster, an annotation for each instance group that `ops wake` or `ops sleep` names; the group's name follows
 # a slash. The sleeper acts on it and removes it.
 HAND: Final = "hand.ray-on-hyperpod"
+
+# Beginning of an annotation on a node: `ops node shell` has a shell open there. The value says until when, and whose.
+SHELL: Final = "ray-on-hyperpod/shell-"

@@ -6,10 +6,12 @@ before workers or nodes go, `users_now` asks again.
 
 import base64
 import json
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from typing import Any, Final, Self
 
@@ -34,10 +36,13 @@ RUN_LABEL: Final = "ray-on-hyperpod/run"
 RUN_CLUSTER_LABEL: Final = "ray-on-hyperpod/cluster"
 PAUSED: Final = "ray-on-hyperpod/paused"
 """Annotation of a RayCluster that `ops pause` suspended."""
+SHELL: Final = "ray-on-hyperpod/shell-"
+"""Beginning of a node's annotations, one for each shell of `ops node shell`: until when they count, and whose it is."""
 
 _NODE_TYPE_LABEL: Final = "ray.io/node-type"
 # After this time without an answer a copy is out of date, as the reaper's.
 _DEAF_SECONDS: Final = 90.0
+_NODES_PATH: Final = "/api/v1/nodes"
 _ASKED_AT_ONCE: Final = 8
 # Ray's answer about Serve if the image lacks it (ray: dashboard/modules/serve/serve_head.py, validate_endpoint).
 _NO_SERVE: Final = 501
@@ -231,8 +236,41 @@ class _Run:
         )
 
 
-def _group_of(node: Object) -> str:
-    return text((node["metadata"].get("labels") or {}).get(INSTANCE_GROUP_LABEL) or "")
+@dataclass(frozen=True)
+class _Node:
+    group: str
+    """Its instance group; empty for others."""
+    shells: tuple[tuple[str, float], ...]
+    """Who has a shell open there, and until when that counts, in seconds since the epoch."""
+
+    @classmethod
+    def of(cls, node: Object) -> Self:
+        metadata = node["metadata"]
+        marks = sorted((metadata.get("annotations") or {}).items())
+        return cls(
+            group=text((metadata.get("labels") or {}).get(INSTANCE_GROUP_LABEL) or ""),
+            shells=tuple(_shell(value) for key, value in marks if key.startswith(SHELL)),
+        )
+
+
+def _shell(mark: object) -> tuple[str, float]:
+    """Return what an annotation says; one that cannot be read counts for as long as it is there."""
+    until, _, who = str(mark).partition(" ")
+    try:
+        return who, datetime.strptime(until, "%Y-%m-%dT%H:%M:%S%z").timestamp()
+    except ValueError:
+        return "somebody, whose mark cannot be read,", math.inf
+
+
+def _groups(nodes: Mapping[str, _Node]) -> dict[str, str]:
+    return {name: node.group for name, node in nodes.items()}
+
+
+def _open_shells(group: SleepingGroup, nodes: Mapping[str, _Node]) -> list[str]:
+    """Return the shells that are open on the group's nodes, in words."""
+    now = time.time()
+    own = sorted((name, node) for name, node in nodes.items() if node.group == group.rule.group)
+    return [f"shell of {who} on node {name}" for name, node in own for who, until in node.shells if until > now]
 
 
 class QuestionedHead(RayJobs):
@@ -315,7 +353,7 @@ class GroupUsers:
         self.clusters_path = f"/apis/ray.io/v1/namespaces/{namespace}/rayclusters"
         watch = partial(failed, "watch")
         self._pods = _AllNamespaces(server, "/api/v1/pods", watch)
-        self._nodes = WatchCache(server, "/api/v1/nodes", _group_of, watch)
+        self._nodes = WatchCache(server, _NODES_PATH, _Node.of, watch)
         self._runs = WatchCache(server, self._jobs_path, _Run.of, watch)
         self._live = WatchCache(server, self.clusters_path, CurrentRayCluster.of, watch)
         self._watches: tuple[WatchCache[Any], ...] = (self._pods, self._nodes, self._runs, self._live)
@@ -350,7 +388,8 @@ class GroupUsers:
 
     def poll(self) -> dict[str, GroupState]:
         """Ask all heads, and return the state of each group."""
-        live, pods, nodes = self._live.snapshot(), self._pods.snapshot(), self._nodes.snapshot()
+        live, pods, seen = self._live.snapshot(), self._pods.snapshot(), self._nodes.snapshot()
+        nodes = _groups(seen)
         suspended = {name for name in self._clusters if name in live and live[name].suspended}
         heads = self._ask([name for name in self._clusters if name in live and name not in suspended], pods)
         doubts = list(self._doubts())
@@ -374,20 +413,21 @@ class GroupUsers:
                 pods=sum(self._is_worker(pod) and self._place(pod, nodes) == group.rule.group for pod in pods.values()),
                 suspended=next((name for name in group.clusters if name in suspended), ""),
                 hands=hands,
+                kept_by=tuple(_open_shells(group, seen)),
             )
         return self._with_gpus(found, pods, nodes)
 
     def users_now(self, group: SleepingGroup, now: float, *, on_nodes: bool) -> list[str]:
-        """Ask freshly who uses a group: runs, heads, a person who has woken it and, with `on_nodes`, pods.
+        """Ask freshly who uses a group: runs, heads, persons, shells, GPUs and, with `on_nodes`, pods.
 
         Doubts are among the answers, and RayClusters that somebody has suspended.
         """
         try:
             found = [read(CurrentRayCluster.of, item) for item in map(self.ray_cluster, group.clusters) if item]
             runs = [read(_Run.of, job) for job in self._api.list(self._jobs_path)]
-            users, doubts = self._users_of(
-                group, self._pods_now(group) if on_nodes else {}, self._nodes.snapshot(), runs
-            )
+            nodes = self._nodes_now(group)
+            on_them = self._pods_now(nodes) if on_nodes else {}
+            users, doubts = self._users_of(group, on_them, _groups(self._nodes.snapshot() | nodes), runs)
         except KubernetesApiError as error:
             return [_unasked(str(error))]
         pods = self._pods.snapshot()
@@ -396,10 +436,10 @@ class GroupUsers:
             doubts += more_doubts
         hands, unread = _hands_of(group, found)
         users += [each.in_words(now) for each in hands if each.wakes(now)]
-        suspended = (f"RayCluster {each.name} is suspended" for each in found if each.suspended)
-        users += [*doubts, *unread, *suspended]
+        users += [*_open_shells(group, nodes), *doubts, *unread]
+        users += [f"RayCluster {each.name} is suspended" for each in found if each.suspended]
         if group.gpus and not users:
-            busy, unknown = self._busy_gpus([group], pods, self._nodes.snapshot(), fresh=True)[group]
+            busy, unknown = self._busy_gpus([group], pods, _groups(nodes), fresh=True)[group]
             users += [*busy, *unknown]
         return users
 
@@ -448,10 +488,15 @@ class GroupUsers:
                     busy.append(f"busy GPUs of node {node}")
         return found
 
-    def _pods_now(self, group: SleepingGroup) -> dict[str, _Pod]:
-        """Return the pods on the group's nodes. Raises ApiError."""
+    def _nodes_now(self, group: SleepingGroup) -> dict[str, _Node]:
+        """Return the group's nodes. Raises ApiError."""
+        items = self._api.list(_NODES_PATH, labelSelector=f"{INSTANCE_GROUP_LABEL}={group.rule.group}")
+        return {name_of(item): read(_Node.of, item) for item in items}
+
+    def _pods_now(self, nodes: Iterable[str]) -> dict[str, _Pod]:
+        """Return the pods on nodes. Raises ApiError."""
         found = {}
-        for node in (name for name, own in self._nodes.snapshot().items() if own == group.rule.group):
+        for node in nodes:
             for item in self._api.list("/api/v1/pods", fieldSelector=f"spec.nodeName={node}"):
                 _qualify(item)
                 found[name_of(item)] = read(_Pod.of, item)

@@ -94,6 +94,7 @@ def shell(
 
     It needs the programs `aws` and `session-manager-plugin`. HyperPod's nodes
     are no EC2 instances of the account: only this form of target reaches them.
+    A group that sleeps stays awake while the shell is open.
 
     Exit codes:
     - 0: the session ended; with `--print`, the command was printed
@@ -109,33 +110,44 @@ def shell(
 
     from ops.nodes import shell as session  # noqa: PLC0415
 
-    command = _shell_command(load_any(env), node)
+    environment = load_any(env)
+    command, group, name = _shell(environment, node)
     say(shlex.join(command))
     if print_only:
         return
     if missing := session.missing_programs():
         fail(f"no session can be opened: {', '.join(missing)} is not installed. Fix: install it, or use --print")
+    if isinstance(environment, EksEnvironment) and group in environment.hyperpod.sleeping_groups:
+        from ops.nodes.shell_mark import marked  # noqa: PLC0415
+
+        with _connected(environment) as clients, marked(clients.kubernetes, name) as problem:
+            if problem:
+                say(f"{group} sleeps while nothing uses it, and this shell does not count as use: {problem}")
+            code = session.run(command)
+        raise typer.Exit(code)
     # The session replaces this process: it gets the terminal and every Ctrl-C.
     os.execvp(command[0], command)  # noqa: S606 - a list of words, no shell
 
 
 @singledispatch
-def _shell_command(environment: Environment, node: str) -> list[str]:
+def _shell(environment: Environment, node: str) -> tuple[list[str], str, str]:
+    """Return the command that opens a shell on the node, the node's instance group, and its name in Kubernetes."""
     raise NotImplementedError(type(environment), node)
 
 
-_shell_command.register(slurm.shell_command)
+_shell.register(slurm.shell)
 
 
-@_shell_command.register
-def _(environment: EksEnvironment, node: str) -> list[str]:
+@_shell.register
+def _(environment: EksEnvironment, node: str) -> tuple[list[str], str, str]:
     from ops.nodes import change  # noqa: PLC0415
     from ops.nodes import shell as session  # noqa: PLC0415
 
     with _connected(environment) as clients:
         found = change.find(environment, clients, node)
         cluster = clients.sagemaker.describe_cluster(ClusterName=environment.hyperpod.cluster_name)
-    return session.command(environment, session.target_of(cluster, found.group, found.instance))
+    command = session.command(environment, session.target_of(cluster, found.group, found.instance))
+    return command, found.group, found.name
 
 
 @node_app.command()

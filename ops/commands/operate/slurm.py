@@ -62,15 +62,15 @@ def show_nodes(environment: SlurmEnvironment, output: Format) -> None:
     emit([node.as_data() for node in found], lambda: _table(found), output)
 
 
-def shell_command(environment: SlurmEnvironment, node: str) -> list[str]:
-    """Return the command that opens a shell on the node."""
+def shell(environment: SlurmEnvironment, node: str) -> tuple[list[str], str, str]:
+    """Return the command that opens a shell on the node, its instance group, and no name in Kubernetes."""
     from ops.nodes import shell as session  # noqa: PLC0415
     from ops.slurm.nodes import find  # noqa: PLC0415
 
     with connected(environment) as sagemaker:
         found = find(environment, sagemaker, node)
         cluster = sagemaker.describe_cluster(ClusterName=environment.hyperpod.cluster_name)
-    return session.command(environment, session.target_of(cluster, found.group, found.instance))
+    return session.command(environment, session.target_of(cluster, found.group, found.instance)), found.group, ""
 
 
 def change(name: str, node: str, environment: SlurmEnvironment, *, yes: bool, dry_run: bool, force: bool) -> None:

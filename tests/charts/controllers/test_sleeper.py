@@ -187,6 +187,7 @@ def test_names_are_those_of_the_code() -> None:
     own: tuple[Any, ...] = (sleeper.NAME, group_users.RUN_LABEL, group_users.RUN_CLUSTER_LABEL, group_users.PAUSED)
     assert own == (SLEEPER, RUN_LABEL, RUN_CLUSTER_LABEL, labels.PAUSED)
     assert (group_users.INSTANCE_GROUP_LABEL, hand.HAND) == (labels.INSTANCE_GROUP_LABEL, labels.HAND)
+    assert group_users.SHELL == labels.SHELL
 
 
 @pytest.mark.parametrize("name", available())

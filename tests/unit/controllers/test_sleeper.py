@@ -764,6 +764,61 @@ def test_exporter_that_cannot_be_asked_keeps_the_group_awake(
     assert (watched.cluster.target, watched.cluster.replicas) == (COUNT, COUNT)
 
 
+def open_shell(world: World, mark: str, node: str = "gpu-1") -> None:
+    """Mark a node as `ops node shell` does."""
+    item = a_node(node, "gpu")
+    item["metadata"]["annotations"] = {"ray-on-hyperpod/shell-01234567": mark, "another": "x"}
+    world.cluster.kubernetes.put(NODES, item)
+    wait_until(lambda: world.sleeper._users._nodes.snapshot()[node].shells, "the watch to show the mark")
+
+
+def in_minutes(minutes: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 60 * minutes))
+
+
+@pytest.mark.parametrize("until", ["", "soon"])
+def test_an_open_shell_keeps_the_group_awake_until_it_is_closed(world: World, until: str) -> None:
+    open_shell(world, f"{until or in_minutes(600)} ada")
+    world.steps(AFTER // STEP + 4)
+    assert (world.cluster.target, world.cluster.replicas) == (COUNT, COUNT)
+    world.cluster.kubernetes.put(NODES, a_node("gpu-1", "gpu"))
+    wait_until(lambda: not world.sleeper._users._nodes.snapshot()["gpu-1"].shells, "the watch")
+    world.fall_asleep()
+
+
+def test_a_shell_counts_no_longer_than_its_mark_says(world: World) -> None:
+    open_shell(world, f"{in_minutes(-1)} ada")
+    world.fall_asleep()
+
+
+def test_a_shell_is_named(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    open_shell(world, f"{in_minutes(600)} ada lovelace")
+    world.step()
+    assert '"reason": "used by shell of ada lovelace on node gpu-1"' in capsys.readouterr().out
+
+
+def test_a_shell_on_a_node_that_stays_wakes_no_others(world: World) -> None:
+    world.begin(group={"min": 1})
+    world.steps(AFTER // STEP + 4)
+    open_shell(world, f"{in_minutes(600)} ada", "gpu-0")
+    world.steps(3)
+    assert (world.cluster.target, world.cluster.replicas) == (1, 1)
+
+
+def test_a_shell_that_the_watch_does_not_show_yet_keeps_its_node(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.steps(AFTER // STEP + 1)
+    state = world.sleeper._users.poll
+
+    def poll_then_open() -> Any:
+        found = state()
+        open_shell(world, f"{in_minutes(600)} ada")
+        return found
+
+    monkeypatch.setattr(world.sleeper._users, "poll", poll_then_open)
+    world.step()
+    assert world.cluster.function.changes == []
+
+
 def test_suspended_ray_cluster_is_left_alone(world: World) -> None:
     for change in ({"suspend": True}, {}):
         item = a_ray_cluster(**change)

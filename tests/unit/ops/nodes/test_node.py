@@ -1,17 +1,23 @@
 """`ops node`: the list, the target of a shell, refusals and plans; tests/rehearsal follows the changes themselves."""
 
+import getpass
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from ops.clients import Clients
 from ops.commands.whole import app
+from ops.nodes.shell_mark import marked
+from tests.support.waiting import wait_until
 from tests.unit.support.fake_apis import Apis, aws_error
 from tests.unit.support.running_environment import ALL_PODS, HEAD, NODES, RAY_JOBS, WORKERS, node, nodes, usable_node
 
@@ -93,6 +99,88 @@ def test_shell_becomes_the_session(one_worker: Apis, tmp_path: Path) -> None:
         said, _ = process.communicate()
     assert said.splitlines()[-1] == f"{process.pid} ssm start-session --target {TARGET} --region us-west-2"
     assert process.returncode == 7
+
+
+NODE = f"PATCH /api/v1/nodes/hyperpod-{ID}"
+
+
+@pytest.fixture
+def sleeping(one_worker: Apis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Apis:
+    """Let the node's group sleep, and provide the programs of a session, which ends with 7."""
+    files = tmp_path / "environments"
+    files.mkdir()
+    text = (Path(os.environ["RAYHP_ENVIRONMENTS"]) / "dev.yaml").read_text()
+    asleep = text.replace(f"name: {WORKERS}\n", f"name: {WORKERS}\n      sleep: {{}}\n", 1)
+    assert "sleep: {}" in asleep
+    (files / "dev.yaml").write_text(asleep)
+    monkeypatch.setenv("RAYHP_ENVIRONMENTS", str(files))
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("aws", "session-manager-plugin"):
+        program = programs / name
+        program.write_text('#!/bin/sh\necho "$PPID $*"\n[ -z "$WAITS" ] || sleep "$WAITS"\nexit 7\n')
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    return one_worker
+
+
+def marks(apis: Apis) -> list[Any]:
+    """Return the values that the node's annotation got, one after the other."""
+    made = [body["metadata"]["annotations"] for change, body in apis.changes if change == NODE]
+    assert len({key for each in made for key in each}) == 1
+    assert all(key.startswith("ray-on-hyperpod/shell-") for each in made for key in each)
+    return [value for each in made for value in each.values()]
+
+
+def opened(**options: Any) -> subprocess.Popen[str]:
+    words = [sys.executable, "-m", "ops", "node", "shell", ID, "--env", "dev"]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def test_a_shell_marks_a_node_of_a_group_that_sleeps_until_it_is_closed(sleeping: Apis) -> None:
+    with opened() as process:
+        said, _ = process.communicate()
+    assert process.returncode == 7
+    assert said.splitlines()[-1] == f"{process.pid} ssm start-session --target {TARGET} --region us-west-2"
+    first, last = marks(sleeping)
+    until, _, who = first.partition(" ")
+    ahead = datetime.fromisoformat(until) - datetime.now(UTC)
+    assert timedelta(minutes=14) < ahead <= timedelta(minutes=15)
+    assert who == getpass.getuser()
+    assert last is None
+
+
+def test_ctrl_c_ends_what_runs_in_the_shell_and_not_the_mark(sleeping: Apis) -> None:
+    with opened(env=os.environ | {"WAITS": "30"}, start_new_session=True) as process:
+        assert process.stdout
+        wait_until(lambda: sleeping.changes, "the mark")
+        lines = [process.stdout.readline(), process.stdout.readline()]
+        assert "start-session" in lines[-1]
+        # As a terminal does.
+        os.killpg(process.pid, signal.SIGINT)
+        process.communicate()
+    assert process.returncode == 128 + signal.SIGINT
+    assert marks(sleeping)[-1] is None
+
+
+def test_a_mark_is_renewed_while_the_shell_is_open(sleeping: Apis, clients: Clients) -> None:
+    with marked(clients.kubernetes, f"hyperpod-{ID}", renew=0.05) as problem:
+        wait_until(lambda: len(sleeping.changes) > 2, "the renewals")
+    assert problem == ""
+    assert marks(sleeping)[-1] is None
+
+
+def test_who_may_not_mark_the_node_gets_the_shell_and_is_told(sleeping: Apis) -> None:
+    sleeping.kubernetes[NODE] = 403, {"kind": "Status", "message": "forbidden"}
+    with opened() as process:
+        said, errors = process.communicate()
+    assert process.returncode == 7
+    assert f"{WORKERS} sleeps while nothing uses it, and this shell does not count as use" in said + errors
+
+
+def test_a_printed_command_marks_nothing(sleeping: Apis) -> None:
+    assert ops("shell", ID, "--print").exit_code == 0
+    assert sleeping.changes == []
 
 
 @pytest.mark.parametrize("command", ["shell", *CHANGES])
