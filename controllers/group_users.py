@@ -74,8 +74,8 @@ class SleepingGroup:
             found = json.loads(text)
             workers = tuple(WorkersOfGroup(**each) for each in found.pop("workers"))
             hours, gpus = found.pop("hours", None), found.pop("gpus", False)
-            total = sum(each.replicas for each in workers)
-            rule = SleepRule(**found, hours=Hours.read(hours) if hours else None, workers=total)
+            total, wake = sum(each.replicas for each in workers), tuple(found.pop("wake", ()))
+            rule = SleepRule(**found, hours=Hours.read(hours) if hours else None, workers=total, wake=wake)
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"{text!r} is invalid: {error!r}. Allowed: the JSON of a group") from error
         return cls(rule, workers, gpus)
@@ -119,6 +119,8 @@ class GroupState:
     """What a person asked of the group on its RayClusters."""
     kept_by: tuple[str, ...] = ()
     """What needs the nodes that are there, and no others: it keeps the group awake, but does not wake it."""
+    elsewhere: int = 0
+    """Pods of its workers on nodes of groups that stand in for it."""
 
 
 @dataclass(frozen=True)
@@ -349,6 +351,7 @@ class GroupUsers:
         self._tokens = tokens
         self._failed = failed
         self._gpus = GpuExporters(partial(failed, "ask exporters"))
+        self._homes = {group.rule.group: frozenset(group.rule.wake) for group in groups if group.rule.wake}
         self._jobs_path = f"/apis/batch/v1/namespaces/{namespace}/jobs"
         self.clusters_path = f"/apis/ray.io/v1/namespaces/{namespace}/rayclusters"
         watch = partial(failed, "watch")
@@ -413,7 +416,11 @@ class GroupUsers:
                 pods=sum(self._is_worker(pod) and self._place(pod, nodes) == group.rule.group for pod in pods.values()),
                 suspended=next((name for name in group.clusters if name in suspended), ""),
                 hands=hands,
-                kept_by=tuple(_open_shells(group, seen)),
+                kept_by=(*_open_shells(group, seen), *self._guests(group, pods, nodes)),
+                elsewhere=sum(
+                    self._is_worker(pod) and pod.cluster in group.clusters and nodes.get(pod.node) in group.rule.wake
+                    for pod in pods.values()
+                ),
             )
         return self._with_gpus(found, pods, nodes)
 
@@ -436,7 +443,7 @@ class GroupUsers:
             doubts += more_doubts
         hands, unread = _hands_of(group, found)
         users += [each.in_words(now) for each in hands if each.wakes(now)]
-        users += [*_open_shells(group, nodes), *doubts, *unread]
+        users += [*_open_shells(group, nodes), *self._guests(group, on_them, _groups(nodes)), *doubts, *unread]
         users += [f"RayCluster {each.name} is suspended" for each in found if each.suspended]
         if group.gpus and not users:
             busy, unknown = self._busy_gpus([group], pods, _groups(nodes), fresh=True)[group]
@@ -513,18 +520,37 @@ class GroupUsers:
                 continue
             if pod.node and pod.node not in nodes:
                 doubts.append(_unasked(f"pod {name} is on node {pod.node}, which is unknown"))
-            elif self._place(pod, nodes) == group.rule.group or (not pod.node and group.rule.group in pod.waits_for):
+            elif (place := self._place(pod, nodes)) == group.rule.group or (
+                not pod.node and not place and group.rule.group in pod.waits_for
+            ):
                 users.append(f"pod {name}")
         return users, doubts
+
+    def _guests(self, group: SleepingGroup, pods: Mapping[str, _Pod], nodes: Mapping[str, str]) -> list[str]:
+        """Return the Ray workers on the group's nodes that are another group's, in words."""
+        return sorted(
+            f"Ray worker {name}"
+            for name, pod in pods.items()
+            if self._is_worker(pod)
+            and not pod.ended
+            and pod.cluster not in group.clusters
+            and nodes.get(pod.node) == group.rule.group
+        )
 
     def _is_worker(self, pod: _Pod) -> bool:
         return pod.namespace == self._namespace and pod.cluster in self._clusters and pod.role == "worker"
 
     def _place(self, pod: _Pod, nodes: Mapping[str, str]) -> str:
-        """Return the instance group of a pod's node; of a pod without one, the only one that it can run on."""
+        """Return the instance group of a pod's node; of a pod without one, that which its nodes are to come from.
+
+        This is the only group that the pod can run on, or the one for which the others stand in.
+        """
         if pod.node in nodes:
             return nodes[pod.node]
-        return next(iter(pod.waits_for)) if len(pod.waits_for) == 1 else ""
+        if len(pod.waits_for) == 1:
+            return next(iter(pod.waits_for))
+        homes = (name for name, others in self._homes.items() if name in pod.waits_for <= others | {name})
+        return next(homes, "")
 
     def _doubts(self) -> Iterator[str]:
         """Yield what of the watched collections is unknown."""

@@ -12,6 +12,9 @@ from controllers.hand import Hand
 GAP_SECONDS: Final = 120.0
 """Longest time between two looks at a group: nobody watched it in a longer one, so it counts as used until now."""
 
+WAKE_SECONDS: Final = 1800.0
+"""For how long a group waits for its nodes until the next one stands in: they take 10 to 25 minutes to come."""
+
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _LIKE: Final = "Allowed: days, times and a zone, such as `Mon-Fri 07:00-19:00 Europe/Berlin`"
 _DAY_MINUTES: Final = 24 * 60
@@ -77,6 +80,8 @@ class SleepRule:
     hours: Hours | None
     workers: int
     """Ray workers that the RayClusters ask for on this group when it is awake: one pod per node."""
+    wake: tuple[str, ...] = ()
+    """The groups that stand in for this one, in this order, if it does not get its nodes."""
 
     @property
     def workers_asleep(self) -> int:
@@ -100,6 +105,12 @@ class Seen:
     """Pods of Ray workers for this group that still exist."""
     hand: Hand | None = None
     """What a person asks of the group."""
+    nodes: int | None = None
+    """HyperPod's CurrentCount; None if it is unknown."""
+    elsewhere: int = 0
+    """Pods of these workers on nodes of the groups that stand in."""
+    replaced: bool = False
+    """Whether the last group that stands in has got all of its nodes."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +121,10 @@ class SleepMemory:
     """When the group was last looked at, in seconds since the epoch."""
     idle_since: float | None = None
     """Since when nothing has used the group; None if it was in use."""
+    waiting_since: float | None = None
+    """Since when a group that must be awake waits for its nodes, or for those of the last group that stands in."""
+    late: int = 0
+    """How often it has waited `WAKE_SECONDS` in vain: at most once more than there are groups to stand in."""
 
 
 class Action(StrEnum):
@@ -127,11 +142,12 @@ class Action(StrEnum):
 
 @dataclass(frozen=True)
 class SleepDecision:
-    """What to do with a group, why, and what to remember."""
+    """What to do with a group, why, what to remember, and which groups stand in for it."""
 
     action: Action
     reason: str
     memory: SleepMemory
+    stand_ins: tuple[str, ...] = ()
 
 
 def decide(rule: SleepRule, seen: Seen, memory: SleepMemory) -> SleepDecision:
@@ -140,7 +156,9 @@ def decide(rule: SleepRule, seen: Seen, memory: SleepMemory) -> SleepDecision:
     if wanted:
         nodes = seen.target is not None and seen.target < rule.count
         action = Action.WAKE if nodes or seen.workers < rule.workers else Action.KEEP
-        return SleepDecision(action, wanted, SleepMemory(seen_at=seen.now))
+        since, late = _waiting(rule, seen, memory)
+        remembered = SleepMemory(seen_at=seen.now, waiting_since=since, late=late)
+        return SleepDecision(action, wanted, remembered, rule.wake[:late])
     since = _idle_since(seen.now, memory)
     idle = seen.now - since
     action, reason = _of_idle(rule, seen, idle, by_hand=seen.hand is not None and not is_over(seen.hand, rule, seen))
@@ -162,6 +180,26 @@ def is_over(hand: Hand, rule: SleepRule, seen: Seen) -> bool:
     if hand.awake:
         return not hand.wakes(seen.now)
     return bool(seen.users) or (rule.hours is not None and rule.hours.began(hand.at, seen.now))
+
+
+def _waiting(rule: SleepRule, seen: Seen, memory: SleepMemory) -> tuple[float | None, int]:
+    """Return since when the group waits for its nodes, and how often it has waited in vain.
+
+    A wake begins with a target that is too low. A node that is lost later is none.
+    """
+    since = memory.waiting_since
+    if seen.target is not None and seen.nodes is not None:
+        if min(seen.target, seen.nodes) >= rule.count:
+            since = None
+        elif seen.target < rule.count and since is None:
+            since = seen.now
+    if since is None:
+        # Those on whose nodes its workers run stay.
+        return None, memory.late if seen.elsewhere else 0
+    since = min(since, seen.now)
+    if seen.replaced or memory.late > len(rule.wake) or seen.now - since < WAKE_SECONDS:
+        return since, memory.late
+    return seen.now, memory.late + 1
 
 
 def _idle_since(now: float, memory: SleepMemory) -> float:

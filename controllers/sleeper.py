@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol, Self
@@ -28,7 +28,7 @@ from controllers.hand import HAND, in_force
 from controllers.kubernetes_api import CONFLICT, ApiServer, KubernetesApi, KubernetesApiError, Object, read
 from controllers.lease import Lease, LeaseLostError
 from controllers.requests import create_event, is_allowed
-from controllers.sleep_decision import Action, Seen, SleepDecision, SleepMemory, decide, is_over
+from controllers.sleep_decision import WAKE_SECONDS, Action, Seen, SleepDecision, SleepMemory, decide, is_over
 from controllers.telemetry import Metrics, end_on_signals, log, serve
 
 NAME: Final = "sleeper"
@@ -47,7 +47,7 @@ _ASK_SECONDS: Final = 60.0
 _ASK_SELDOM_SECONDS: Final = 600.0
 _REASON_CHARACTERS: Final = 200
 _GAUGES: Final = ("ray_sleeper_asleep", "ray_sleeper_target_nodes", "ray_sleeper_refused")
-_EVENTS: Final = {"wakes": "GroupWakes", "sleeps": "GroupSleeps"}
+_EVENTS: Final = {"wakes": "GroupWakes", "sleeps": "GroupSleeps", "does not wake": "GroupDoesNotWake"}
 
 
 class NeededPermission(NamedTuple):
@@ -89,6 +89,7 @@ class _Counts:
     """What the function answered."""
 
     targets: Mapping[str, int]
+    nodes: Mapping[str, int]
     under_way: bool
     refused: str
 
@@ -103,7 +104,8 @@ class _Counts:
         if not isinstance(refused, str) or any(type(n) is not int for pair in numbers.values() for n in pair):
             raise AwsApiError(NO_ANSWER, f"the function's answer cannot be read: {json.dumps(answer)[:200]}")
         targets = {name: target for name, (target, _) in numbers.items()}
-        return cls(targets, any(target != current for target, current in numbers.values()), refused)
+        nodes = {name: current for name, (_, current) in numbers.items()}
+        return cls(targets, nodes, any(target != current for target, current in numbers.values()), refused)
 
 
 class GroupMetrics(Metrics):
@@ -150,6 +152,7 @@ class Sleeper:
         self._asleep: dict[str, float] = {}
         self._woken: dict[str, str] = {}
         self._targets: dict[str, int] = {}
+        self._nodes: dict[str, int] = {}
         self._ask_at = self._change_at = float("-inf")
         self._sent: dict[str, int] = {}
         self._said: dict[str, tuple[object, ...]] = {}
@@ -255,7 +258,7 @@ class Sleeper:
             return False
         log("acts", holder=self._holder)
         self._lease = lease
-        self._targets, self._sent = {}, {}
+        self._targets, self._nodes, self._sent = {}, {}, {}
         self._ask_at = self._change_at = float("-inf")
         memories = saved.get("groups")
         memories = memories if isinstance(memories, dict) else {}
@@ -274,10 +277,14 @@ class Sleeper:
             self._ask({})
         states = self._users.poll()
         now = time.time()
-        decisions = {each: self._decide(each, states[each.rule.group], now) for each in self._groups}
+        decisions = self._decide_all(states, now)
+        before = self._memories
         self._memories = {each.rule.group: decision.memory for each, decision in decisions.items()}
         self._note(decisions, now)
         self._save()
+        for group, decision in decisions.items():
+            if decision.memory.late > before.get(group.rule.group, SleepMemory()).late:
+                self._tell_late(group, decision)
         for group, decision in decisions.items():
             self._say(group, decision, states[group.rule.group])
         self._act(decisions)
@@ -288,20 +295,65 @@ class Sleeper:
                 self._metrics.set_of("ray_sleeper_target_nodes", group.rule.group, target)
                 self._metrics.set_of("ray_sleeper_asleep", group.rule.group, target <= group.rule.min)
 
+    def _decide_all(self, states: Mapping[str, GroupState], now: float) -> dict[SleepingGroup, SleepDecision]:
+        """Return the decision for each group. What needs a group needs those that stand in for it, too."""
+        found = {}
+        stand_ins: dict[str, str] = {}
+        # Groups that stand in have none to stand in for them.
+        for group in sorted(self._groups, key=lambda each: not each.rule.wake):
+            name = group.rule.group
+            state = states[name]
+            if name in stand_ins:
+                state = replace(state, users=(*state.users, f"instance group {stand_ins[name]}, which does not wake"))
+            found[group] = self._decide(group, state, now)
+            stand_ins |= dict.fromkeys(found[group].stand_ins, name)
+        return found
+
     def _decide(self, group: SleepingGroup, state: GroupState, now: float) -> SleepDecision:
         """Return the rule's decision. A doubt, or who needs only what is there, keeps a group awake, but wakes none."""
         if state.suspended:
             return SleepDecision(Action.KEEP, f"RayCluster {state.suspended} is suspended", SleepMemory(seen_at=now))
         name = group.rule.group
-        users = (*state.users, *state.kept_by, *state.doubts)
-        hand = in_force(state.hands, now)
-        seen = Seen(now, users, self._targets.get(name), workers=state.workers, pods=state.pods, hand=hand)
+        seen = Seen(
+            now,
+            (*state.users, *state.kept_by, *state.doubts),
+            self._targets.get(name),
+            workers=state.workers,
+            pods=state.pods,
+            hand=in_force(state.hands, now),
+            nodes=self._nodes.get(name),
+            elsewhere=state.elsewhere,
+            replaced=self._is_replaced(group),
+        )
         memory = self._memories.get(name, SleepMemory())
         found = decide(group.rule, seen, memory)
-        if found.action is Action.WAKE and not state.users:
-            sure = decide(group.rule, Seen(now, (), seen.target, state.workers, state.pods, hand), memory)
-            return found if sure.action is Action.WAKE else SleepDecision(Action.KEEP, found.reason, found.memory)
-        return found
+        if state.users:
+            return found
+        sure = decide(group.rule, replace(seen, users=()), memory)
+        waits = replace(found.memory, waiting_since=sure.memory.waiting_since, late=sure.memory.late)
+        action = Action.KEEP if found.action is Action.WAKE and sure.action is not Action.WAKE else found.action
+        return SleepDecision(action, found.reason, waits, sure.stand_ins)
+
+    def _is_replaced(self, group: SleepingGroup) -> bool:
+        """Return whether the last group that stands in for this one has got all of its nodes."""
+        late = self._memories.get(group.rule.group, SleepMemory()).late
+        if not late or not group.rule.wake:
+            return False
+        last = group.rule.wake[min(late, len(group.rule.wake)) - 1]
+        target = self._targets.get(last)
+        counts = {each.rule.group: each.rule.count for each in self._groups}
+        waits = self._memories.get(last, SleepMemory()).waiting_since is not None
+        return target is not None and not waits and target >= counts.get(last, math.inf)
+
+    def _tell_late(self, group: SleepingGroup, decision: SleepDecision) -> None:
+        """Tell that a group does not get its nodes, and which one is tried next."""
+        name, late = group.rule.group, decision.memory.late
+        tried = f"{group.rule.wake[late - 1]} wakes, too" if late <= len(group.rule.wake) else "no other group is left"
+        minutes = late * WAKE_SECONDS / 60
+        message = f"{self._nodes.get(name)} of {group.rule.count} nodes after {minutes:.0f} minutes: {tried}"
+        log("does not wake", group=name, reason=message)
+        if not self._dry_run:
+            self._create_events(group, "does not wake", message)
 
     def _say(self, group: SleepingGroup, decision: SleepDecision, state: GroupState) -> None:
         """Log each new decision, not each look."""
@@ -330,7 +382,7 @@ class Sleeper:
             elif decision.action is Action.LOWER:
                 wanted[rule.group] = rule.min
             else:
-                self._metrics.set_of("ray_sleeper_refused", rule.group, 0)
+                self._metrics.set_of("ray_sleeper_refused", rule.group, decision.memory.late > 0)
         if not wanted:
             self._sent = {}
         elif wanted != self._sent or time.monotonic() >= self._change_at:
@@ -378,10 +430,11 @@ class Sleeper:
             answer = _Counts.of(self._functions.invoke(self._function, {"counts": dict(counts)} if counts else {}))
         except AwsApiError as error:
             self._failed("function", error)
-            self._targets = self._targets if counts else {}
+            if not counts:
+                self._targets, self._nodes = {}, {}
             self._ask_at = time.monotonic() + _ASK_SECONDS
             return None
-        self._targets = dict(answer.targets)
+        self._targets, self._nodes = dict(answer.targets), dict(answer.nodes)
         busy = answer.under_way or answer.refused
         self._ask_at = time.monotonic() + (_ASK_SECONDS if busy else _ASK_SELDOM_SECONDS)
         if counts:
@@ -494,7 +547,7 @@ class Sleeper:
                     self._api,
                     self._namespace,
                     target,
-                    kind="Normal",
+                    kind="Warning" if verb == "does not wake" else "Normal",
                     reason=_EVENTS[verb],
                     message=f"instance group {group.rule.group} {verb}, {message}",
                     component=NAME,
@@ -529,10 +582,11 @@ def _set_replicas(item: Object, *, group: SleepingGroup, total: int, raises: boo
 def _memory(saved: object) -> SleepMemory:
     """Return what the last holder remembered of a group; nothing if it cannot be read."""
     times = saved if isinstance(saved, dict) else {}
-    found = {name: times.get(name) for name in ("seen_at", "idle_since")}
-    if any(each is not None and not _is_time(each) for each in found.values()):
+    found = {name: times.get(name) for name in ("seen_at", "idle_since", "waiting_since")}
+    late = times.get("late", 0)
+    if any(each is not None and not _is_time(each) for each in found.values()) or type(late) is not int or late < 0:
         return SleepMemory()
-    return SleepMemory(**found)
+    return SleepMemory(**found, late=late)
 
 
 def _known(saved: object, fits: Callable[[object], bool]) -> dict[str, Any]:
@@ -550,7 +604,7 @@ def _describe(metrics: Metrics, groups: Sequence[str]) -> None:
     metrics.describe("ray_sleeper_target_nodes", "gauge", "Nodes that the group is to have.", *samples)
     metrics.describe("ray_sleeper_wakes_total", "counter", "How often this replica woke the group.", *samples)
     metrics.describe("ray_sleeper_sleeps_total", "counter", "How often this replica let the group sleep.", *samples)
-    metrics.describe("ray_sleeper_refused", "gauge", "1 if HyperPod takes no change of the group now.", *samples)
+    metrics.describe("ray_sleeper_refused", "gauge", "1 if the group does not get the nodes that it needs.", *samples)
     metrics.describe("ray_sleeper_errors_total", "counter", "Requests that failed.", {"operation": "function"})
     metrics.describe("ray_sleeper_last_look_timestamp_seconds", "gauge", "When this replica last checked the groups.")
 

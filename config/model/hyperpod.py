@@ -71,6 +71,11 @@ class Sleep(Model):
         description="Hours in which the group has all its nodes, used or not: `Mon-Fri 07:00-19:00 Europe/Berlin`. "
         "Default: none.",
     )
+    wake: tuple[HyperPodName, ...] = Field(
+        default=(),
+        description="Groups of the same shape that wake one after the other if this one has not got its nodes after "
+        "30 minutes; its Ray workers run there, too. Default: none.",
+    )
 
     @property
     def after_seconds(self) -> int:

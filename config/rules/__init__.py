@@ -93,6 +93,7 @@ RULES: Final[tuple[Rule, ...]] = (
     sleep.times_of_sleep,
     sleep.one_hand_on_the_workers,
     sleep.checks_at_each_wake,
+    sleep.groups_that_stand_in,
     lifecycle_scripts.lifecycle_scripts,
     zones.zones_with_a_subnet,
     zones.zone_of_a_training_plan,

@@ -5,10 +5,13 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from config.model import EksEnvironment
-from config.rules.parts import clusters, groups, heads
+from config.rules.parts import clusters, groups, heads, workers
 from config.rules.rule import Violation, error, warning
+from config.rules.zones import zone_of
 
 _LEAST_MINUTES: Final = 10
+_SHAPE: Final = ("instance_type", "type_facts", "threads_per_core", "labels", "taints")
+"""Keys of a group on which it depends whether Ray's workers fit there; the zone is another."""
 
 
 @error("V113")
@@ -99,6 +102,48 @@ def checks_at_each_wake(environment: EksEnvironment) -> Iterator[Violation]:
             reason = "the group sleeps, and each time it wakes they run again, up to hours"
             fix = "remove deep_health_checks, or sleep"
             yield Violation(f"{key}.deep_health_checks", reason, "groups that do not sleep", fix)
+
+
+@error("V117")
+def groups_that_stand_in(environment: EksEnvironment) -> Iterator[Violation]:
+    """Require that groups of `wake` sleep, have the shape of the group that names them, and serve it alone.
+
+    Why: its Ray workers must fit there, and nothing else may need these nodes at the same time. Which workers stay
+    with `min` is KubeRay's choice: they could keep nodes of both groups.
+    Source: this project, docs/operate/sleep.md.
+    Example: hyperpod.instance_groups.1.sleep: {wake: [worker-group-2]}
+    """
+    by_name = {group.name: (key, group) for key, group in groups(environment)}
+    with_workers = {each.instance_group: key for key, each in workers(environment)}
+    naming: dict[str, str] = {}
+    zones = environment.network.node_zones
+    for key, group in groups(environment):
+        wake = group.sleep.wake if group.sleep else ()
+        if wake and group.sleep and group.sleep.min:
+            reason = "workers that stay could run on nodes of both groups"
+            yield Violation(f"{key}.sleep.min", reason, "0 beside wake", "remove min, or wake")
+        for n, name in enumerate(wake):
+            place, other = f"{key}.sleep.wake.{n}", by_name.get(name, ("", None))[1]
+            if other is None or name == group.name:
+                others = ", ".join(each for each in by_name if each != group.name) or "none"
+                yield Violation(
+                    place, "there is no other instance group of this name", others, "correct the name", name
+                )
+                continue
+            differing = [field for field in _SHAPE if getattr(group, field) != getattr(other, field)]
+            if zones and zone_of(environment, group) != zone_of(environment, other):
+                differing.append("zone")
+            reasons = {
+                "a group that sleeps": not other.sleep and f"{name} has no sleep",
+                "a group without wake": other.sleep and other.sleep.wake and f"{name} names further groups itself",
+                "a group without Ray workers": name in with_workers and f"{with_workers[name]} runs there",
+                "a group of one wake": name in naming and f"{naming[name]} names it, too",
+                "a group of the same shape": differing and f"{name} differs in {', '.join(differing)}",
+            }
+            if found := next(((allowed, reason) for allowed, reason in reasons.items() if reason), None):
+                allowed, reason = found
+                yield Violation(place, str(reason), allowed, "name another group, or change this one", name)
+            naming.setdefault(name, place)
 
 
 def _is_known(zone: str) -> bool:

@@ -9,7 +9,8 @@ from config.rules.parts import by_name, clusters, groups, is_known
 from config.rules.rule import Violation, error, warning
 
 
-def _zone(environment: Environment, group: InstanceGroup) -> str:
+def zone_of(environment: Environment, group: InstanceGroup) -> str:
+    """Return the zone of a group's nodes."""
     return group.zone or environment.network.node_zones[0]
 
 
@@ -61,7 +62,7 @@ def efa_in_one_zone(environment: Environment) -> Iterator[Violation]:
     by = by_name(environment)
     for key, names, fix in _used_together(environment):
         used = [by[name] for name in names if name in by]
-        places = {group.name: _zone(environment, group) for group in used if group.type.efa}
+        places = {group.name: zone_of(environment, group) for group in used if group.type.efa}
         if len(set(places.values())) > 1:
             listed = ", ".join(f"{name} in {zone}" for name, zone in places.items())
             reason = "EFA does not cross zones, and these groups have EFA"
@@ -127,7 +128,7 @@ def _workers_elsewhere(environment: Environment) -> Iterator[tuple[str, str]]:
         return
     used = environment.mounting_groups
     for key, group in groups(environment):
-        zone = _zone(environment, group)
+        zone = zone_of(environment, group)
         if group.name in used and zone != environment.network.node_zones[0]:
             yield f"{key}.zone", zone
 

@@ -138,6 +138,7 @@ def _group(environment: EksEnvironment, group: InstanceGroup) -> str:
             "after_seconds": group.sleep.after_seconds,
             "hours": group.sleep.hours,
             "workers": workers,
+            "wake": group.sleep.wake,
             "gpus": enabled("gpus", environment) and group.type.gpus > 0,
         }
     )

@@ -145,7 +145,7 @@ def _worker_group(cluster: RayClusterSpec, group: WorkerGroup) -> dict[str, Any]
     )
     pod["affinity"]["podAntiAffinity"] = ray_pods.one_worker_per_node()
     if group.prefer_deep_checked:
-        pod["affinity"]["nodeAffinity"] |= ray_pods.prefer_deep_checked()
+        ray_pods.prefer_deep_checked(pod["affinity"]["nodeAffinity"])
     return {
         "groupName": group.workers.name,
         "replicas": group.workers.replicas,

@@ -136,4 +136,5 @@ def _worker_group(environment: EksEnvironment, workers: RayWorkers) -> WorkerGro
 
 
 def _place(environment: Environment, instance_group: str, node_selector: dict[str, str]) -> Placement:
-    return Placement(instance_group, node_selector, environment.instance_group(instance_group).taints)
+    group = environment.instance_group(instance_group)
+    return Placement(instance_group, node_selector, group.taints, group.sleep.wake if group.sleep else ())

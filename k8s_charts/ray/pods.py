@@ -23,6 +23,9 @@ RAY_GROUP: Final = 100
 # What `restricted` requires of every container in addition to the pod's settings.
 CONTAINER_SECURITY: Final = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
 # How long a Ray pod stays on a lost node; Kubernetes' default is five minutes.
 LOST_NODE_SECONDS: Final = 30
 # How long a worker may be not Ready while its node and its head are. Ray's own processes give up a head that is gone
@@ -42,11 +45,32 @@ DASHBOARD_ENV: Final = {
 
 @dataclass(frozen=True)
 class Placement:
-    """Nodes of `instance_group` that also have the labels in `node_selector`; the pods tolerate `taints`."""
+    """Nodes of `instance_group` that also have the labels in `node_selector`; the pods tolerate `taints`.
+
+    The groups of `stand_ins` take the pods, too, if `instance_group` has no node for them.
+    """
 
     instance_group: str
     node_selector: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[Taint] = ()
+    stand_ins: tuple[str, ...] = ()
+
+    def selector(self) -> dict[str, str]:
+        """Return the pods' `nodeSelector`."""
+        own = {} if self.stand_ins else {labels.INSTANCE_GROUP_LABEL: self.instance_group}
+        return {**self.node_selector, **own}
+
+    def affinity(self) -> dict[str, Any]:
+        """Return the pods' `nodeAffinity`: healthy nodes, and of several groups the first ones."""
+        schedulable = _in(labels.NODE_HEALTH_LABEL, labels.NODE_SCHEDULABLE)
+        if not self.stand_ins:
+            return {_REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [schedulable]}]}}
+        groups = (self.instance_group, *self.stand_ins)
+        either = [schedulable, _in(labels.INSTANCE_GROUP_LABEL, *groups)]
+        order = [
+            _preference(max(100 - 10 * n, 1), _in(labels.INSTANCE_GROUP_LABEL, group)) for n, group in enumerate(groups)
+        ]
+        return {_REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": either}]}, _PREFERRED: order}
 
 
 @dataclass(frozen=True)
@@ -118,8 +142,8 @@ def pod(
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": GRACE_SECONDS,
         **({"priorityClassName": common.priority_class} if common.priority_class else {}),
-        "nodeSelector": {**place.node_selector, labels.INSTANCE_GROUP_LABEL: place.instance_group},
-        "affinity": {"nodeAffinity": _on_healthy_nodes()},
+        "nodeSelector": place.selector(),
+        "affinity": {"nodeAffinity": place.affinity()},
         "tolerations": [
             *(_leave_after(LOST_NODE_SECONDS, condition) for condition in ("not-ready", "unreachable")),
             *tolerations(place.taints),
@@ -167,14 +191,10 @@ def one_worker_per_node() -> dict[str, Any]:
     }
 
 
-def prefer_deep_checked() -> dict[str, Any]:
-    """Return a preference for nodes whose deep health checks passed; no requirement, as a check may be running."""
-    passed = {"key": labels.DEEP_HEALTH_LABEL, "operator": "In", "values": [labels.DEEP_HEALTH_PASSED]}
-    return {
-        "preferredDuringSchedulingIgnoredDuringExecution": [
-            {"weight": 100, "preference": {"matchExpressions": [passed]}}
-        ]
-    }
+def prefer_deep_checked(affinity: dict[str, Any]) -> None:
+    """Add a preference for nodes whose deep health checks passed; no requirement, as a check may be running."""
+    passed = _in(labels.DEEP_HEALTH_LABEL, labels.DEEP_HEALTH_PASSED)
+    affinity.setdefault(_PREFERRED, []).append(_preference(100, passed))
 
 
 def _plain(env: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -201,11 +221,12 @@ def _mount(name: str, volume: ClaimVolume) -> dict[str, Any]:
     return {"name": name, "mountPath": volume.mount_path, **({"readOnly": True} if volume.read_only else {})}
 
 
-def _on_healthy_nodes() -> dict[str, Any]:
-    schedulable = {"key": labels.NODE_HEALTH_LABEL, "operator": "In", "values": [labels.NODE_SCHEDULABLE]}
-    return {
-        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [schedulable]}]}
-    }
+def _preference(weight: int, expression: Mapping[str, Any]) -> dict[str, Any]:
+    return {"weight": weight, "preference": {"matchExpressions": [expression]}}
+
+
+def _in(label: str, *values: str) -> dict[str, Any]:
+    return {"key": label, "operator": "In", "values": list(values)}
 
 
 def _leave_after(seconds: int, condition: str) -> dict[str, Any]:

@@ -47,6 +47,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     f"{GROUP_KEYS}.slurm": "see its keys",
     f"{GROUP_KEYS}.sleep.after": "nothing in the cluster: when the group sleeps",
     f"{GROUP_KEYS}.sleep.hours": "nothing in the cluster: when the group is awake",
+    f"{GROUP_KEYS}.sleep.wake": "nothing in the cluster: which group stands in for it",
     f"{GROUP_KEYS}.type_facts": "nothing in the cluster: the figures only size Ray's pods",
 }
 """Keys without a property of the cluster, and what they change instead."""

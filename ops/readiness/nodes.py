@@ -132,6 +132,8 @@ def _group(
     if current != target:
         woken = "" if asleep else sleeping.wakes(wanted.name)
         details += filter(None, [woken, last_word(sagemaker, cluster, wanted.name)])
+        if wanted.sleep and wanted.sleep.wake and not asleep:
+            details.append(f"after 30 minutes {wanted.sleep.wake[0]} wakes, too")
     everything = current == target == goal == statuses["Running"]
     done = statuses["Running"] >= least if require is Require.MIN else everything
     state = ReadinessState.READY if done else ReadinessState.PAUSED if resume else ReadinessState.WAITING

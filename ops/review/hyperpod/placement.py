@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from config.labels import INSTANCE_GROUP_LABEL
 from ops.review.assembly import Assembly
-from ops.review.kubernetes.objects import applied
+from ops.review.kubernetes.objects import applied, groups_of
 from ops.review.model import Effect
 
 Taint = tuple[str, str, str]
@@ -72,7 +71,8 @@ def _all(assembly: Assembly) -> Iterator[RayPods]:
             pod = part.get("template", {}).get("spec", {})
             selector = pod.get("nodeSelector", {})
             name = f"{found.name} ({part.get('groupName', 'head')})"
-            yield RayPods(name, selector.get(INSTANCE_GROUP_LABEL, ""), selector, pod.get("tolerations", []))
+            for group in groups_of(pod):
+                yield RayPods(name, group, selector, pod.get("tolerations", []))
 
 
 def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
+from config.labels import INSTANCE_GROUP_LABEL
 from ops.review.assembly import Assembly, stable
 from ops.review.checkouts.cdk import ReviewError
 from ops.review.model import Address
@@ -189,3 +190,13 @@ def _without_prune_label(body: Body) -> Body:
         key: value for key, value in (metadata.pop("labels", None) or {}).items() if not key.startswith(_PRUNE_LABEL)
     }
     return {**body, "metadata": {**metadata, **({"labels": labels} if labels else {})}}
+
+
+def groups_of(pod: Mapping[str, Any]) -> list[str]:
+    """Return the instance groups on which the pods of a template run: one, or also those that stand in for it."""
+    if group := (pod.get("nodeSelector") or {}).get(INSTANCE_GROUP_LABEL):
+        return [group]
+    affinity = (pod.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    expressions = [each for term in required.get("nodeSelectorTerms", []) for each in term.get("matchExpressions", [])]
+    return [name for each in expressions if each["key"] == INSTANCE_GROUP_LABEL for name in each.get("values", [])]

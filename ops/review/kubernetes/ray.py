@@ -2,10 +2,9 @@
 
 from typing import Any, Final
 
-from config.labels import INSTANCE_GROUP_LABEL
 from ops.review.assembly import Assembly, Pair
 from ops.review.kubernetes.deltas import at
-from ops.review.kubernetes.objects import KubernetesObject, applied
+from ops.review.kubernetes.objects import KubernetesObject, applied, groups_of
 from ops.review.kubernetes.rules.ray_clusters import groups, tag_of
 from ops.review.model import ComparedRow
 
@@ -43,7 +42,7 @@ def _pod(template: Any) -> dict[str, str]:
     amounts = at(containers[0], "resources", "requests") or at(containers[0], "resources", "limits") or {}
     devices = [f"{amount} {name}" for name, amount in sorted(amounts.items()) if name not in _PLAIN]
     return {
-        "runs on": str(at(template, "spec", "nodeSelector", INSTANCE_GROUP_LABEL) or ""),
+        "runs on": ", ".join(groups_of(at(template, "spec") or {})),
         "cpu": str(amounts.get("cpu", "")),
         "memory": str(amounts.get("memory", "")),
         "accelerators": ", ".join(devices),

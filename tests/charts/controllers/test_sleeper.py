@@ -139,6 +139,22 @@ def test_it_asks_for_gpus_only_where_exporters_run(dev: EksEnvironment) -> None:
         assert ("sleeper-gpus" in names) is gpus
 
 
+def test_it_knows_which_groups_stand_in(dev: EksEnvironment) -> None:
+    environment = with_sleep(dev, Sleep(wake=("spare",)))
+    [workers] = [group for group in environment.hyperpod.instance_groups if group.sleep]
+    spare = workers.model_copy(update={"name": "spare", "sleep": Sleep()})
+    groups = (*environment.hyperpod.instance_groups, spare)
+    hyperpod = environment.hyperpod.model_copy(update={"instance_groups": groups})
+    found = [
+        SleepingGroup.read(each)
+        for each in words(objects(environment.model_copy(update={"hyperpod": hyperpod})), "group")
+    ]
+    assert {group.rule.group: (group.rule.wake, group.rule.workers > 0) for group in found} == {
+        workers.name: (("spare",), True),
+        "spare": ((), False),
+    }
+
+
 def test_every_file_is_mounted_where_python_looks_for_it(made: list[Object]) -> None:
     pod = pod_of(made)
     [volume] = pod["volumes"]

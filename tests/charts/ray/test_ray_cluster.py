@@ -7,10 +7,12 @@ import jsonschema  # type: ignore[import-untyped]  # publishes no types
 import pytest
 
 from config import EksEnvironment
-from config.labels import TEMPLATE_LABEL
+from config.labels import INSTANCE_GROUP_LABEL, NODE_HEALTH_LABEL, TEMPLATE_LABEL
 from config.model import SecretVariable
 from k8s_charts.ray.from_environment import token_secrets
+from k8s_charts.ray.pods import Placement
 from k8s_charts.ray_objects import RayObjects, ray_objects
+from ops.review.kubernetes.objects import groups_of
 from tests.charts.support.facts import RAY_FACTS, Object
 from tests.charts.support.ray_clusters import SMALL, a_ray_cluster, a_worker_group, rendered
 
@@ -226,6 +228,27 @@ def test_workers_share_no_node(worker: Object) -> None:
     [term] = worker["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert term["topologyKey"] == "kubernetes.io/hostname"
     assert term["labelSelector"] == {"matchLabels": {"ray.io/node-type": "worker"}}
+
+
+@pytest.mark.parametrize("checked", [False, True])
+def test_workers_run_where_other_groups_stand_in_if_the_first_has_no_node(checked: bool) -> None:
+    place = Placement("gpu", {"team": "a"}, stand_ins=("gpu-b", "gpu-c"))
+    pod = pods(rendered(a_ray_cluster(a_worker_group(place=place, prefer_deep_checked=checked))))[1]
+    assert pod["nodeSelector"] == {"team": "a"}
+    affinity = pod["affinity"]["nodeAffinity"]
+    [term] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    healthy, either = term["matchExpressions"]
+    assert (healthy["key"], healthy["values"]) == (NODE_HEALTH_LABEL, ["Schedulable"])
+    groups = ["gpu", "gpu-b", "gpu-c"]
+    assert either == {"key": INSTANCE_GROUP_LABEL, "operator": "In", "values": groups}
+    preferred = affinity["preferredDuringSchedulingIgnoredDuringExecution"]
+    of_groups, of_checks = preferred[:3], preferred[3:]
+    assert [each["preference"]["matchExpressions"][0]["values"] for each in of_groups] == [[name] for name in groups]
+    weights = [each["weight"] for each in of_groups]
+    assert weights == sorted(weights, reverse=True)
+    assert len(set(weights)) == 3
+    assert len(of_checks) == checked
+    assert groups_of(pod) == groups, "the review reads the same"
 
 
 @pytest.mark.parametrize(("checked", "preferred"), [(True, True), (False, False)])

@@ -8,7 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.sleep_decision import GAP_SECONDS, Action, Hours, Seen, SleepDecision, SleepMemory, SleepRule, decide
+from config.estimates import creation
+from controllers.sleep_decision import (
+    GAP_SECONDS,
+    WAKE_SECONDS,
+    Action,
+    Hours,
+    Seen,
+    SleepDecision,
+    SleepMemory,
+    SleepRule,
+    decide,
+)
 
 NOW = 1_760_000_000.0  # a Thursday, 08:53 UTC
 AFTER = 1800.0
@@ -83,6 +94,64 @@ def test_what_is_remembered_is_when_the_group_was_seen_and_since_when_it_is_idle
 def test_reasons_name_the_first_user_and_count_the_others() -> None:
     seen = replace(AWAKE, users=("run a", "run b", "pod c"))
     assert decide(RULE, seen, IDLE).reason == "used by run a and 2 more"
+
+
+NAMED = replace(RULE, wake=("gpu-b", "gpu-c"))
+WANTED = replace(ASLEEP, users=("run train-7",), nodes=0)
+
+
+def waiting(minutes: float, late: int = 0) -> SleepMemory:
+    return SleepMemory(NOW - 15, waiting_since=NOW - 60 * minutes, late=late)
+
+
+def test_no_ordinary_wake_is_late() -> None:
+    assert creation.later(ray=True)[creation.NODES].high * 60 < WAKE_SECONDS == 30 * 60
+
+
+@pytest.mark.parametrize(
+    ("seen", "memory", "since", "stand_ins"),
+    [
+        # The first look that finds too low a target counts, refused or not.
+        (WANTED, SleepMemory(NOW - 15), NOW, ()),
+        (WANTED, waiting(29), NOW - 29 * 60, ()),
+        (WANTED, waiting(30), NOW, ("gpu-b",)),
+        # The target is reached later, the nodes are not.
+        (replace(WANTED, target=4, nodes=3), waiting(29), NOW - 29 * 60, ()),
+        (replace(WANTED, target=4, nodes=3), waiting(30), NOW, ("gpu-b",)),
+        (replace(WANTED, target=4, nodes=3), waiting(29, late=1), NOW - 29 * 60, ("gpu-b",)),
+        (replace(WANTED, target=4, nodes=3), waiting(30, late=1), NOW, ("gpu-b", "gpu-c")),
+        (replace(WANTED, target=4, nodes=3), waiting(30, late=2), NOW, ("gpu-b", "gpu-c")),
+        # The last group stands in with all of its nodes: no further one is needed.
+        (replace(WANTED, replaced=True), waiting(90, late=1), NOW - 90 * 60, ("gpu-b",)),
+        # It has its nodes; where its workers run on another group's, that one stays.
+        (replace(WANTED, target=4, nodes=4), waiting(90, late=1), None, ()),
+        (replace(WANTED, target=4, nodes=4, elsewhere=1), waiting(90, late=1), None, ("gpu-b",)),
+        # A node that it loses later is not a wake.
+        (replace(WANTED, target=4, nodes=3), SleepMemory(NOW - 15), None, ()),
+        # Nobody knows how many nodes there are.
+        (replace(WANTED, nodes=None), waiting(90), NOW, ("gpu-b",)),
+        (replace(WANTED, target=None), SleepMemory(NOW - 15), None, ()),
+        # The clock went back.
+        (WANTED, waiting(-5), NOW, ()),
+        # Nothing wants it any more.
+        (replace(ASLEEP, nodes=0), waiting(90, late=1), None, ()),
+    ],
+)
+def test_the_next_group_stands_in_for_one_that_waits_for_its_nodes(
+    seen: Seen, memory: SleepMemory, since: float | None, stand_ins: tuple[str, ...]
+) -> None:
+    found = decide(NAMED, seen, memory)
+    assert (found.memory.waiting_since, found.stand_ins) == (since, stand_ins)
+    assert found.action is decide(RULE, seen, memory).action, "the group itself goes on as before"
+
+
+def test_each_wait_in_vain_is_counted_once_also_without_another_group() -> None:
+    memory, told = waiting(0), []
+    for minute in range(300):
+        found = decide(RULE, replace(WANTED, now=NOW + 60 * minute), memory)
+        told += [minute] if found.memory.late > memory.late else []
+        memory = found.memory
+    assert told == [30]
 
 
 seens = st.builds(

@@ -80,12 +80,13 @@ def start(cluster: SleepingCluster) -> Iterator[Start]:
     made: list[Sleeper] = []
 
     def started(holder: str = "sleeper-0", **options: Any) -> Sleeper:
-        group = SleepingGroup.read(json.dumps(GROUP | options.pop("group", {})))
+        groups = [SleepingGroup.read(json.dumps(GROUP | options.pop("group", {})))]
+        groups += [SleepingGroup.read(json.dumps(GROUP | each)) for each in options.pop("others", [])]
         given: dict[str, Any] = {"tokens": {}, "dry_run": False} | options
         sleeper = Sleeper(
             cluster.kubernetes.cluster,
             GroupMetrics(),
-            [group],
+            groups,
             cluster.function,
             function="counts",
             namespace="ray",
@@ -817,6 +818,168 @@ def test_a_shell_that_the_watch_does_not_show_yet_keeps_its_node(world: World, m
     monkeypatch.setattr(world.sleeper._users, "poll", poll_then_open)
     world.step()
     assert world.cluster.function.changes == []
+
+
+STAND_IN = {"group": "gpu-b", "workers": []}
+IN_EITHER = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": LABEL, "operator": "In", "values": ["gpu", "gpu-b"]}]}]
+        }
+    }
+}
+MINUTE = 60
+
+
+@pytest.fixture
+def pair(world: World) -> World:
+    """Let both groups sleep, of which `gpu-b` stands in for `gpu`, for which there is no capacity."""
+    world.cluster.function.targets["gpu-b"] = 0
+    world.begin(group={"wake": ["gpu-b"]}, others=[STAND_IN])
+    world.fall_asleep()
+    world.cluster.function.current["gpu"] = 0
+    return world
+
+
+def use(pair: World) -> None:
+    pair.cluster.kubernetes.put(JOBS, a_run())
+    pair.sync()
+
+
+def wait_in_vain(pair: World) -> None:
+    """Let a run wait until the other group is woken."""
+    use(pair)
+    for _ in range(32):
+        pair.step(MINUTE)
+    assert pair.cluster.function.targets == {"gpu": COUNT, "gpu-b": COUNT}
+
+
+def work_elsewhere(pair: World) -> None:
+    """Let the other group's nodes come, and the workers run there."""
+    for n in range(COUNT):
+        pair.cluster.kubernetes.put(NODES, a_node(f"other-{n}", "gpu-b"))
+        worker = a_pod(f"worker-{n}", node=f"other-{n}", owner="RayCluster/rayml", role="worker", affinity=IN_EITHER)
+        pair.cluster.put_pod(worker)
+    pair.sync()
+
+
+def steps_alone(pair: World, number: int) -> None:
+    """Poll without a cluster that follows."""
+    for _ in range(number):
+        pair.clock.later += STEP
+        assert pair.sleeper.poll(threading.Event())
+
+
+def test_a_group_without_capacity_wakes_the_next_after_half_an_hour_and_tells_it(pair: World) -> None:
+    use(pair)
+    for _ in range(30):
+        pair.step(MINUTE)
+    assert pair.cluster.function.targets == {"gpu": COUNT, "gpu-b": 0}
+    assert pair.value("ray_sleeper_refused") == 0
+    for _ in range(2):
+        pair.step(MINUTE)
+    assert pair.cluster.function.targets == {"gpu": COUNT, "gpu-b": COUNT}
+    assert pair.value("ray_sleeper_refused") == 1
+    told = [event for event in pair.events() if event.startswith("GroupDoesNotWake")]
+    assert told == [
+        "GroupDoesNotWake: instance group gpu does not wake, 0 of 2 nodes after 30 minutes: gpu-b wakes, too"
+    ]
+    pair.restarts = True
+    for _ in range(40):
+        pair.step(MINUTE)
+    assert len([event for event in pair.events() if event.startswith("GroupDoesNotWake")]) == 1
+
+
+def test_a_group_that_is_refused_wakes_the_next_as_soon_as_a_change_is_taken(pair: World) -> None:
+    pair.cluster.function.refused = "the cluster is Updating"
+    use(pair)
+    for _ in range(40):
+        pair.step(MINUTE)
+    assert pair.cluster.function.targets == {"gpu": 0, "gpu-b": 0}
+    pair.cluster.function.refused = ""
+    for _ in range(2):
+        pair.step(MINUTE)
+    assert pair.cluster.function.targets == {"gpu": COUNT, "gpu-b": COUNT}
+
+
+def test_a_group_that_gets_its_nodes_in_time_wakes_no_other(pair: World) -> None:
+    use(pair)
+    for _ in range(25):
+        pair.step(MINUTE)
+    pair.cluster.function.current.clear()
+    for _ in range(40):
+        pair.step(MINUTE)
+    assert pair.cluster.function.targets == {"gpu": COUNT, "gpu-b": 0}
+
+
+def test_a_doubt_wakes_no_other_group(pair: World, ray: FakeRay) -> None:
+    ray.away = True
+    for _ in range(70):
+        pair.step(MINUTE)
+    assert pair.cluster.function.targets == {"gpu": 0, "gpu-b": 0}
+
+
+def test_the_group_that_stands_in_stays_while_workers_run_there_and_then_sleeps(pair: World) -> None:
+    wait_in_vain(pair)
+    work_elsewhere(pair)
+    steps_alone(pair, AFTER // STEP + 6)
+    assert pair.cluster.function.targets["gpu-b"] == COUNT
+    # The first group's nodes come late: its workers are elsewhere.
+    pair.cluster.function.current.clear()
+    steps_alone(pair, AFTER // STEP + 6)
+    assert pair.cluster.function.targets["gpu-b"] == COUNT
+    pair.cluster.kubernetes.put(JOBS, a_run(type="Complete", status="True"))
+    wait_until(lambda: pair.sleeper._users._runs.snapshot()["train-7"].ended, "the watch")
+    steps_alone(pair, AFTER // STEP + 1)
+    assert (pair.cluster.replicas, pair.cluster.function.targets["gpu-b"]) == (0, COUNT)
+    pair.follow()
+    pair.steps(AFTER // STEP + 4)
+    assert pair.cluster.function.targets == {"gpu": 0, "gpu-b": 0}
+
+
+def test_the_group_that_stood_in_for_nothing_sleeps_although_the_run_lasts(pair: World) -> None:
+    wait_in_vain(pair)
+    pair.cluster.function.current.clear()
+    pair.steps(AFTER // STEP + 8)
+    assert pair.cluster.function.targets == {"gpu": COUNT, "gpu-b": 0}
+
+
+def test_workers_that_land_on_a_free_group_keep_its_nodes(pair: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    wait_in_vain(pair)
+    pair.cluster.function.current.clear()
+    pair.steps(AFTER // STEP)
+    poll = pair.sleeper._users.poll
+
+    def poll_then_land() -> Any:
+        found = poll()
+        for n in range(COUNT):
+            pair.cluster.kubernetes.put(NODES, a_node(f"other-{n}", "gpu-b"))
+            pair.cluster.put_pod(
+                a_pod(f"worker-{n}", node=f"other-{n}", owner="RayCluster/rayml", role="worker", affinity=IN_EITHER)
+            )
+        return found
+
+    monkeypatch.setattr(pair.sleeper._users, "poll", poll_then_land)
+    steps_alone(pair, 8)
+    assert pair.cluster.function.targets == {"gpu": COUNT, "gpu-b": COUNT}
+
+
+def test_a_pod_that_either_group_can_take_wakes_the_first(pair: World) -> None:
+    pair.cluster.put_pod(a_pod("notebook-0", namespace="team", affinity=IN_EITHER))
+    pair.sync()
+    for _ in range(30):
+        pair.step(MINUTE)
+    assert pair.cluster.function.targets == {"gpu": COUNT, "gpu-b": 0}
+    for _ in range(2):
+        pair.step(MINUTE)
+    assert pair.cluster.function.targets == {"gpu": COUNT, "gpu-b": COUNT}
+
+
+def test_a_pod_for_the_other_group_wakes_it_alone(pair: World) -> None:
+    pair.cluster.put_pod(a_pod("notebook-0", namespace="team", selects="gpu-b"))
+    pair.sync()
+    pair.steps(2)
+    assert pair.cluster.function.targets == {"gpu": 0, "gpu-b": COUNT}
 
 
 def test_suspended_ray_cluster_is_left_alone(world: World) -> None:

@@ -59,6 +59,11 @@ def watched_from(*blocks: str) -> Change:
 
 WITHOUT_CHECKS: Final[Change] = {f"{NODES}.deep_health_checks": []}
 ASLEEP: Final[Change] = WITHOUT_CHECKS | {f"{NODES}.sleep": {}}
+THIRD: Final = "hyperpod.instance_groups.2"
+FOURTH: Final = "hyperpod.instance_groups.3"
+SPARE: Final = {"name": "spare", "instance_type": "ml.p5.48xlarge", "count": 4, "threads_per_core": 1, "sleep": {}}
+STANDING_IN: Final[Change] = WITHOUT_CHECKS | {f"{NODES}.sleep": {"wake": ["spare"]}, THIRD: SPARE}
+OTHER_NAMES: Final = ("worker-group-1", "nobody", "head-group")
 BY_PATTERN: Final[Change] = {
     "company": {"name_pattern": "acme-{environment}-{name}"},
     "hyperpod.cluster_name": "acme-dev-ml-cluster",
@@ -912,4 +917,23 @@ CASES: Final[dict[str, list[Case]]] = {
     ],
     "V115": [Case({f"{NODES}.sleep": {}}, WITHOUT_CHECKS | {f"{CLUSTER}.autoscaling": {}})],
     "V116": [Case({f"{NODES}.deep_health_checks": ["InstanceStress"]}, ASLEEP)],
+    "V117": [
+        *(Case(change, STANDING_IN) for change in ({f"{NODES}.sleep": {"wake": [name]}} for name in OTHER_NAMES)),
+        Case({f"{NODES}.sleep": {"wake": ["spare", "spare"]}}, STANDING_IN),
+        Case({f"{NODES}.sleep": {"wake": ["spare"], "min": 1}}, STANDING_IN),
+        *(
+            Case({THIRD: SPARE | change}, STANDING_IN)
+            for change in (
+                {"instance_type": "ml.p4d.24xlarge"},
+                {"zone": "usw2-az1"},
+                {"threads_per_core": 2},
+                {"labels": {"team": "a"}},
+                {"taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}]},
+                {"sleep": None},
+            )
+        ),
+        Case({THIRD: SPARE | {"sleep": {"wake": ["fourth"]}}, FOURTH: SPARE | {"name": "fourth"}}, STANDING_IN),
+        Case({"ray.clusters.0.workers.1": SECOND_GROUP | {"instance_group": "spare"}}, STANDING_IN),
+        Case({FOURTH: SPARE | {"name": "fourth", "sleep": {"wake": ["spare"]}}}, STANDING_IN),
+    ],
 }

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from config.labels import INSTANCE_GROUP_LABEL, TEMPLATE_LABEL
+from config.labels import TEMPLATE_LABEL
 from ops.review.consequences import ReviewFinding, endangers, unknown
 from ops.review.kubernetes.deltas import Delta, at, deltas, fields, others, summary
-from ops.review.kubernetes.objects import Body
+from ops.review.kubernetes.objects import Body, groups_of
 from ops.review.kubernetes.rules.context import RuleContext
 from ops.review.kubernetes.rules.pods.template import review_pod
 from ops.review.kubernetes.rules.pods.words import in_words
@@ -129,7 +129,7 @@ def _fewer(wanted: Any, lost: int | None) -> str:
 
 
 def _before_fewer(group: Mapping[str, Any]) -> str:
-    nodes = at(group, "template", "spec", "nodeSelector", INSTANCE_GROUP_LABEL)
+    nodes = " or ".join(groups_of(at(group, "template", "spec") or {}))
     wait = "wait until no job runs on these workers"
     return f"{wait}, or drain nodes of {nodes} with `ops scale`, which lowers the replicas too" if nodes else wait
 

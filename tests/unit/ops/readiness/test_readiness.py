@@ -310,6 +310,20 @@ def test_a_group_that_wakes_is_waited_for(sleepy: Look, apis: Apis) -> None:
     assert waiting == {("instance group", WORKERS), ("Kubernetes nodes", WORKERS), ("RayCluster", "ray/rayml")}
 
 
+def test_a_group_that_does_not_wake_names_the_next(apis: Apis, clients: Clients) -> None:
+    groups = [
+        group.model_copy(update={"sleep": Sleep(wake=("spare",))}) if group.name == WORKERS else group
+        for group in DEV.hyperpod.instance_groups
+    ]
+    hyperpod = DEV.hyperpod.model_copy(update={"instance_groups": tuple(groups)})
+    apis.kubernetes[SLEEPER] = apis.kubernetes[REAPER]
+    workers(apis, current=0, target=4)
+    apis.aws["ListClusterEvents"] = {"Events": []}
+    found = observe(DEV.model_copy(update={"hyperpod": hyperpod}), clients)
+    [item] = [item for item in found if (item.kind, item.name) == ("instance group", WORKERS)]
+    assert item.detail == "0 of 4 nodes; after 30 minutes spare wakes, too"
+
+
 def test_fewer_nodes_than_the_minimum_of_a_sleeping_group_are_waited_for(sleepy: Look, apis: Apis) -> None:
     workers(apis, current=0, target=0)
     apis.kubernetes[NODES] = [nodes(usable_node()), nodes()]
