@@ -372,7 +372,7 @@ def test_doubt_does_not_wake_within_its_hours_what_was_put_to_sleep_by_hand(worl
 
 def test_group_that_is_woken_by_hand_stays_awake_until_then_and_for_after(world: World) -> None:
     world.fall_asleep()
-    ask(world, f"awake until {moment(world, 10 * STEP + 1)}")
+    ask(world, f"awake until {moment(world, 10.5 * STEP)}")
     world.step()
     assert (world.cluster.target, world.cluster.replicas) == (COUNT, COUNT)
     assert any("wakes, 0 to 2 nodes: woken by hand until " in event for event in world.events())
