@@ -34,6 +34,7 @@ TOP: Final = "ops job top --env dev"
 SAVE: Final = "ops job checkpoint train-20261121-201500"
 STOP: Final = "ops job stop train-20261121-201500"
 LOGS: Final = "ops job logs train-20261121-201500"
+SLEEP: Final = "ops sleep worker-group-1 --env dev"
 GOODPUT: Final = "ops job submit --name look -- python -m ray_resume goodput /fsx/ray/runs/train-1"
 LIST_JOBS: Final = "ops job list --env dev"
 
@@ -58,7 +59,7 @@ NOT_TYPED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/unit/ops/environment/test_check.py": ("ops check",),
     "tests/rehearsal/run/test_kept.py": ("make rehearse KEEP=1", "make rehearse-down"),
     "tests/rehearsal/run/test_kept_jobs.py": (
-        *(REHEARSE_JOBS, SUBMIT_PRACTICE, GOODPUT, OWN_SCRIPT, BRING, TOP, SAVE, STOP, LOGS),
+        *(REHEARSE_JOBS, SUBMIT_PRACTICE, GOODPUT, OWN_SCRIPT, BRING, TOP, SAVE, STOP, LOGS, SLEEP),
     ),
     "tests/rehearsal/run/test_kept_upgrade.py": (
         *(SETUP_CURRENT, SUBMIT_LONG_PRACTICE, UPGRADE_PRACTICE, STOP_PRACTICE),
@@ -108,10 +109,7 @@ NOT_TYPED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/unit/ops/jobs/test_routes.py": (
         "ops job submit train.py --variable NCCL_DEBUG=INFO --variable HF_HUB_OFFLINE=1",
     ),
-    "tests/unit/ops/change/test_by_hand.py": (
-        "ops wake worker-group-1 --env dev --for 2h",
-        "ops sleep worker-group-1 --env dev",
-    ),
+    "tests/unit/ops/change/test_by_hand.py": ("ops wake worker-group-1 --env dev --for 2h",),
     "tests/unit/ops/jobs/test_waking.py": ("ops job submit train.py --env dev --detach",),
     "tests/unit/ops/jobs/test_pip.py": ("ops job submit train.py --pip requirements.txt",),
     "tests/unit/ops/jobs/test_pytorchjob.py": (

@@ -1,5 +1,9 @@
-"""Jobs in a kept rehearsal with real Ray, as the pages type them: a lost worker, an own script, a save and a stop."""
+"""Jobs in a kept rehearsal with real Ray, as the pages type them: a lost worker, an own script, a save and a stop.
 
+Its workers' nodes may sleep. The deployed sleeper runs under its own rights, leaves jobs alone and wakes nodes for one.
+"""
+
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -7,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from config.labels import INSTANCE_GROUP_LABEL
 from embedded_account.kubernetes.building.binaries import Binaries
 from rehearsal.job.machine import require_machine
 from rehearsal.paths import RAY_ENVIRONMENT, REPOSITORY
@@ -15,6 +20,10 @@ from tests.rehearsal.run.checkout import Checkout
 from tests.support.waiting import REHEARSAL_PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.kept_jobs, pytest.mark.product]
+
+GROUP = "worker-group-1"
+"""Of `dev`. It sleeps here instead of being checked deeply, which would also follow each wake."""
+DEEP_CHECKS = "deep_health_checks: [InstanceStress, InstanceConnectivity]"
 
 MAKE = "make --assume-old=setup-rehearsal --assume-old=setup-jobs --no-print-directory"
 
@@ -26,6 +35,9 @@ def checkout(tmp_path: Path, programs: Binaries) -> Iterator[Checkout]:
     require_machine()
     made = Checkout(tmp_path / "checkout")
     (made.directory / RAY_ENVIRONMENT.name).symlink_to(RAY_ENVIRONMENT)
+    file = made.directory / "environments" / "dev.yaml"
+    assert DEEP_CHECKS in file.read_text()
+    file.write_text(file.read_text().replace(DEEP_CHECKS, "sleep: {}"))
     yield made
     made.run(*MAKE.split(), "rehearse-down")
 
@@ -92,6 +104,7 @@ def test_a_job_of_the_page_resumes_after_the_loss_of_a_worker(checkout: Checkout
     assert (storage / "practice").is_dir(), "the page says where /fsx/ray is"
     own_script_and_its_folder(checkout, storage)
     running_job_saves_and_stops(checkout, storage)
+    group_sleeps_and_a_run_wakes_it(checkout, storage)
 
 
 def own_script_and_its_folder(checkout: Checkout, storage: Path) -> None:
@@ -122,3 +135,34 @@ def running_job_saves_and_stops(checkout: Checkout, storage: Path) -> None:
     assert re.search(r"\bstep [1-9][0-9]*\b", typed(checkout, readme.SAVE))
     assert f"stopping {name}" in typed(checkout, readme.STOP)
     assert "stop requested" in typed(checkout, readme.LOGS, code=130)
+
+
+def group_sleeps_and_a_run_wakes_it(checkout: Checkout, storage: Path) -> None:
+    """What trains on woken nodes ends with the same bits as what trained before they slept."""
+    train = "ops job submit pytorch_ddp --name {} -- --epochs 2 --every 16"
+    typed(checkout, train.format("before"))
+    typed(checkout, f"{readme.SLEEP} --yes")
+    deadline = time.monotonic() + REHEARSAL_PATIENCE_SECONDS
+    # The sleeper notes it in its Lease at its next look.
+    asleep = rf'"name": "{GROUP}"[^}}]*asleep since '
+    while nodes(checkout) or not re.search(asleep, typed(checkout, "ops status -o json || true")):
+        assert time.monotonic() < deadline, typed(checkout, "ops logs sleeper")
+        time.sleep(1)
+    shown = typed(checkout, train.format("woken"))
+    assert re.search(rf"wakes \d+ x ml.p5.48xlarge in {GROUP}: about \d+ minutes, US\$ \d+ an hour", shown), shown
+    assert nodes(checkout) > 0
+    assert digests(storage / "woken") == digests(storage / "before")
+
+
+def nodes(checkout: Checkout) -> int:
+    """How many nodes of the group Kubernetes has."""
+    return len(typed(checkout, f"kubectl get nodes -o name -l {INSTANCE_GROUP_LABEL}={GROUP}").split())
+
+
+def digests(run: Path) -> dict[str, str]:
+    """The digests of the weights in a run's last checkpoint."""
+    last = max(run.glob("checkpoints/*/manifest.json"))
+    written: dict[str, str] = json.loads(last.read_text())["sha256"]
+    found = {name: digest for name, digest in written.items() if name.endswith(".distcp")}
+    assert found
+    return found
