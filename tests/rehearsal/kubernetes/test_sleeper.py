@@ -4,6 +4,7 @@ Times are short here: a group is idle after seconds. HyperPod, STS and Lambda ar
 """
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import cdk8s
 import pytest
 
 from config import labels, load, naming
+from controllers.hand import Hand
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
 from embedded_account.testing.cluster import ACCELERATED, GENERAL, Kubectl, Object
@@ -184,6 +186,22 @@ def test_a_group_sleeps_when_its_job_has_ended_and_a_pod_wakes_it(cluster: Clust
     wait_until(lambda: cluster.told() == {"GroupSleeps", "GroupWakes"}, "events")
 
 
+def request(cluster: Cluster, hand: Hand) -> None:
+    """Annotate the RayCluster as `ops sleep` and `ops wake` do."""
+    cluster.kubectl("-n", RAY, "annotate", "raycluster", "rayml", f"{labels.HAND}/{GROUP}={hand}", "--overwrite")
+
+
+def has_ended(cluster: Cluster) -> bool:
+    found = cluster.kubectl.get("-n", RAY, "raycluster", "rayml")["metadata"].get("annotations", {})
+    return f"{labels.HAND}/{GROUP}" not in found
+
+
+def test_a_user_ends_a_request_to_sleep(cluster: Cluster) -> None:
+    request(cluster, Hand(awake=False, at=time.time()))
+    wait_until(lambda: has_ended(cluster), "the end of the request")
+    assert cluster.is_awake()
+
+
 def test_the_rights_suffice_and_one_of_two_replicas_acts(cluster: Cluster) -> None:
     said = cluster.said()
     assert [line for line in said if line["message"] in ("permissions", "error")] == []
@@ -205,3 +223,15 @@ def test_the_other_replica_continues_when_the_first_is_gone(cluster: Cluster) ->
     holders = [line["holder"] for line in cluster.said() if line["message"] == "acts"]
     assert len(holders) == 2
     assert holders[0] != holders[1]
+
+
+def test_a_person_wakes_it_for_a_while(cluster: Cluster) -> None:
+    request(cluster, Hand(awake=True, at=time.time() + 60))
+    wait_until(cluster.is_awake, "wake")
+    assert not has_ended(cluster)
+    request(cluster, Hand(awake=False, at=time.time()))
+    wait_until(cluster.is_asleep, "sleep")
+    assert not has_ended(cluster), "until something uses it"
+    request(cluster, Hand(awake=True, at=time.time()))
+    wait_until(lambda: has_ended(cluster), "the end of the request")
+    assert [line for line in cluster.said() if line["message"] in ("permissions", "error")] == []
