@@ -13,7 +13,7 @@ from config.model import Environment
 
 PRICES_FILE: Final = Path(__file__).with_name("prices.yaml")
 HOURS_PER_MONTH: Final = 730
-_HOURS_PER_WEEK: Final = 168
+HOURS_PER_WEEK: Final = 168
 SYSTEM_NODES: Final = "system nodes"
 """The item of the nodes of the managed node group."""
 
@@ -116,7 +116,7 @@ class SleepingNodes(NamedTuple):
     @property
     def least_per_month(self) -> float:
         """The US$ of a month in which nothing uses it."""
-        share = self.hours_per_week / _HOURS_PER_WEEK
+        share = self.hours_per_week / HOURS_PER_WEEK
         return HOURS_PER_MONTH * (self.awake * share + self.asleep * (1 - share))
 
 

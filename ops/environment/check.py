@@ -54,6 +54,7 @@ def _plan_data(environment: Environment) -> dict[str, Any]:
         ],
         **_orchestrated(environment).data,
         "cost": [{"what": line.what, "usd_per_hour": line.usd_per_hour} for line in costs.estimate(environment)],
+        "asleep_usd_per_hour": {each.group: each.asleep for each in costs.sleeping(environment)},
     }
 
 
@@ -191,14 +192,16 @@ def _checkpoints(made: checkpoints.CheckpointEstimate) -> str:
 
 
 def _costs(environment: Environment) -> Group:
-    drawn = _table("cost", numbers=("US$ per hour",))
     lines = costs.estimate(environment)
-    for line in lines:
-        drawn.add_row(line.what, "no price" if line.usd_per_hour is None else f"{line.usd_per_hour:,.2f}")
+    asleep = {each.group: each.asleep for each in costs.sleeping(environment)}
+    columns = [[line.usd_per_hour for line in lines]]
+    columns += [[asleep.get(line.item, line.usd_per_hour) for line in lines]] if asleep else []
+    drawn = _table("cost", numbers=("US$ per hour", *(["asleep"] if asleep else [])))
+    for line, *cells in zip(lines, *columns, strict=True):
+        drawn.add_row(line.what, *("no price" if usd is None else f"{usd:,.2f}" for usd in cells))
     drawn.add_section()
-    total = sum(line.usd_per_hour or 0 for line in lines)
-    unknown = any(line.usd_per_hour is None for line in lines)
-    drawn.add_row("total", f"{'more than ' if unknown else ''}{total:,.2f}", style="bold")
+    totals = [f"{'more than ' if None in usds else ''}{sum(usd or 0 for usd in usds):,.2f}" for usds in columns]
+    drawn.add_row("total", *totals, style="bold")
     table = costs.prices()
     note = (
         f"On-demand prices of {table['region']} as of {table['date']}; without traffic and storage of logs and images"

@@ -10,15 +10,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from config.estimates.costs import HOURS_PER_MONTH, control_plane, prices
+from config.estimates.costs import HOURS_PER_MONTH, SleepingNodes, control_plane, prices
 from config.facts.add_ons import CLOUDWATCH
 from config.facts.instance_types import GPU_RESOURCE, instance_type
 from config.facts.versions import KUBERNETES_DEFAULT
 from ops.review.assembly import RETAINED, Assembly, Properties, number
 from ops.review.kubernetes.objects import MANIFEST, applied
+from ops.review.kubernetes.sleeper import known_groups
 from ops.review.model import StandingCosts
+from ops.review.sleeping import ranges
 
 BUDGET: Final = "AWS::Budgets::Budget"
+_HYPERPOD: Final = "Custom::HyperPodCluster"
 _CSI_DRIVER: Final = "fsx.csi.aws.com"
 # They cost nothing, or by use: traffic, requests, stored bytes. A Helm release's pods run on nodes that are priced.
 _WITHOUT_A_STANDING_PRICE: Final = frozenset(
@@ -80,6 +83,7 @@ def bill(assembly: Assembly, base: Assembly | None = None) -> StandingCosts:
         unpriced=tuple(f"{what} ({count})" if count > 1 else what for what, count in unpriced.items()),
         budget_usd=_budget(assembly),
         kept_usd_per_hour=sum(line.usd_per_hour or 0.0 for line in kept),
+        sleeping=tuple(_sleeping(assembly)),
     )
 
 
@@ -87,6 +91,27 @@ def usd_per_hour_of_nodes(kind: Any, count: int) -> float | None:
     """Return the price of `count` instances of the type; None if the table has none."""
     price = prices()["instances"].get(kind) if isinstance(kind, str) else None
     return None if price is None else float(price) * count
+
+
+def _sleeping(assembly: Assembly) -> Iterator[SleepingNodes]:
+    """Yield the groups whose sleeper can be read; those without a price are left out."""
+    kinds = {
+        group.get("InstanceGroupName"): group.get("InstanceType")
+        for stack in assembly.stacks.values()
+        for resource in stack.resources.values()
+        if resource.get("Type") == _HYPERPOD
+        for group in _groups(resource.get("Properties", {})) or []
+    }
+    known = known_groups(assembly)
+    for name, (least, most) in (ranges(assembly) or {}).items():
+        one = usd_per_hour_of_nodes(kinds.get(name), 1)
+        if name in known and one is not None:
+            yield SleepingNodes(name, least * one, most * one, known[name].sleep.hours_per_week)
+
+
+def _groups(properties: Properties) -> list[Any] | None:
+    groups = properties.get("InstanceGroups")
+    return groups if isinstance(groups, list) else None
 
 
 def _budget(assembly: Assembly) -> float | None:
@@ -131,8 +156,8 @@ def _lines(resource: Mapping[str, Any]) -> Iterator[_Line]:
 
 
 def _cluster(properties: Properties) -> Iterator[_Line]:
-    groups = properties.get("InstanceGroups")
-    if not isinstance(groups, list):
+    groups = _groups(properties)
+    if groups is None:
         yield _Line("HyperPod's nodes: the instance groups are known only at the deployment", None)
         return
     for group in groups:
@@ -224,7 +249,7 @@ def _gib(quantity: Any) -> int | None:
 
 
 _PRICED: Final[Mapping[str, Callable[[Properties], Iterator[_Line]]]] = {
-    "Custom::HyperPodCluster": _cluster,
+    _HYPERPOD: _cluster,
     "AWS::EKS::Addon": _add_on,
     "AWS::EKS::Nodegroup": _node_group,
     "AWS::EKS::Cluster": _control_plane,

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Literal
 
+from config.estimates.costs import SleepingNodes
+
 Address = tuple[str, str]
 """A resource of an environment: its stack's part and its logical id."""
 
@@ -181,6 +183,8 @@ class StandingCosts:
     """AWS's budget of a month, which calls somebody; None if there is none."""
     kept_usd_per_hour: float = 0.0
     """The part of `usd_per_hour` for what no stack manages any more."""
+    sleeping: tuple[SleepingNodes, ...] = ()
+    """The groups that sleep while nothing uses them; `usd_per_hour` has all of their nodes."""
 
 
 @dataclass(frozen=True)

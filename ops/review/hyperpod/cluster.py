@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ops.review.assembly import RETAINED, Pair, ResourceChange
-from ops.review.hyperpod import groups, slurm
+from ops.review.hyperpod import groups, sleep, slurm
 from ops.review.hyperpod.rows import ClusterPart
 from ops.review.hyperpod.values import differing, shown
 from ops.review.model import Change, Danger, Effect
+from ops.review.sleeping import ranges_of
 
 CLUSTER: Final = "Custom::HyperPodCluster"
 TEARDOWN: Final = "Custom::HyperPodClusterTeardown"
@@ -82,6 +83,8 @@ def _properties(pair: Pair, thing: ClusterPart, old: Mapping[str, Any], new: Map
     for key in differing(old, new):
         if key == "InstanceGroups":
             yield from _groups(pair, thing, old, new)
+        elif key == "SleepingGroups":
+            yield from sleep.changes(pair, thing, old, new)
         elif key == "NodeRecovery":
             yield _node_recovery(thing, old.get(key), new.get(key))
         elif key == "ConfirmGroupRemoval" and not isinstance(new.get(key, []), list):
@@ -97,7 +100,9 @@ def _groups(pair: Pair, thing: ClusterPart, old: Mapping[str, Any], new: Mapping
         return
     names = new.get("ConfirmGroupRemoval")
     confirmed = frozenset(map(str, names)) if isinstance(names, list) else frozenset()
-    yield from groups.changes(groups.Groups(pair, thing.stack, before, after, confirmed, slurm.orchestrates(old)))
+    asleep = frozenset(ranges_of(old) or ())
+    both = groups.Groups(pair, thing.stack, before, after, confirmed, slurm.orchestrates(old), asleep)
+    yield from groups.changes(both)
 
 
 def _node_recovery(thing: ClusterPart, old: Any, new: Any) -> Change:

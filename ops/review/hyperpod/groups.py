@@ -42,6 +42,8 @@ class Groups:
     """The names in the new template's ConfirmGroupRemoval."""
     slurm: bool
     """Whether Slurm runs the jobs, instead of Ray."""
+    sleeping: frozenset[str]
+    """The groups that sleep until the deployment: `ops scale` refuses them."""
 
 
 def named(properties: Properties) -> dict[str, Group] | None:
@@ -97,7 +99,8 @@ def _gone(groups: Groups, name: str, new: str | None) -> Change:
     )
     capacity = author("without capacity for both groups, remove the old one first, in a deployment of its own")
     scale = f"run `ops scale {name} 0 --env {environment}`, which drains its nodes"
-    drain = operator_before(slurm.drain(old, environment) if groups.slurm else scale)
+    rest = _rest(environment) if name in groups.sleeping else scale
+    drain = operator_before(slurm.drain(old, environment) if groups.slurm else rest)
     verb = "deletes" if new is None else f"creates group {new} and deletes"
     return thing.change(
         f"renamed to {new}, {size(old)}" if new else f"removed, {size(old)}",
@@ -131,7 +134,7 @@ def _users(groups: Groups, name: str) -> str:
 
 def _added(groups: Groups, name: str) -> Change:
     group, row = groups.after[name], consequence(GROUPS, ChangeKind.ADDED)
-    reason = f"{sentence(row.reason) if row else ''} {_price(group, number(group.get('InstanceCount')))}"
+    reason = f"{sentence(row.reason) if row else ''} {price(group, number(group.get('InstanceCount')))}"
     foreign = runs_foreign_scripts(groups.pair, group)
     return _thing(groups, name).change(
         f"added, {size(group)}",
@@ -221,28 +224,34 @@ def _count(groups: Groups, thing: ClusterPart, before: Group, after: Group) -> C
         return thing.change(what, Effect.NODES_REMOVED, reason, dangers=frozenset({Danger.UNKNOWN}))
     if new > old:
         row = consequence(f"{GROUPS}.InstanceCount", ChangeKind.RAISED)
-        reason = f"{sentence(row.reason) if row else ''} {_price(after, new - old)} Nodes that run are not touched."
+        reason = f"{sentence(row.reason) if row else ''} {price(after, new - old)} Nodes that run are not touched."
         return thing.change(what, Effect.IN_PLACE, reason)
     name = str(after["InstanceGroupName"])
     gone = "1 node" if old - new == 1 else f"{old - new} nodes"
-    unless = "" if groups.slurm else "Without `ops scale` before the deployment, "
+    unless = "" if groups.slurm or name in groups.sleeping else "Without `ops scale` before the deployment, "
     reason = (
         f"{gone} removed. {unless}HyperPod chooses which, and ends what runs there "
         f"without a drain. If somebody raised the group above {old} nodes by hand, the deployment fails."
     )
     environment = groups.pair.environment
     scaling = f"run `ops scale {name} {new} --env {environment}`, which drains {gone} and lowers Ray's replicas"
-    scale = operator_before(slurm.shrink(name, gone) if groups.slurm else scaling)
+    rest = _rest(environment) if name in groups.sleeping else scaling
+    scale = operator_before(slurm.shrink(name, gone) if groups.slurm else rest)
     check = operator_before(f"check with `ops status --env {environment}` that the group has at most {old} nodes")
     return thing.change(what, Effect.NODES_REMOVED, reason, steps(check, scale), lost=old - new)
 
 
-def _price(group: Group, nodes: int | None) -> str:
+def _rest(environment: str) -> str:
+    return f"wait until the group is asleep, or check with `ops status --env {environment}` that nothing runs on it"
+
+
+def price(group: Group, nodes: int | None) -> str:
+    """Return what so many more nodes of the group cost, as a sentence; `nodes` is None if nobody knows how many."""
     kind = shown(group.get("InstanceType"))
     if nodes is None:
         return "Their number is known only at the deployment."
-    price = usd_per_hour_of_nodes(kind, nodes)
-    cost = "the table has no price for them" if price is None else f"US$ {price:,.2f} per hour"
+    usd = usd_per_hour_of_nodes(kind, nodes)
+    cost = "the table has no price for them" if usd is None else f"US$ {usd:,.2f} per hour"
     return f"{nodes} more {kind}: {cost}."
 
 

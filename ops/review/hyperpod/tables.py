@@ -6,7 +6,9 @@ from typing import Any
 from ops.review.assembly import Assembly, Pair
 from ops.review.hyperpod.cluster import CLUSTER
 from ops.review.hyperpod.values import shown
+from ops.review.kubernetes.sleeper import known_groups
 from ops.review.model import ComparedRow
+from ops.review.sleeping import ranges
 
 
 def groups(pair: Pair) -> tuple[ComparedRow, ...]:
@@ -26,7 +28,8 @@ def _groups(assembly: Assembly | None) -> dict[str, dict[str, str]]:
                 found = properties.get("InstanceGroups")
                 for group in found if isinstance(found, list) else []:
                     network = group.get("OverrideVpcConfig") or properties.get("VpcConfig", {})
-                    rows[shown(group.get("InstanceGroupName"))] = _row(assembly, group, network)
+                    name = shown(group.get("InstanceGroupName"))
+                    rows[name] = _row(assembly, group, network) | _sleep(assembly, name)
     return rows
 
 
@@ -41,6 +44,14 @@ def _row(assembly: Assembly, group: Mapping[str, Any], network: Mapping[str, Any
         "training plan": _shown(group.get("TrainingPlanArn")),
         "deep health checks": ", ".join(map(shown, _list(group, "OnStartDeepHealthChecks"))),
     }
+
+
+def _sleep(assembly: Assembly, name: str) -> dict[str, str]:
+    """Return the column of how groups sleep, if any group of the side does."""
+    if ranges(assembly) == {}:
+        return {}
+    known = known_groups(assembly).get(name)
+    return {"sleep": known.words if known else ""}
 
 
 def _zone(assembly: Assembly, subnet: Any) -> str:

@@ -33,7 +33,7 @@ def changes(pair: Pair, differing: Sequence[ResourceChange]) -> Iterator[Change]
     Raises ReviewError if a manifest, values or a chart of the project's own cannot be read.
     """
     both = sides(pair)
-    context = RuleContext(pair.environment, both.before.all, both.after.all, both.accounts)
+    context = RuleContext(pair.environment, both.before.all, both.after.all, both.accounts, pair.head)
     reported: set[tuple[str, str]] = set()
     jobs = both.replaced_jobs()
     gone = {old.key for old in jobs.values() if effect_on(old, None, both).fate is ObjectEffect.DELETED}

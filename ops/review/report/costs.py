@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from config.estimates.costs import HOURS_PER_MONTH
+from config.estimates.costs import HOURS_PER_MONTH, HOURS_PER_WEEK, SleepingNodes
 from ops.review.model import Effect, EnvironmentVerdict, StandingCosts, Verdict
 
 UNCHANGED: Final = "unchanged"
@@ -19,7 +19,7 @@ def of(environment: EnvironmentVerdict) -> tuple[str, ...]:
 def are_unchanged(environment: EnvironmentVerdict) -> bool:
     """Return whether the environment costs the same before and after, as far as prices are known."""
     before, after = environment.before, environment.after
-    if after and before and before.budget_usd != after.budget_usd:
+    if after and before and (before.budget_usd, before.sleeping) != (after.budget_usd, after.sleeping):
         return False
     return of(environment)[0].startswith(UNCHANGED) and (
         before is None or after is None or sorted(before.unpriced) == sorted(after.unpriced)
@@ -47,6 +47,8 @@ def notes(verdict: Verdict) -> Iterator[str]:
     if not bills:
         return
     yield f"Costs are on-demand list prices of what runs all the time; a month has {HOURS_PER_MONTH} hours."
+    if any(bill.sleeping for bill in bills):
+        yield "Groups that sleep count with all of their nodes."
     if unpriced := sorted({each for bill in bills for each in bill.unpriced}):
         yield f"Not in these figures, because the price table lacks them: {', '.join(unpriced)}."
 
@@ -80,7 +82,32 @@ def _lines(environment: EnvironmentVerdict) -> Iterator[str]:
     if (kept := after.kept_usd_per_hour) >= _CENT:
         prices = f"{_price(kept)} of it per hour, {_price(kept, month=True)} per month"
         yield f"{prices}, for what leaves its stack and stays"
+    yield from _sleep(environment, old, after)
     yield from _budget(old.budget_usd, after.budget_usd)
+
+
+def _sleep(environment: EnvironmentVerdict, old: StandingCosts, new: StandingCosts) -> Iterator[str]:
+    """Yield what it means for the bill that groups may sleep, no longer do, or do by other rules."""
+    before, after = ({each.group: each for each in bill.sleeping} for bill in (old, new))
+    for name, group in after.items():
+        if name not in before:
+            yield f"{name} may sleep: {_by_use(group)}"
+        elif before[name] != group:
+            yield f"{name} sleeps by other rules: {_by_use(group)}. Before: {_by_use(before[name])}"
+    stay = {row.name for row in environment.groups if row.after}
+    for name in stay & before.keys() - after.keys():
+        yield f"{name} no longer sleeps: all of its nodes cost at all times. Before: {_by_use(before[name])}"
+
+
+def _by_use(group: SleepingNodes) -> str:
+    """Say what a group costs that sleeps. How much it will be used, no template knows."""
+    least, most = (f"{usd:,.0f}" for usd in (group.least_per_month, group.awake * HOURS_PER_MONTH))
+    if group.hours_per_week:
+        hours = f"{group.hours_per_week:g} of {HOURS_PER_WEEK} hours a week"
+        return (
+            f"awake in its hours only ({hours}), US$ {least} instead of {most} per month; in use outside of them, more"
+        )
+    return f"US$ {least} per month if nothing uses it, {most} if something always does"
 
 
 def _budget(old: float | None, new: float | None) -> Iterator[str]:

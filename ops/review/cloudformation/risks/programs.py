@@ -9,14 +9,17 @@ from typing import Any, Final
 from ops.review.assembly import Assembly
 from ops.review.cloudformation.risks.references import single
 from ops.review.cloudformation.sides import ChangedResource, Key, Risk, TemplateComparison
-from ops.review.cloudformation.values import is_off, mapping, same, short, text
+from ops.review.cloudformation.values import is_off, mapping, nested, same, short, text
 from ops.review.model import Danger
 from ops.review.scripts import ONLY_TELLS, dangerous_lines
+from ops.review.sleeping import ranges
 
 _FUNCTION: Final = "AWS::Lambda::Function"
 _LAYER: Final = "AWS::Lambda::LayerVersion"
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _READ: Final = (".py", ".sh", ".js", ".mjs")
+_RANGES: Final = ("Environment", "Variables", "RANGES")
+"""Between which counts the function of sleeping groups may set each."""
 # What says only what is measured, or by which way a service is reached.
 _HARMLESS: Final = re.compile(r"POWERTOOLS_\w+|AWS_STS_REGIONAL_ENDPOINTS")
 
@@ -64,7 +67,7 @@ def _placement(group: ChangedResource) -> Iterator[Risk]:
 def _function(function: ChangedResource, sides: TemplateComparison) -> Iterator[Risk]:
     key, before, after = function.key, function.before, function.after
     if before:
-        yield from _environment(key, before, after)
+        yield from _environment(key, before, after, sides.head.assembly)
     name = "Content" if "Content" in after else "Code"
     old, new = mapping(before.get(name)), mapping(after.get(name))
     if same(old, new):
@@ -84,12 +87,28 @@ def _function(function: ChangedResource, sides: TemplateComparison) -> Iterator[
         yield Risk(key, Danger.RUNS_CODE, what, "The function's code can delete, open or fetch more.")
 
 
-def _environment(key: Key, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Risk]:
+def _environment(
+    key: Key, before: Mapping[str, Any], after: Mapping[str, Any], head: Assembly | None
+) -> Iterator[Risk]:
     """Yield variables that may decide what a function loads, or on what it acts."""
+    follows = _ranges_follow(after, head)
     for path, old, new in single(before.get("Environment"), after.get("Environment"), ("Environment",)):
+        if follows and path[:3] == _RANGES:
+            continue
         if not ONLY_TELLS.fullmatch(path[-1]) and not _HARMLESS.fullmatch(path[-1]):
             what = f"{'.'.join(path)} {short(old)} → {short(new)}"
             yield Risk(key, Danger.RUNS_CODE, what, "The function loads other code, or acts on something else.")
+
+
+def _ranges_follow(function: Mapping[str, Any], head: Assembly | None) -> bool:
+    """Return whether the ranges of counts are those of the groups that sleep, about which the review says all."""
+    wanted = ranges(head) if head else None
+    said = mapping(mapping(function.get("Environment")).get("Variables")).get(_RANGES[-1])
+    return (
+        wanted is not None
+        and isinstance(said, str)
+        and nested(said) == {name: list(both) for name, both in wanted.items()}
+    )
 
 
 def _asset(code: Mapping[str, Any], assembly: Assembly | None) -> Path | None:

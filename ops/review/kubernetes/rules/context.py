@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from ops.review.assembly import Assembly
 from ops.review.consequences import ReviewFinding
 from ops.review.kubernetes.deltas import at
 from ops.review.kubernetes.objects import Body, Key, KubernetesObject
@@ -19,6 +20,8 @@ class RuleContext:
     after: Mapping[Key, KubernetesObject]
     accounts: frozenset[str] = frozenset()
     """The AWS accounts of the environment's stacks."""
+    head: Assembly | None = None
+    """The new side, for what objects share with other stacks."""
 
     def of_kind(self, kind: str, *, after: bool) -> list[KubernetesObject]:
         """Return the objects of a kind on one side."""

@@ -3,12 +3,15 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from k8s_charts.shared.flows import SLEEPER_PODS
+from k8s_charts.shared.names import SLEEPER
 from ops.review.consequences import ReviewFinding, endangers
 from ops.review.kubernetes.deltas import at
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import RuleContext
 from ops.review.kubernetes.rules.network_policies import no_longer_isolates
 from ops.review.model import Danger, Effect
+from ops.review.sleeping import ranges
 
 _RAY: Final = frozenset({"RayCluster", "RayJob", "RayService"})
 _GROUP_OF_RAY: Final = "ray.io"
@@ -76,6 +79,9 @@ def _limit(body: Body, context: RuleContext) -> ReviewFinding:
 def _disruption_budget(body: Body, context: RuleContext) -> ReviewFinding:
     if context.only_gone(_namespace_of(body), at(body, "spec", "selector")):
         return _deleted("Its pods are removed.")
+    if _is_of_the_sleeper(body) and not context.has("Deployment", _namespace_of(body), SLEEPER, after=True):
+        # The Deployment's own removal says whether anything lacks it.
+        return _deleted("Its pods are removed.")
     return endangers(Danger.LOOSER_ISOLATION, "removed", "All of its pods may be evicted at once.", Effect.DELETED)
 
 
@@ -108,8 +114,15 @@ def _definition(body: Body, _context: RuleContext) -> ReviewFinding:
 def _workload(body: Body, context: RuleContext) -> ReviewFinding:
     if context.only_gone(_namespace_of(body), None):
         return _deleted("Its namespace is removed.")
+    if _is_of_the_sleeper(body) and context.head and ranges(context.head) == {}:
+        return _deleted("No group sleeps any more.")
     why = f"Nothing does the {body['kind']}'s work any more."
     return endangers(Danger.LOWER_PROTECTION, "removed", why, Effect.DELETED)
+
+
+def _is_of_the_sleeper(body: Body) -> bool:
+    labels = at(body, "spec", "selector", "matchLabels")
+    return bool(body["metadata"]["name"] == SLEEPER and labels == dict(SLEEPER_PODS))
 
 
 def _namespace_of(body: Body) -> str:

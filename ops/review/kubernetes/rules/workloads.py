@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from ops.review.assembly import Assembly
 from ops.review.consequences import ReviewFinding, endangers, refused
+from ops.review.kubernetes import sleeper
 from ops.review.kubernetes.deltas import at, fields, summary
 from ops.review.kubernetes.objects import Body
 from ops.review.kubernetes.rules.context import RuleContext
@@ -26,6 +28,10 @@ _PLACES: Final = ("affinity", "initContainers", "nodeSelector", "schedulerName")
 _PROBES: Final = ("livenessProbe", "startupProbe")
 _CHECKS: Final = frozenset({"exec", "failureThreshold", "grpc", "httpGet", "tcpSocket", "timeoutSeconds"})
 _AMOUNT: Final = re.compile(r"(\d+)(\D+)")
+_SLEEPS: Final = (
+    "Nothing in use is taken: the group sleeps only while nothing uses it, and is awake in its hours. Whoever wakes it "
+    "waits for its nodes."
+)
 _ROLLED: Final = "Kubernetes replaces the object's pods one after another."
 _EFFECTS: Final = {
     "CronJob": "It holds from the next run on.",
@@ -52,18 +58,23 @@ def review_workload(before: Body | None, after: Body, context: RuleContext) -> I
         specs = at(old, "spec"), at(new, "spec")
         named = [{str(each["name"]): each for each in containers(side)} for side in specs]
         yield from review_variables(*specs)
-        yield from _programs(*specs, *named)
+        yield from _programs(*specs, *named, head=context.head)
         yield from _missing(*specs, context, namespace)
         yield from _retentions(*named)
     yield from _in_place(before, after, kind)
 
 
-def _programs(old: Any, new: Any, before: _Containers, after: _Containers) -> Iterator[ReviewFinding]:
+def _programs(
+    old: Any, new: Any, before: _Containers, after: _Containers, *, head: Assembly | None
+) -> Iterator[ReviewFinding]:
     """Yield the containers of the project's own controllers that start with other words, or are gone."""
     own = [name for name, each in before.items() if any(word.startswith(_OWN) for word in _words(each))]
     for name in own:
         words = [_words(side[name]) if name in side else ["none"] for side in (before, after)]
-        if words[0] != words[1]:
+        if head and sleeper.only_groups_differ(words[0], words[1], head):
+            differences = sleeper.differences(words[0], words[1])
+            yield from (ReviewFinding(what, Effect.IN_PLACE, _SLEEPS) for what in differences)
+        elif words[0] != words[1]:
             what = f"{name}: {' → '.join(' '.join(each) for each in words)}"
             yield endangers(Danger.LOWER_PROTECTION, what, "The controller may do something else, or nothing.")
     changed = [*map(str, fields(old, new, *_PLACES)), *_of_containers(before, after, own)]

@@ -6,16 +6,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 import config
 from config.estimates import costs
 from config.load import DIRECTORY
+from config.model.hyperpod import Sleep
 from config.rules import ALL_RULES
 from ops import cli
 from ops.commands.whole import app
-from ops.environment import schema
+from ops.environment import check, schema
 from tests.support.generated_environments import read_from
+from tests.support.sleeping_environment import with_sleep
 from tests.support.waiting import PATIENCE_SECONDS
 from tests.unit.support.findings import line_of
 
@@ -55,6 +58,19 @@ def test_numbers_are_aligned() -> None:
     lines = run("check", "--env", "dev").stdout.splitlines()
     rows = [line for line in lines if line.startswith(("head-group: ", "worker-group-1: ", "total"))]
     assert len({len(row.rstrip()) for row in rows}) == 1
+
+
+def test_a_group_that_sleeps_shows_what_it_costs_asleep() -> None:
+    console = Console(width=200, record=True)
+    console.print(check._costs(with_sleep(config.load("dev"), Sleep(min=1))))
+    lines = [" ".join(line.split()) for line in console.export_text().splitlines()]
+    lines = [line for line in lines if line.startswith(("cost", "head-group", "worker-group-1", "total"))]
+    assert lines == [
+        "cost US$ per hour asleep",
+        "head-group: 1 x ml.m5.2xlarge 0.46 0.46",
+        "worker-group-1: 4 x ml.p5.48xlarge 253.18 63.30",
+        "total 254.52 64.63",
+    ]
 
 
 def test_an_unknown_price_is_not_shown_as_zero(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -488,3 +488,63 @@ def test_an_attribute_of_the_cluster_is_reviewed(
 def test_a_policy_that_no_longer_retains_lowers_protection(tmp_path: Path) -> None:
     change = one(tmp_path, cluster(HEAD) | {"DeletionPolicy": "Retain"}, cluster(HEAD))
     assert set(change.dangers) == {Danger.LOWER_PROTECTION}
+
+
+def test_a_group_that_may_sleep_keeps_its_nodes_and_brings_its_programs(tmp_path: Path) -> None:
+    change = one(tmp_path, cluster(HEAD, WORKERS), cluster(HEAD, WORKERS, SleepingGroups={"worker-group-1": 1}))
+    assert (change.resource, change.effect, set(change.dangers)) == (
+        "InstanceGroup worker-group-1",
+        Effect.IN_PLACE,
+        set(),
+    )
+    assert change.what == "may sleep, down to 1 of 4 nodes"
+    assert change.reason.startswith("Nothing happens to its nodes now.")
+    assert change.reason.endswith("This stack gets the function that sets its count, the ray stack the sleeper.")
+
+
+def test_a_second_group_that_may_sleep_brings_nothing(tmp_path: Path) -> None:
+    other = group("other", 2)
+    before = cluster(WORKERS, other, SleepingGroups={"worker-group-1": 1})
+    change = one(tmp_path, before, changed(before, SleepingGroups={"worker-group-1": "1", "other": 0}))
+    assert (change.title, change.what) == ("instance group other", "may sleep, down to 0 of 2 nodes")
+    assert "sleeper" not in change.reason
+
+
+def test_a_group_that_no_longer_sleeps_gets_its_count_at_a_price(tmp_path: Path) -> None:
+    change = one(tmp_path, cluster(HEAD, WORKERS, SleepingGroups={"worker-group-1": 1}), cluster(HEAD, WORKERS))
+    assert (change.what, change.effect) == ("no longer sleeps: it gets all of its 4 nodes", Effect.CREATED)
+    assert "at most 3 more ml.p5.48xlarge: US$ 189.89 per hour. Nodes that run are not touched." in change.reason
+    assert change.reason.endswith("The function that set its count and the sleeper are deleted.")
+    assert set(change.dangers) == set()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "effect", "said"),
+    [
+        (2, 1, Effect.IN_PLACE, "More of them go while nothing uses the group."),
+        (1, 2, Effect.CREATED, "With fewer nodes than 2 it gets all of its 4, until it falls asleep again."),
+    ],
+)
+def test_another_minimum_of_a_group_that_sleeps(tmp_path: Path, old: int, new: int, effect: Effect, said: str) -> None:
+    before = cluster(WORKERS, SleepingGroups={"worker-group-1": old})
+    change = one(tmp_path, before, changed(before, SleepingGroups={"worker-group-1": new}))
+    assert (change.what, change.effect, set(change.dangers)) == (f"sleep: min {old} → {new}", effect, set())
+    assert said in change.reason
+
+
+@pytest.mark.parametrize("sleeping", [{"worker-group-1": {"Ref": "Least"}}, {"Ref": "Groups"}, ["worker-group-1"]])
+def test_a_group_that_sleeps_by_what_only_the_deployment_knows_needs_an_approval(tmp_path: Path, sleeping: Any) -> None:
+    before = cluster(WORKERS)
+    change = one(tmp_path, before, changed(before, SleepingGroups=sleeping))
+    assert (change.effect, set(change.dangers)) == (Effect.UNKNOWN, {Danger.UNKNOWN, Danger.JOBS_ENDED})
+
+
+def test_nodes_of_a_group_that_sleeps_are_not_taken_by_ops_scale(tmp_path: Path) -> None:
+    before = cluster(HEAD, WORKERS, SleepingGroups={"worker-group-1": 0})
+    lowered = changed(before, InstanceGroups=[HEAD, WORKERS | {"InstanceCount": 3}])
+    change = one(tmp_path / "lowered", before, lowered)
+    assert "ops scale" not in change.action + change.reason
+    assert "wait until the group is asleep, or check with `ops status --env dev` that nothing runs" in change.action
+    found = of(tmp_path / "removed", before, cluster(HEAD))
+    [removed] = [each for each in found if each.resource == "InstanceGroup worker-group-1"]
+    assert "ops scale" not in removed.action

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from ops.review.model import Change, Danger, Effect, EnvironmentVerdict, StandingCosts
+from config.estimates.costs import SleepingNodes
+from ops.review.model import Change, ComparedRow, Danger, Effect, EnvironmentVerdict, StandingCosts
 from ops.review.report import costs, markdown, outcome, summary
 from ops.review.report.summary import Words
 from tests.unit.ops.review.report.verdicts import DIGEST, change, everything, five_changes, verdict
@@ -293,6 +294,44 @@ COSTS = {
             "budget removed: nobody is called any more at US$ 20,000 per month",
         ],
     ),
+    "a group that may sleep": (
+        (StandingCosts(4, 0), StandingCosts(4, 0, sleeping=(SleepingNodes("gpu", 1, 4, 0),))),
+        [
+            "unchanged: US$ 4.00 per hour, US$ 2,920 per month, 0 GPUs",
+            "gpu may sleep: US$ 730 per month if nothing uses it, 2,920 if something always does",
+        ],
+    ),
+    "a group that may sleep outside of its hours": (
+        (StandingCosts(4, 0), StandingCosts(4, 0, sleeping=(SleepingNodes("gpu", 0, 4, 60),))),
+        [
+            "unchanged: US$ 4.00 per hour, US$ 2,920 per month, 0 GPUs",
+            "gpu may sleep: awake in its hours only (60 of 168 hours a week), US$ 1,043 instead of 2,920 per month; "
+            "in use outside of them, more",
+        ],
+    ),
+    "a group whose hours of sleep change": (
+        (
+            StandingCosts(4, 0, sleeping=(SleepingNodes("gpu", 0, 4, 0), SleepingNodes("same", 0, 1, 0))),
+            StandingCosts(4, 0, sleeping=(SleepingNodes("gpu", 0, 4, 84), SleepingNodes("same", 0, 1, 0))),
+        ),
+        [
+            "unchanged: US$ 4.00 per hour, US$ 2,920 per month, 0 GPUs",
+            "gpu sleeps by other rules: awake in its hours only (84 of 168 hours a week), US$ 1,460 instead of 2,920 "
+            "per month; in use outside of them, more. "
+            "Before: US$ 0 per month if nothing uses it, 2,920 if something always does",
+        ],
+    ),
+    "a group that no longer sleeps, and one that is gone": (
+        (
+            StandingCosts(4, 0, sleeping=(SleepingNodes("gpu", 0, 4, 0), SleepingNodes("gone", 0, 1, 0))),
+            StandingCosts(4, 0),
+        ),
+        [
+            "unchanged: US$ 4.00 per hour, US$ 2,920 per month, 0 GPUs",
+            "gpu no longer sleeps: all of its nodes cost at all times. "
+            "Before: US$ 0 per month if nothing uses it, 2,920 if something always does",
+        ],
+    ),
     "without a price": (
         (StandingCosts(1, 8, ("ml.x",)), StandingCosts(1, 8, ("ml.y",))),
         ["unchanged: US$ 1.00 per hour, US$ 730 per month, 8 GPUs"],
@@ -304,7 +343,18 @@ COSTS = {
 def test_costs_show_before_after_and_the_difference(
     bills: tuple[StandingCosts | None, StandingCosts], lines: list[str]
 ) -> None:
-    assert list(costs.of(EnvironmentVerdict("dev", (CODE,), *bills))) == lines
+    groups = ComparedRow("gpu", {"count": "4"}, {"count": "4"}), ComparedRow("gone", {"count": "4"}, {})
+    assert list(costs.of(EnvironmentVerdict("dev", (CODE,), *bills, groups))) == lines
+
+
+def test_a_sum_says_that_it_counts_groups_that_sleep_as_awake() -> None:
+    bill = StandingCosts(4, 0, sleeping=(SleepingNodes("gpu", 0, 4, 0),))
+    said = "Groups that sleep count with all of their nodes."
+    assert said in costs.notes(verdict(EnvironmentVerdict("dev", (CODE,), bill, bill)))
+    awake = StandingCosts(4, 0)
+    assert said not in list(costs.notes(verdict(EnvironmentVerdict("dev", (CODE,), awake, awake))))
+    assert not costs.are_unchanged(EnvironmentVerdict("dev", (CODE,), awake, bill))
+    assert costs.are_unchanged(EnvironmentVerdict("dev", (CODE,), bill, bill))
 
 
 def test_environments_whose_budgets_changed_do_not_share_a_row_of_costs() -> None:
