@@ -28,7 +28,16 @@ from controllers.hand import HAND, in_force
 from controllers.kubernetes_api import CONFLICT, ApiServer, KubernetesApi, KubernetesApiError, Object, read
 from controllers.lease import Lease, LeaseLostError
 from controllers.requests import create_event, is_allowed
-from controllers.sleep_decision import WAKE_SECONDS, Action, Seen, SleepDecision, SleepMemory, decide, is_over
+from controllers.sleep_decision import (
+    WAKE_SECONDS,
+    Action,
+    Seen,
+    SleepDecision,
+    SleepMemory,
+    SleepRule,
+    decide,
+    is_over,
+)
 from controllers.telemetry import Metrics, end_on_signals, log, serve
 
 NAME: Final = "sleeper"
@@ -46,7 +55,9 @@ _STEP_SECONDS: Final = 45.0
 _ASK_SECONDS: Final = 60.0
 _ASK_SELDOM_SECONDS: Final = 600.0
 _REASON_CHARACTERS: Final = 200
-_GAUGES: Final = ("ray_sleeper_asleep", "ray_sleeper_target_nodes", "ray_sleeper_refused")
+_GAUGES: Final = ("ray_sleeper_asleep", "ray_sleeper_target_nodes", "ray_sleeper_refused", "ray_sleeper_wanted_nodes")
+_NODE_SECONDS: Final = "ray_sleeper_node_seconds_total"
+_NODE_STATES: Final = ("used", "idle", "asleep")
 _EVENTS: Final = {"wakes": "GroupWakes", "sleeps": "GroupSleeps", "does not wake": "GroupDoesNotWake"}
 
 
@@ -116,6 +127,34 @@ class GroupMetrics(Metrics):
         with self._lock:
             self._values[name][f"{{group={json.dumps(group)}}}"] = value
 
+    def add_node_seconds(self, group: str, state: str, seconds: float) -> None:
+        """Add to the time that nodes of a group were in a state."""
+        with self._lock:
+            values, key = self._values[_NODE_SECONDS], f'{{group={json.dumps(group)},state="{state}"}}'
+            values[key] = values.get(key, 0) + seconds
+
+
+class NodeTimes:
+    """How long the nodes of each group are used, idle or asleep, from one look of this replica to its next."""
+
+    def __init__(self, metrics: GroupMetrics) -> None:
+        self._metrics = metrics
+        self._looks: dict[str, tuple[float, dict[str, int]]] = {}
+
+    def forget(self) -> None:
+        """Count from the next look on: nobody looked before it."""
+        self._looks = {}
+
+    def look(self, rule: SleepRule, target: int | None, *, used: bool) -> None:
+        """Count the time since the last look; without a target nobody knows the nodes until the next one."""
+        now = time.monotonic()
+        at, nodes = self._looks.pop(rule.group, (now, {}))
+        for state, number in nodes.items():
+            self._metrics.add_node_seconds(rule.group, state, number * (now - at))
+        if target is not None:
+            live = {"used": target, "idle": 0} if used else {"used": 0, "idle": target}
+            self._looks[rule.group] = now, live | {"asleep": max(rule.count - target, 0)}
+
 
 class Sleeper:
     """The loop that holds the Lease, decides for each group, and acts."""
@@ -147,6 +186,7 @@ class Sleeper:
         self._users = GroupUsers(server, namespace, groups, tokens, self._failed)
         self._missing: list[str] | None = None
         self._lease: Lease | None = None
+        self._times = NodeTimes(metrics)
         self._memories: dict[str, SleepMemory] = {}
         # For people: since when a group sleeps, and what wakes it or woke it last.
         self._asleep: dict[str, float] = {}
@@ -259,6 +299,7 @@ class Sleeper:
         log("acts", holder=self._holder)
         self._lease = lease
         self._targets, self._nodes, self._sent = {}, {}, {}
+        self._times.forget()
         self._ask_at = self._change_at = float("-inf")
         memories = saved.get("groups")
         memories = memories if isinstance(memories, dict) else {}
@@ -290,7 +331,9 @@ class Sleeper:
         self._act(decisions)
         self._end_requests(states, now)
         for group in self._groups:
-            target = self._targets.get(group.rule.group)
+            target, state = self._targets.get(group.rule.group), states[group.rule.group]
+            self._times.look(group.rule, target, used=bool(state.users or state.kept_by or state.doubts))
+            self._metrics.set_of("ray_sleeper_wanted_nodes", group.rule.group, _wanted_nodes(group.rule, state, now))
             if target is not None:
                 self._metrics.set_of("ray_sleeper_target_nodes", group.rule.group, target)
                 self._metrics.set_of("ray_sleeper_asleep", group.rule.group, target <= group.rule.min)
@@ -560,6 +603,14 @@ class Sleeper:
         log("error", operation=operation, error=str(error))
 
 
+def _wanted_nodes(rule: SleepRule, state: GroupState, now: float) -> int:
+    """Return how many nodes users, a person or the hours want; a doubt wants none, and a pause keeps all away."""
+    hand = in_force(state.hands, now)
+    by_itself = rule.hours is not None and rule.hours.contain(now)
+    wanted = state.users or (hand.awake if hand else by_itself)
+    return rule.count if wanted and not state.suspended else 0
+
+
 def _set_replicas(item: Object, *, group: SleepingGroup, total: int, raises: bool) -> bool:
     """Set a RayCluster's replicas for `total` workers on the group, which only raises or only lowers them.
 
@@ -605,6 +656,11 @@ def _describe(metrics: Metrics, groups: Sequence[str]) -> None:
     metrics.describe("ray_sleeper_wakes_total", "counter", "How often this replica woke the group.", *samples)
     metrics.describe("ray_sleeper_sleeps_total", "counter", "How often this replica let the group sleep.", *samples)
     metrics.describe("ray_sleeper_refused", "gauge", "1 if the group does not get the nodes that it needs.", *samples)
+    metrics.describe("ray_sleeper_wanted_nodes", "gauge", "Nodes that users of the group or its hours want.", *samples)
+    states = [sample | {"state": state} for sample in samples for state in _NODE_STATES]
+    metrics.describe(
+        _NODE_SECONDS, "counter", "Seconds of nodes, used, idle or asleep, since this replica acts.", *states
+    )
     metrics.describe("ray_sleeper_errors_total", "counter", "Requests that failed.", {"operation": "function"})
     metrics.describe("ray_sleeper_last_look_timestamp_seconds", "gauge", "When this replica last checked the groups.")
 

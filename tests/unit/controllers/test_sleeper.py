@@ -240,6 +240,90 @@ def test_lease_says_since_when_the_group_sleeps_and_what_wakes_it(world: World) 
     assert saved(world)["woken"] == {}
 
 
+def hours(world: World) -> dict[str, float]:
+    """Return the node-seconds of the group by state, in steps of the clock."""
+    lines = [line for line in world.sleeper._metrics.render().splitlines() if line.startswith("ray_sleeper_node_s")]
+    return {line.split('"')[3]: round(float(line.rpartition(" ")[2]) / STEP, 1) for line in lines}
+
+
+def test_node_seconds_are_counted_as_used_idle_or_asleep(world: World) -> None:
+    world.cluster.kubernetes.put(JOBS, a_run())
+    world.steps(3)
+    assert hours(world) == {"used": 2 * COUNT, "idle": 0, "asleep": 0}, "nobody looked before the first look"
+    del world.cluster.kubernetes.collections[JOBS]["train-7"]
+    world.sync()
+    world.step()
+    assert hours(world) == {"used": 3 * COUNT, "idle": 0, "asleep": 0}
+    before = hours(world)
+    world.fall_asleep()
+    world.step()
+    asleep = hours(world)
+    # `after` and the end of its workers: from the look without a run to the one that lowered the nodes.
+    assert asleep["idle"] == (AFTER // STEP + 1) * COUNT
+    assert sum(asleep.values()) - sum(before.values()) == (AFTER // STEP + 5) * COUNT
+    assert asleep["used"] == before["used"]
+
+
+def test_node_seconds_of_nodes_that_stay_are_idle(world: World) -> None:
+    world.begin(group={"min": 1})
+    world.steps(AFTER // STEP + 5)
+    before = hours(world)
+    world.step()
+    after = hours(world)
+    assert {state: round(after[state] - before[state], 1) for state in after} == {
+        "used": 0,
+        "idle": 1,
+        "asleep": COUNT - 1,
+    }
+
+
+def test_node_seconds_without_a_known_target_are_not_counted(world: World) -> None:
+    world.cluster.kubernetes.put(JOBS, a_run())
+    world.steps(2)
+    before = hours(world)
+    world.cluster.function.fails = True
+    world.steps(8)
+    lost = hours(world)
+    assert sum(lost.values()) < sum(before.values()) + 8 * COUNT
+
+
+def test_a_successor_counts_node_seconds_from_its_own_first_look(world: World) -> None:
+    world.steps(3)
+    world.sleeper.stop()
+    world.begin(holder="sleeper-1")
+    world.step()
+    assert hours(world) == {"used": 0, "idle": 0, "asleep": 0}
+
+
+def test_nodes_are_wanted_while_the_group_is_used_and_no_longer(world: World) -> None:
+    world.fall_asleep()
+    assert world.value("ray_sleeper_wanted_nodes") == 0
+    world.cluster.function.refused = "an update is under way"
+    world.cluster.kubernetes.put(JOBS, a_run())
+    world.sync()
+    world.steps(3)
+    assert world.value("ray_sleeper_wanted_nodes") == COUNT
+    assert world.value("ray_sleeper_target_nodes") == 0
+    a_pause(world.cluster, world.ray)
+    wait_until(lambda: world.sleeper._users._live.snapshot()["rayml"].suspended, "the watch to show the pause")
+    world.step()
+    assert world.value("ray_sleeper_wanted_nodes") == 0, "a pause leaves the group alone"
+
+
+def test_nodes_are_wanted_within_hours_even_if_the_function_fails(world: World) -> None:
+    world.begin(group={"hours": "Mon-Sun 00:00-24:00 UTC"})
+    world.cluster.function.fails = True
+    world.steps(2)
+    assert world.value("ray_sleeper_wanted_nodes") == COUNT
+
+
+def test_a_doubt_wants_no_node(world: World, ray: FakeRay) -> None:
+    world.fall_asleep()
+    ray.away = True
+    world.steps(2)
+    assert world.value("ray_sleeper_wanted_nodes") == 0
+
+
 def test_each_step_is_taken_by_another_sleeper(world: World) -> None:
     world.restarts = True
     world.fall_asleep()
