@@ -6,8 +6,11 @@ Waiting is not a fault: the alerts about a run's work hold only while the run tr
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from config.estimates import creation
+
 RUNBOOK: Final = "docs/operate/observe.md"
 GPU_RUNBOOK: Final = "docs/operate/gpus.md"
+SLEEP_RUNBOOK: Final = "docs/operate/sleep.md"
 
 # Those after which AWS's node monitoring agent calls a node of EKS broken (aws/eks-node-monitoring-agent,
 # `WellKnownXidCodes`). Others, such as 13, 31, 43 and 45, are usually an application's (NVIDIA, "XID errors").
@@ -24,7 +27,8 @@ BROKEN_GPU: Final = f'DCGM_EXP_XID_ERRORS_COUNT{{xid=~"|{"|".join(map(str, _XIDS
 class Alert:
     """An alert that fires if `value` breaks `limit` for `seconds`; with `on_run` only for runs that train.
 
-    With `gpus` only clusters with nodes with GPUs have it, and with `efa` those with EFA.
+    With `gpus` only clusters with nodes with GPUs have it, with `efa` those with EFA, and with `sleep` those in which a
+    group sleeps.
 
     The value always has series while what it is about exists, so that a test can ask for it without a fault.
     """
@@ -38,6 +42,7 @@ class Alert:
     on_run: bool = False
     gpus: bool = False
     efa: bool = False
+    sleep: bool = False
 
     @property
     def expression(self) -> str:
@@ -53,6 +58,8 @@ class Alert:
     @property
     def page(self) -> str:
         """The page with the runbook."""
+        if self.sleep:
+            return SLEEP_RUNBOOK
         return GPU_RUNBOOK if self.gpus or self.efa else RUNBOOK
 
     def rule(self) -> dict[str, Any]:
@@ -68,6 +75,9 @@ class Alert:
 
 _MINUTE: Final = 60
 _HOUR: Final = 60 * _MINUTE
+_WANTED: Final = "max by (group) (ray_sleeper_wanted_nodes)"
+# A node that is there and not Ready has an alert of its own.
+_NODES_OF_GROUP: Final = 'label_replace(hyperpod_node_ready, "group", "$1", "instance_group", "(.+)")'
 
 ALERTS: Final = (
     Alert(
@@ -217,10 +227,33 @@ ALERTS: Final = (
         "critical",
         "Job {{ $labels.build }} failed: new Ray pods wait for their image.",
     ),
+    Alert(
+        "GroupDoesNotWake",
+        f"{_WANTED} - (count by (group) ({_NODES_OF_GROUP}) or {_WANTED} * 0)",
+        # Without the exporter nobody knows which nodes there are.
+        '> 0 and on () (max(up{job="exporter"}) == 1)',
+        int(creation.later(ray=False)[creation.NODES].high * _MINUTE),
+        "critical",
+        "Something wants group {{ $labels.group }}, and {{ $value }} of its nodes are missing: it does not wake.",
+        sleep=True,
+    ),
+    Alert(
+        "SleeperBlind",
+        "time() - max(ray_sleeper_last_look_timestamp_seconds or vector(0))",
+        f"> {5 * _MINUTE}",
+        5 * _MINUTE,
+        "critical",
+        "No sleeper has checked the groups for {{ $value | humanizeDuration }}: none sleeps, and none wakes.",
+        sleep=True,
+    ),
 )
 
 
-def rule_groups(*, gpus: bool, efa: bool) -> tuple[dict[str, Any], ...]:
-    """Return the groups of Prometheus' rules; with `gpus` those about GPUs, too, and with `efa` those about EFA."""
-    rules = [alert.rule() for alert in ALERTS if (gpus or not alert.gpus) and (efa or not alert.efa)]
+def rule_groups(*, gpus: bool, efa: bool, sleep: bool) -> tuple[dict[str, Any], ...]:
+    """Return the groups of Prometheus' rules: with `gpus`, `efa` and `sleep` those about each, too."""
+    rules = [
+        alert.rule()
+        for alert in ALERTS
+        if (gpus or not alert.gpus) and (efa or not alert.efa) and (sleep or not alert.sleep)
+    ]
     return ({"name": "ray-on-hyperpod", "rules": rules},)

@@ -246,12 +246,61 @@ COST: Final = GrafanaDashboard(
     ),
 )
 
-DASHBOARDS: Final = (RAY, JOBS, NODES, GPUS, EFA, COST)
+_OF_GROUP: Final = 'group=~"$group"'
+_NODE_TIME: Final = f"ray_sleeper_node_seconds_total{{{_OF_GROUP}}}"
+_COUNTED: Final = "Counted by the sleeper that acts; what no sleeper saw is missing. A node asleep costs nothing."
 
 
-def dashboards(*, gpus: bool, efa: bool) -> dict[str, dict[str, Any]]:
-    """Return each dashboard as Grafana's JSON model, by uid; that of GPUs only with `gpus`, of EFA with `efa`."""
-    without = [board for board, wanted in ((GPUS, gpus), (EFA, efa)) if not wanted]
+def _hours(window: str) -> tuple[str, str]:
+    return f"sum by (group, state) (increase({_NODE_TIME}[{window}])) / 3600", "{{group}} {{state}}"
+
+
+SLEEP: Final = GrafanaDashboard(
+    uid="sleep",
+    title="Sleeping groups",
+    choice="group",
+    of="label_values(ray_sleeper_target_nodes, group)",
+    panels=(
+        _panel(
+            1,
+            "Nodes used, idle and asleep",
+            "short",
+            (f"sum by (group, state) (rate({_NODE_TIME}[5m]))", "{{group}} {{state}}"),
+            note=_COUNTED,
+        ),
+        _panel(
+            2,
+            "Nodes wanted, and nodes that HyperPod is to have",
+            "short",
+            (f"max by (group) (ray_sleeper_wanted_nodes{{{_OF_GROUP}}})", "{{group}} wanted"),
+            (f"max by (group) (ray_sleeper_target_nodes{{{_OF_GROUP}}})", "{{group}} target"),
+            note="Wanted by users or hours: 0 of an idle group, whose nodes stay until it falls asleep.",
+        ),
+        _panel(3, "Node-hours of 24 hours", "short", _hours("24h"), note=_COUNTED, now=True),
+        _panel(4, "Node-hours of 30 days", "short", _hours("30d"), note=_COUNTED, now=True),
+        _panel(
+            5,
+            "Asleep (1), and refused changes (1)",
+            "short",
+            (f"max by (group) (ray_sleeper_asleep{{{_OF_GROUP}}})", "{{group}} asleep"),
+            (f"max by (group) (ray_sleeper_refused{{{_OF_GROUP}}})", "{{group}} refused"),
+        ),
+        _panel(
+            6,
+            "Wakes and sleeps in an hour",
+            "short",
+            (f"sum by (group) (increase(ray_sleeper_wakes_total{{{_OF_GROUP}}}[1h]))", "{{group}} wakes"),
+            (f"sum by (group) (increase(ray_sleeper_sleeps_total{{{_OF_GROUP}}}[1h]))", "{{group}} sleeps"),
+        ),
+    ),
+)
+
+DASHBOARDS: Final = (RAY, JOBS, NODES, GPUS, EFA, COST, SLEEP)
+
+
+def dashboards(*, gpus: bool, efa: bool, sleep: bool) -> dict[str, dict[str, Any]]:
+    """Return each dashboard as Grafana's JSON model, by uid; those of GPUs, EFA and sleep only with these."""
+    without = [board for board, wanted in ((GPUS, gpus), (EFA, efa), (SLEEP, sleep)) if not wanted]
     return {dashboard.uid: _model(dashboard) for dashboard in DASHBOARDS if dashboard not in without}
 
 

@@ -78,6 +78,11 @@ def _watched(environment: EksEnvironment, groups: tuple[InstanceGroup, ...], ima
 def _settings(environment: EksEnvironment, wanted: InCluster) -> Settings:
     gpus = _watched(environment, environment.observed_gpu_groups, versions.DCGM_EXPORTER_IMAGE)
     efa = _watched(environment, environment.observed_efa_groups, versions.PYTHON_IMAGE)
+    shown = {
+        "gpus": gpus is not None,
+        "efa": efa is not None,
+        "sleep": bool(environment.hyperpod.sleeping_groups),
+    }
     return Settings(
         ray_namespace=environment.ray.namespace,
         operator_namespace=environment.kuberay.namespace,
@@ -85,11 +90,12 @@ def _settings(environment: EksEnvironment, wanted: InCluster) -> Settings:
         grafana_image=pulled(versions.GRAFANA_IMAGE, environment),
         python_image=pulled(versions.PYTHON_IMAGE, environment),
         storage_gib=wanted.storage_gib,
-        dashboards=dashboards(gpus=gpus is not None, efa=efa is not None),
-        rule_groups=rule_groups(gpus=gpus is not None, efa=efa is not None),
+        dashboards=dashboards(**shown),
+        rule_groups=rule_groups(**shown),
         alertmanager=environment.alertmanager,
         build_namespace=IMAGE_BUILD_NAMESPACE if environment.image.built else None,
         prices=prices_of_nodes(environment),
+        sleep=shown["sleep"],
         gpus=gpus,
         efa=efa,
     )

@@ -30,6 +30,7 @@ class Settings:
     """What differs between environments: namespaces, images, disk and nodes; and what is shown and alerted.
 
     `prices` maps instance types to US dollars per hour. With `alertmanager` Prometheus sends its alerts there.
+    With `sleep` it scrapes the sleeper.
     `build_namespace` is None if no image is built, `gpus` without nodes with GPUs, and `efa` without nodes with EFA.
     """
 
@@ -44,6 +45,7 @@ class Settings:
     alertmanager: bool
     build_namespace: str | None
     prices: Mapping[str, float]
+    sleep: bool
     gpus: WatchedNodes | None = None
     efa: WatchedNodes | None = None
 

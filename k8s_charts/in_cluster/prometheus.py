@@ -60,6 +60,7 @@ def _config(settings: Settings) -> dict[str, str]:
         alertmanager=settings.alertmanager,
         gpus=settings.gpus is not None,
         efa=settings.efa is not None,
+        sleep=settings.sleep,
     )
     # JSON is YAML, too.
     return {

@@ -14,6 +14,7 @@ from k8s_charts.shared.names import (
     JOB_SUPERVISOR,
     METRICS_PORT,
     REAPER,
+    SLEEPER,
 )
 
 EVERY_SECONDS: Final = 30
@@ -29,9 +30,12 @@ _GROUP_OF_NODE: Final = "__meta_kubernetes_node_label_" + INSTANCE_GROUP_LABEL.t
 
 
 def configuration(
-    *, ray_namespace: str, operator_namespace: str, alertmanager: bool, gpus: bool, efa: bool
+    *, ray_namespace: str, operator_namespace: str, alertmanager: bool, gpus: bool, efa: bool, sleep: bool
 ) -> dict[str, Any]:
-    """Return prometheus.yml; with `gpus` it scrapes the exporters on nodes with GPUs, and with `efa` those of EFA."""
+    """Return prometheus.yml.
+
+    With `gpus` it scrapes the exporters on nodes with GPUs, with `efa` those of EFA, and with `sleep` the sleeper.
+    """
     ray = _Pods(ray_namespace)
     own = _Pods(operator_namespace)
     return {
@@ -50,6 +54,7 @@ def configuration(
             ),
             ray.job(JOB_SUPERVISOR, ("app_kubernetes_io_name", JOB_SUPERVISOR), {}),
             own.job("reaper", ("app_kubernetes_io_name", REAPER), {}),
+            *([own.job(SLEEPER, ("app_kubernetes_io_name", SLEEPER), {})] if sleep else []),
             own.job("kuberay", ("app_kubernetes_io_name", "kuberay-operator"), {}),
             *([_of_nodes(DCGM_JOB, GPU_METRICS_NAMESPACE, DCGM_EXPORTER, DCGM_PORT)] if gpus else []),
             *([_of_nodes(EFA_JOB, EFA_METRICS_NAMESPACE, EFA_EXPORTER, METRICS_PORT)] if efa else []),

@@ -11,6 +11,7 @@ _SOURCES: Final[Mapping[str, str]] = {
     "hyperpod_node_": "exporter: the node's labels and conditions",
     "ray_image_build_": "exporter: the newest Job of the image build",
     "ray_reaper_": "reaper",
+    "ray_sleeper_": "sleeper",
     "job_supervisor_": "job-supervisor",
     "ray_training_": "ray: worker 0 of a job with the library",
     "ray_node_gpus_": "ray: each node with GPUs",

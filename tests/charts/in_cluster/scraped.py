@@ -1,6 +1,7 @@
 """The cluster that a real Prometheus of a test scrapes: real controllers, and what real Ray said."""
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
@@ -8,8 +9,11 @@ from datetime import UTC, datetime
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from unittest.mock import create_autospec
 
 from config.labels import INSTANCE_GROUP_LABEL, INSTANCE_TYPE_LABEL, SYSTEM_NODE_LABEL, SYSTEM_NODE_ROLE
+from controllers.aws_api import AwsApi
+from controllers.group_users import SleepingGroup
 from controllers.in_cluster.efa_exporter import EfaExporter
 from controllers.in_cluster.exporter import RunExporter
 from controllers.job_decision import Limits
@@ -17,17 +21,26 @@ from controllers.job_run import RunState, SupervisedRun
 from controllers.kubernetes_api import ApiServer
 from controllers.lease import STATE, TRAINS
 from controllers.reaper import Reaper
+from controllers.sleeper import GroupMetrics, Sleeper
 from controllers.supervision import Supervisor
 from controllers.telemetry import Metrics, serve
 from embedded_account.kubernetes import pki
 from k8s_charts.in_cluster.scrape import DCGM_JOB, EFA_JOB, configuration
-from k8s_charts.shared.names import DCGM_EXPORTER, DCGM_PORT, EFA_EXPORTER, JOB_SUPERVISOR, METRICS_PORT, REAPER
+from k8s_charts.shared.names import (
+    DCGM_EXPORTER,
+    DCGM_PORT,
+    EFA_EXPORTER,
+    JOB_SUPERVISOR,
+    METRICS_PORT,
+    REAPER,
+    SLEEPER,
+)
 from tests.support import efa_sysfs, fake_kubernetes
 from tests.support.fake_kubernetes import BUILDS, JOBS, LEASES, NODES, FakeKubernetes
 
 SAMPLES = Path(__file__).parent / "samples"
 PRICES = {"ml.p5.48xlarge": 63.296, "m5.xlarge": 0.192}
-SCRAPED = {"ray", JOB_SUPERVISOR, "reaper", "kuberay", "exporter", DCGM_JOB, EFA_JOB}
+SCRAPED = {"ray", JOB_SUPERVISOR, "reaper", SLEEPER, "kuberay", "exporter", DCGM_JOB, EFA_JOB}
 _META = "__meta_kubernetes_pod"
 _RAY_LABELS = {"ray.io/is-ray-node": "yes", "ray.io/cluster": "rayml"}
 
@@ -63,6 +76,7 @@ PODS = {
     "worker": a_pod({**_RAY_LABELS, "ray.io/node-type": "worker", "ray.io/group": "gpu-group"}),
     "supervisor": a_pod({"app.kubernetes.io/name": JOB_SUPERVISOR}),
     "reaper": a_pod({"app.kubernetes.io/name": REAPER}),
+    "sleeper": a_pod({"app.kubernetes.io/name": SLEEPER}),
     "gpus": {**a_pod({"app.kubernetes.io/name": DCGM_EXPORTER}), **ON_NODE},
     "efa": {**a_pod({"app.kubernetes.io/name": EFA_EXPORTER}), **ON_NODE},
     "operator": a_pod({"app.kubernetes.io/name": "kuberay-operator"}),
@@ -79,19 +93,22 @@ def cluster(folder: Path) -> Iterator[dict[str, int]]:
     with ExitStack() as stack:
         fake = stack.enter_context(fake_kubernetes.serve(keys, folder / "account"))
         _fill(fake)
-        exporter, reaped, supervised = (
+        exporter, reaped, supervised, slept = (
             RunExporter(fake.cluster, namespace="ray", builds="image-build", prices=PRICES),
             Metrics(),
             Metrics(),
+            GroupMetrics(),
         )
         reaper = Reaper(fake.cluster, reaped, namespace="ray", unready_seconds=30, unwell_seconds=240, dry_run=False)
         _supervisor(fake.cluster, supervised)
+        _sleeper(fake.cluster, slept)
         exporter.start()
         reaper.poll()
         stack.callback(exporter.stop)
         pages = {
             "exporter": exporter,
             "reaper": reaped,
+            SLEEPER: slept,
             JOB_SUPERVISOR: supervised,
             "ray": Said("ray-2.42.1.txt", "gpu.txt"),
             "kuberay": Metrics(),
@@ -107,7 +124,9 @@ def files(ports: Mapping[str, int], rules: Mapping[str, Any]) -> dict[str, str]:
 
     Debian's Prometheus is built without Kubernetes' discovery: the labels are what Prometheus' documentation says.
     """
-    whole = configuration(ray_namespace="ray", operator_namespace="kuberay", alertmanager=False, gpus=True, efa=True)
+    whole = configuration(
+        ray_namespace="ray", operator_namespace="kuberay", alertmanager=False, gpus=True, efa=True, sleep=True
+    )
     whole["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     whole["scrape_configs"] = [_with_pods(job, ports) for job in whole["scrape_configs"] if job["job_name"] in ports]
     return {"prometheus.yaml": json.dumps(whole), "rules.yaml": json.dumps(rules)}
@@ -149,6 +168,24 @@ def _fill(fake: FakeKubernetes) -> None:
 def _supervisor(server: ApiServer, metrics: Metrics) -> None:
     run = SupervisedRun("train-1", "ray", "rayml", "python train.py", "/fsx", None, 1)
     Supervisor(server, metrics, run, Limits(attempts=1, stalled=1, seconds=1.0), holder="pod")
+
+
+def _sleeper(server: ApiServer, metrics: GroupMetrics) -> None:
+    known = {"group": "gpus", "count": 1, "min": 0, "after_seconds": 1800, "hours": None, "workers": []}
+    Sleeper(
+        server,
+        metrics,
+        [SleepingGroup.read(json.dumps(known))],
+        create_autospec(AwsApi),
+        function="counts",
+        namespace="ray",
+        own_namespace="kuberay",
+        holder="pod",
+        tokens={},
+        dry_run=False,
+    )
+    metrics.set("ray_sleeper_last_look_timestamp_seconds", time.time())
+    metrics.set_of("ray_sleeper_wanted_nodes", "gpus", 1)
 
 
 def _port(stack: ExitStack, page: Metrics) -> int:

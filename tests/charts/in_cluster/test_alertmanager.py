@@ -69,7 +69,7 @@ def quick(topic: str, endpoint: str) -> str:
 def prometheus(folder: Path, alertmanager: str, port: int) -> Iterator[None]:
     """Run Prometheus with the project's rule about the exporter, which serves at `port`, without its patience."""
     made = prometheus_configuration(
-        ray_namespace="ray", operator_namespace="kuberay", alertmanager=True, gpus=False, efa=False
+        ray_namespace="ray", operator_namespace="kuberay", alertmanager=True, gpus=False, efa=False, sleep=False
     )
     made["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     made["scrape_configs"] = [job for job in made["scrape_configs"] if job["job_name"] == "exporter"]
@@ -124,7 +124,7 @@ def test_amtool_accepts_the_configuration(tmp_path: Path) -> None:
 
 
 def test_no_alert_makes_a_subject_that_sns_refuses() -> None:
-    names = [rule["alert"] for group in rule_groups(gpus=True, efa=True) for rule in group["rules"]]
+    names = [rule["alert"] for group in rule_groups(gpus=True, efa=True, sleep=True) for rule in group["rules"]]
     longest = max(names, key=len)
     [published] = configuration(settings("topic"))["receivers"][0]["sns_configs"]
     subject = published["subject"].replace("{{ .GroupLabels.alertname }}", longest)

@@ -10,7 +10,8 @@ import pytest
 
 from config import load
 from config.container_insights import ALARMS
-from k8s_charts.in_cluster.alerts import ALERTS, GPU_RUNBOOK, RUNBOOK, rule_groups
+from config.estimates import creation
+from k8s_charts.in_cluster.alerts import ALERTS, GPU_RUNBOOK, RUNBOOK, SLEEP_RUNBOOK, rule_groups
 from rehearsal.paths import REPOSITORY
 from tests.charts.in_cluster.scraped import SCRAPED, files
 from tests.support.prometheus import programs
@@ -21,6 +22,8 @@ RUN = '{run="train-1"}'
 NODE = '{node="hyperpod-i-0",instance_group="gpus"}'
 GPU = '{node="hyperpod-i-0",instance_group="gpus",gpu="0",pod="rayml-gpu-group-worker-x7k2p",xid="%s"}'
 EFA = '{node="hyperpod-i-0",instance_group="gpus",device="rdmap79s0",port="1"}'
+BUILD = '{build="ray-image-1"}'
+SLEEPER = '{group="gpus",pod="sleeper-0"}'
 HEALTH = '{node="hyperpod-i-0",instance_group="gpus",status="%s"}'
 MINUTES = 240
 EVERY_FIVE_MINUTES = [f"{minute}m" for minute in range(0, MINUTES, 5)]
@@ -50,6 +53,8 @@ def healthy(**changes: str) -> Series:
         "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": f"0x{MINUTES}",
         "DCGM_FI_DEV_ROW_REMAP_FAILURE": f"0x{MINUTES}",
         "ray_image_build_failed": f"0x{MINUTES}",
+        "ray_sleeper_wanted_nodes": f"1x{MINUTES}",
+        "ray_sleeper_last_look_timestamp_seconds": f"0+60x{MINUTES}",
     }
     return usual | changes
 
@@ -63,8 +68,8 @@ def named(series: str) -> str:
         return name + (GPU % status if name.startswith("DCGM") else EFA)
     if name.startswith("up"):
         return f'up{{job="{name[3:-1]}"}}'
-    if name == "ray_image_build_failed":
-        return f'{name}{{build="ray-image-1"}}'
+    if name.startswith(("ray_image_build", "ray_sleeper")):
+        return name + (BUILD if name == "ray_image_build_failed" else SLEEPER)
     if name.startswith("ray_run"):
         return name + RUN
     of_node = name.startswith(("hyperpod", "efa"))
@@ -103,6 +108,9 @@ FAULTS: dict[str, Series] = {
     "EfaDrops": healthy(node_amazonefa_rx_drops="0x60 0+120x180"),
     "EfaExporterDown": healthy(**{"up{efa}": "1x60 0x180"}),
     "ImageBuildFailed": healthy(ray_image_build_failed="0x60 1x180"),
+    # A run wants the group's node, which never comes.
+    "GroupDoesNotWake": healthy(ray_sleeper_wanted_nodes="0x60 1x180", hyperpod_node_ready="1x30 stale"),
+    "SleeperBlind": healthy(ray_sleeper_last_look_timestamp_seconds="0+60x60 3600x180"),
 }
 """What each alert is for."""
 
@@ -151,6 +159,13 @@ DRILLS: dict[str, Series] = {
     "a node with EFA restarts and its counters begin anew": healthy(
         **{"up{efa}": "1x60 0x10 1x170", "node_amazonefa_rx_drops": "5000x60 _x10 0x170"}
     ),
+    "a group sleeps for an hour and wakes within twenty minutes": healthy(
+        ray_sleeper_wanted_nodes="1x60 0x90 1x90", hyperpod_node_ready="1x62 _x105 1x70"
+    ),
+    "one of two sleepers restarts": healthy(ray_sleeper_last_look_timestamp_seconds="0+60x60 _x4 3900+60x170"),
+    "a cluster in which no group sleeps": {
+        name: values for name, values in healthy().items() if not name.startswith("ray_sleeper_wanted")
+    },
     "a cluster without EFA": {
         name: values for name, values in healthy().items() if not name.startswith(("efa", "node_ama", "up{efa}"))
     },
@@ -180,7 +195,9 @@ def promtool(folder: Path, *argv: str) -> "subprocess.CompletedProcess[str]":
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with Prometheus' two files."""
     made = tmp_path_factory.mktemp("promtool")
-    for name, text in files(dict.fromkeys(SCRAPED, 1), {"groups": rule_groups(gpus=True, efa=True)}).items():
+    for name, text in files(
+        dict.fromkeys(SCRAPED, 1), {"groups": rule_groups(gpus=True, efa=True, sleep=True)}
+    ).items():
         (made / name).write_text(text)
     return made
 
@@ -224,7 +241,7 @@ def test_an_alert_says_which_run_it_is_about_and_where_its_runbook_is(folder: Pa
 
 
 def test_an_alert_about_a_gpu_names_it_and_its_error() -> None:
-    [rule] = [rule for rule in rule_groups(gpus=True, efa=True)[0]["rules"] if rule["alert"] == "XidError"]
+    [rule] = [rule for rule in rule_groups(gpus=True, efa=True, sleep=True)[0]["rules"] if rule["alert"] == "XidError"]
     assert all(f"$labels.{label} }}" in rule["annotations"]["summary"] for label in ("node", "gpu", "xid"))
 
 
@@ -239,13 +256,33 @@ def test_an_exporter_that_cannot_see_efa_is_told_like_one_that_is_gone(folder: P
     assert "alertname: EfaExporterDown" in silent.stderr
 
 
-def test_a_cluster_without_gpus_or_efa_has_no_alert_about_them() -> None:
-    def missing(*, gpus: bool, efa: bool) -> set[str]:
-        names = {rule["alert"] for rule in rule_groups(gpus=gpus, efa=efa)[0]["rules"]}
+def test_a_cluster_without_gpus_efa_or_sleep_has_no_alert_about_them() -> None:
+    def missing(*, gpus: bool = True, efa: bool = True, sleep: bool = True) -> set[str]:
+        names = {rule["alert"] for rule in rule_groups(gpus=gpus, efa=efa, sleep=sleep)[0]["rules"]}
         return {alert.name for alert in ALERTS if alert.name not in names}
 
-    assert missing(gpus=False, efa=True) == {"XidError", "EccUncorrectable", "RowRemapFailed", "GpuExporterDown"}
-    assert missing(gpus=True, efa=False) == {"EfaDrops", "EfaExporterDown"}
+    assert missing(gpus=False) == {"XidError", "EccUncorrectable", "RowRemapFailed", "GpuExporterDown"}
+    assert missing(efa=False) == {"EfaDrops", "EfaExporterDown"}
+    assert missing(sleep=False) == {"GroupDoesNotWake", "SleeperBlind"}
+
+
+def test_the_exporter_that_is_gone_is_no_group_that_does_not_wake(folder: Path) -> None:
+    series = healthy(hyperpod_node_ready="1x60 stale", **{"up{exporter}": "1x60 0x180"})
+    silent = firing(folder, [case("blind", series, {})])
+    assert silent.stderr.count("alertname: ") == 1
+    assert "alertname: ExporterDown" in silent.stderr
+
+
+def test_a_sleeper_that_has_no_series_is_blind(folder: Path) -> None:
+    series = {name: values for name, values in healthy().items() if not name.startswith("ray_sleeper")}
+    silent = firing(folder, [case("gone", series, {})])
+    assert silent.stderr.count("alertname: ") == 1
+    assert "alertname: SleeperBlind" in silent.stderr
+
+
+def test_a_group_may_take_as_long_to_wake_as_its_nodes_take_at_most() -> None:
+    [alert] = [alert for alert in ALERTS if alert.name == "GroupDoesNotWake"]
+    assert alert.seconds == creation.later(ray=False)[creation.NODES].high * 60
 
 
 def test_the_alert_of_dropped_packets_has_the_threshold_of_cloudwatchs_alarm() -> None:
@@ -254,7 +291,7 @@ def test_the_alert_of_dropped_packets_has_the_threshold_of_cloudwatchs_alarm() -
     assert (alert.limit, alert.seconds) == (f">= {alarm.threshold(load('dev'))}", alarm.periods * 300)
 
 
-@pytest.mark.parametrize("page", [RUNBOOK, GPU_RUNBOOK])
+@pytest.mark.parametrize("page", [RUNBOOK, GPU_RUNBOOK, SLEEP_RUNBOOK])
 def test_every_alert_has_its_runbook(page: str) -> None:
     headings = {
         line.removeprefix("### ").strip().lower()

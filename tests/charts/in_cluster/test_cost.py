@@ -89,7 +89,7 @@ def test_the_exporter_knows_the_prices_that_ops_cost_uses_for_this_environments_
 
 
 def test_each_panel_says_that_it_is_no_bill_and_how_old_its_prices_are() -> None:
-    board: dict[str, Any] = dashboards(gpus=False, efa=False)["cost"]
+    board: dict[str, Any] = dashboards(gpus=False, efa=False, sleep=False)["cost"]
     for panel in board["panels"]:
         assert f"as of {prices()['date']}" in panel["description"]
         assert "No bill." in panel["description"]

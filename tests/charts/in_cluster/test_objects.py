@@ -21,6 +21,7 @@ from k8s_charts.shared.names import PROMETHEUS_NAMESPACE
 from k8s_charts.shared.service_account import ROLE_ANNOTATION
 from ops.render.manifests import render
 from tests.charts.support.facts import RAY_FACTS, Object
+from tests.support.sleeping_environment import with_sleep
 
 
 def observed(
@@ -61,6 +62,23 @@ def test_an_environment_without_the_key_has_none_of_the_objects_and_its_other_ob
     changed = {path.name for path in off if off[path] != on[path]}
     # The supervisors of runs are scraped, viewers may look, and workers leave room for the exporters of GPUs and EFA.
     assert changed <= {"policies.yaml", "viewers.yaml", "rayml.yaml"}
+
+
+def test_the_sleeper_is_watched_only_where_a_group_sleeps() -> None:
+    def shown(environment: EksEnvironment) -> tuple[set[str], set[str], set[str]]:
+        programs = ray_objects(environment, RAY_FACTS).observability["programs"].to_json()
+        data = {item["metadata"]["name"]: item["data"] for item in programs if item["kind"] == "ConfigMap"}
+        jobs = json.loads(data["prometheus"]["prometheus.yaml"])["scrape_configs"]
+        rules = json.loads(data["prometheus"]["rules.yaml"])["groups"][0]["rules"]
+        boards = {name for files in data.values() for name in files if name.endswith(".json")}
+        return {job["job_name"] for job in jobs}, {rule["alert"] for rule in rules}, boards
+
+    without, asleep = shown(observed()), shown(with_sleep(observed()))
+    assert [more - fewer for fewer, more in zip(without, asleep, strict=True)] == [
+        {"sleeper"},
+        {"GroupDoesNotWake", "SleeperBlind"},
+        {"sleep.json"},
+    ]
 
 
 def test_without_receivers_nothing_of_alertmanager_is_there() -> None:

@@ -39,7 +39,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
     folder = tmp_path_factory.mktemp("prometheus")
     with (
         scraped.cluster(folder) as ports,
-        running(scraped.files(ports, {"groups": rule_groups(gpus=True, efa=True)}), folder) as started,
+        running(scraped.files(ports, {"groups": rule_groups(gpus=True, efa=True, sleep=True)}), folder) as started,
     ):
         wait_until(lambda: started.healthy_targets() == scraped.SCRAPED, "an answer of every target")
         wait_until(
