@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, Self
 
 from controllers.aws_api import NO_ANSWER, AwsAccess, AwsApi, AwsApiError
 from controllers.group_users import CurrentRayCluster, GroupState, GroupUsers, SleepingGroup, TokenSecret, desired
-from controllers.hand import HAND, in_force
+from controllers.hand import HAND, Hand, in_force
 from controllers.kubernetes_api import CONFLICT, ApiServer, KubernetesApi, KubernetesApiError, Object, read
 from controllers.lease import Lease, LeaseLostError
 from controllers.requests import create_event, is_allowed
@@ -528,23 +528,24 @@ class Sleeper:
             state = states[group.rule.group]
             # A doubt ends no request: it only delays one.
             seen = Seen(now, state.users, None, state.workers, state.pods)
-            if self._dry_run or state.suspended or not any(is_over(each, group.rule, seen) for each in state.hands):
+            ended = [each for each in state.hands if is_over(each, group.rule, seen)]
+            if self._dry_run or state.suspended or not ended:
                 continue
             try:
                 for item in self._read(group):
-                    self._end_request(group, item, seen)
+                    self._end_request(group, item, ended)
             except KubernetesApiError as error:
                 self._failed("request", error)
 
-    def _end_request(self, group: SleepingGroup, item: Object, seen: Seen) -> None:
-        """Remove a request that has ended from a RayCluster. Raises ApiError."""
+    def _end_request(self, group: SleepingGroup, item: Object, ended: Sequence[Hand]) -> None:
+        """Remove a request that has ended from a RayCluster, but no newer one. Raises ApiError."""
         name = group.rule.group
         try:
             hand = read(CurrentRayCluster.of, item).hand(name)
         except ValueError:
             # A doubt of the next look.
             return
-        if hand is None or not is_over(hand, group.rule, seen) or not self._holds():
+        if hand not in ended or not self._holds():
             return
         del item["metadata"]["annotations"][f"{HAND}/{name}"]
         try:
@@ -554,7 +555,7 @@ class Sleeper:
                 raise
             # Somebody else was faster: the next look decides.
             return
-        log("request ended", group=name, cluster=item["metadata"]["name"], request=str(hand), users=seen.users[:5])
+        log("request ended", group=name, cluster=item["metadata"]["name"], request=str(hand))
 
     def _holds(self) -> bool:
         """Return whether nobody else can hold the Lease before a step has ended."""

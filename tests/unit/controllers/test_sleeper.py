@@ -493,6 +493,24 @@ def test_who_wakes_a_group_by_hand_between_decision_and_release_keeps_it(
     assert world.cluster.replicas == COUNT
 
 
+def test_request_that_is_newer_than_the_one_that_ended_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.step()
+    ask(world, f"awake until {moment(world, STEP / 2)}")
+    newer = f"asleep since {moment(world, STEP)}"
+    poll = world.sleeper._users.poll
+
+    def poll_then_ask() -> Any:
+        found = poll()
+        ask(world, newer)
+        return found
+
+    monkeypatch.setattr(world.sleeper._users, "poll", poll_then_ask)
+    world.cluster.kubernetes.put(JOBS, a_run())
+    world.sync()
+    world.step()
+    assert request(world) == newer
+
+
 def test_unreadable_request_is_a_doubt(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     world.step()
     ask(world, "awake for two hours")
