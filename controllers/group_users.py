@@ -119,8 +119,6 @@ class GroupState:
     """What a person asked of the group on its RayClusters."""
     kept_by: tuple[str, ...] = ()
     """What needs the nodes that are there, and no others: it keeps the group awake, but does not wake it."""
-    elsewhere: int = 0
-    """Pods of its workers on nodes of groups that stand in for it."""
 
 
 @dataclass(frozen=True)
@@ -417,10 +415,6 @@ class GroupUsers:
                 suspended=next((name for name in group.clusters if name in suspended), ""),
                 hands=hands,
                 kept_by=(*_open_shells(group, seen), *self._guests(group, pods, nodes)),
-                elsewhere=sum(
-                    self._is_worker(pod) and pod.cluster in group.clusters and nodes.get(pod.node) in group.rule.wake
-                    for pod in pods.values()
-                ),
             )
         return self._with_gpus(found, pods, nodes)
 

@@ -107,8 +107,6 @@ class Seen:
     """What a person asks of the group."""
     nodes: int | None = None
     """HyperPod's CurrentCount; None if it is unknown."""
-    elsewhere: int = 0
-    """Pods of these workers on nodes of the groups that stand in."""
     replaced: bool = False
     """Whether the last group that stands in has got all of its nodes."""
 
@@ -194,8 +192,7 @@ def _waiting(rule: SleepRule, seen: Seen, memory: SleepMemory) -> tuple[float | 
         elif seen.target < rule.count and since is None:
             since = seen.now
     if since is None:
-        # Those on whose nodes its workers run stay.
-        return None, memory.late if seen.elsewhere else 0
+        return None, 0
     since = min(since, seen.now)
     if seen.replaced or memory.late > len(rule.wake) or seen.now - since < WAKE_SECONDS:
         return since, memory.late

@@ -365,7 +365,6 @@ class Sleeper:
             pods=state.pods,
             hand=in_force(state.hands, now),
             nodes=self._nodes.get(name),
-            elsewhere=state.elsewhere,
             replaced=self._is_replaced(group),
         )
         memory = self._memories.get(name, SleepMemory())

@@ -211,14 +211,25 @@ def test_the_rights_suffice_and_one_of_two_replicas_acts(cluster: Cluster) -> No
     assert all(condition_of(pod, "Ready") == "True" for pod in pods)
 
 
+def open_shell(cluster: Cluster, until: str) -> None:
+    """Mark a node as `ops node shell` does, or remove the mark without a time."""
+    key = f"{labels.SHELL}01234567"
+    cluster.kubectl("annotate", "node", "sleeps-0", f"{key}={until} ada" if until else f"{key}-")
+
+
 def condition_of(pod: Object, kind: str) -> str:
     return next(str(each["status"]) for each in pod["status"]["conditions"] if each["type"] == kind)
 
 
 def test_the_other_replica_continues_when_the_first_is_gone(cluster: Cluster) -> None:
     [holder] = {line["holder"] for line in cluster.said() if line["message"] == "acts"}
+    open_shell(cluster, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600)))
     cluster.kubectl("-n", NAMESPACE, "delete", "pod", holder, "--wait=false")
     cluster.kubectl("delete", "pod", "notebook-0", "--wait=false")
+    kept = "used by shell of ada on node sleeps-0"
+    wait_until(lambda: any(line.get("reason") == kept for line in cluster.said()), "the shell counts")
+    assert cluster.is_awake()
+    open_shell(cluster, "")
     wait_until(cluster.is_asleep, "sleep")
     holders = [line["holder"] for line in cluster.said() if line["message"] == "acts"]
     assert len(holders) == 2

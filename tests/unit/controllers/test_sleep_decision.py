@@ -123,9 +123,8 @@ def test_no_ordinary_wake_is_late() -> None:
         (replace(WANTED, target=4, nodes=3), waiting(30, late=2), NOW, ("gpu-b", "gpu-c")),
         # The last group stands in with all of its nodes: no further one is needed.
         (replace(WANTED, replaced=True), waiting(90, late=1), NOW - 90 * 60, ("gpu-b",)),
-        # It has its nodes; where its workers run on another group's, that one stays.
+        # It has its nodes. If its workers run on another group's, they keep those.
         (replace(WANTED, target=4, nodes=4), waiting(90, late=1), None, ()),
-        (replace(WANTED, target=4, nodes=4, elsewhere=1), waiting(90, late=1), None, ("gpu-b",)),
         # A node that it loses later is not a wake.
         (replace(WANTED, target=4, nodes=3), SleepMemory(NOW - 15), None, ()),
         # Nobody knows how many nodes there are.

@@ -118,16 +118,18 @@ class World:
         self.clock = clock
         self.new = start
         self.restarts = False
+        self._options: dict[str, Any] = {}
         self._sleeper: Sleeper | None = None
 
     @property
     def sleeper(self) -> Sleeper:
         if self._sleeper is None:
-            self._sleeper = self.new()
+            self._sleeper = self.new(**self._options)
         return self._sleeper
 
     def begin(self, **options: Any) -> None:
-        """Start the sleeper with other options."""
+        """Start the sleeper with other options, also after restarts."""
+        self._options = options
         self._sleeper = self.new(**options)
 
     def step(self, seconds: float = STEP) -> None:
@@ -986,9 +988,33 @@ def test_a_group_without_capacity_wakes_the_next_after_half_an_hour_and_tells_it
     assert told == [
         "GroupDoesNotWake: instance group gpu does not wake, 0 of 2 nodes after 30 minutes: gpu-b wakes, too"
     ]
-    pair.restarts = True
-    for _ in range(40):
+    for _ in range(70):
         pair.step(MINUTE)
+    told = [event for event in pair.events() if event.startswith("GroupDoesNotWake")]
+    assert len(told) == 1, "the other group has its nodes"
+
+
+def test_a_group_for_which_none_is_left_tells_it_and_goes_on_trying(pair: World) -> None:
+    pair.cluster.function.current["gpu-b"] = 0
+    wait_in_vain(pair)
+    for _ in range(70):
+        pair.step(MINUTE)
+    told = [event for event in pair.events() if event.startswith("GroupDoesNotWake")]
+    assert [event.rpartition(": ")[2] for event in told] == ["gpu-b wakes, too", "no other group is left"]
+    pair.cluster.function.current.clear()
+    pair.steps(2)
+    assert pair.value("ray_sleeper_refused") == 0
+
+
+def test_other_replicas_know_for_how_long_a_group_waits(pair: World) -> None:
+    use(pair)
+    pair.restarts = True
+    for _ in range(30):
+        pair.step(MINUTE)
+    assert pair.cluster.function.targets["gpu-b"] == 0
+    for _ in range(3 + 2 * AFTER // MINUTE):
+        pair.step(MINUTE)
+    assert pair.cluster.function.targets["gpu-b"] == COUNT
     assert len([event for event in pair.events() if event.startswith("GroupDoesNotWake")]) == 1
 
 
@@ -1019,6 +1045,8 @@ def test_a_doubt_wakes_no_other_group(pair: World, ray: FakeRay) -> None:
     for _ in range(70):
         pair.step(MINUTE)
     assert pair.cluster.function.targets == {"gpu": 0, "gpu-b": 0}
+    assert not [event for event in pair.events() if event.startswith("GroupDoesNotWake")]
+    assert pair.value("ray_sleeper_refused") == 0
 
 
 def test_the_group_that_stands_in_stays_while_workers_run_there_and_then_sleeps(pair: World) -> None:
@@ -1035,7 +1063,9 @@ def test_the_group_that_stands_in_stays_while_workers_run_there_and_then_sleeps(
     steps_alone(pair, AFTER // STEP + 1)
     assert (pair.cluster.replicas, pair.cluster.function.targets["gpu-b"]) == (0, COUNT)
     pair.follow()
-    pair.steps(AFTER // STEP + 4)
+    pair.steps(2)
+    assert pair.cluster.function.targets == {"gpu": 0, "gpu-b": COUNT}, "its last worker has just ended"
+    pair.steps(AFTER // STEP + 2)
     assert pair.cluster.function.targets == {"gpu": 0, "gpu-b": 0}
 
 

@@ -30,9 +30,9 @@ class Group:
     asked_at: int = 0
     memory: SleepMemory = field(default_factory=SleepMemory)
 
-    def look(self, now: int, users: tuple[str, ...], replaced: bool, elsewhere: int, refused: bool) -> tuple[str, ...]:
+    def look(self, now: int, users: tuple[str, ...], replaced: bool, refused: bool) -> tuple[str, ...]:
         """Decide as the sleeper does, and act; return who is to stand in."""
-        seen = Seen(now, users, self.target, self.workers, 0, self.nodes, elsewhere, replaced)
+        seen = Seen(now, users, self.target, self.workers, 0, self.nodes, replaced)
         found = decide(self.rule, seen, self.memory)
         self.memory = found.memory
         wakes = found.action is Action.WAKE
@@ -81,33 +81,31 @@ class Week:
         requested: int | None = None
         for now in range(0, WEEK, LOOK):
             used, refused = _within(uses, now), _within(refusals, now)
-            # Workers run on whatever nodes there are, on the first group's if they can.
-            elsewhere = min(max(count - first.nodes, 0), sum(each.nodes for each in others)) if used else 0
             last = others[min(max(first.memory.late, 1), len(others)) - 1]
             replaced = first.memory.late > 0 and last.nodes >= count and last.memory.waiting_since is None
             before = first.memory.late
-            stand_ins = first.look(now, ("run train-7",) if used else (), replaced, elsewhere, refused)
+            stand_ins = first.look(now, ("run train-7",) if used else (), replaced, refused)
             for each in others:
-                each.look(now, ("workers of gpu",) if each.rule.group in stand_ins else (), False, 0, refused)
+                each.look(now, ("workers of gpu",) if each.rule.group in stand_ins else (), False, refused)
             complete = first.nodes >= count
             requested = None if not used or complete else now if requested is None else requested
             self.stood_in += bool(stand_ins)
             waited = None if requested is None else now - requested
-            self._expect(now, stand_ins, used, waited, elsewhere)
+            self._expect(now, stand_ins, used, waited)
             if replaced and first.memory.late > before:
                 self.broken.append(f"{now}: a further group is woken although one has all nodes")
             for each in (first, *others):
                 each.follow(now)
 
-    def _expect(self, now: int, stand_ins: tuple[str, ...], used: bool, waited: int | None, elsewhere: int) -> None:
+    def _expect(self, now: int, stand_ins: tuple[str, ...], used: bool, waited: int | None) -> None:
         """Compare who stands in with what the nodes and uses alone say."""
         if stand_ins != OTHERS[: len(stand_ins)]:
             self.broken.append(f"{now}: {stand_ins} is out of order")
         if stand_ins and not used:
             self.broken.append(f"{now}: a group stands in although nothing needs the first")
-        if stand_ins and not elsewhere and (waited is None or waited < WAKE_SECONDS):
+        if stand_ins and (waited is None or waited < WAKE_SECONDS):
             self.broken.append(f"{now}: a group stands in too early, after {waited}")
-        if len(stand_ins) == 2 and not elsewhere and (waited is None or waited < 2 * WAKE_SECONDS):
+        if len(stand_ins) == 2 and (waited is None or waited < 2 * WAKE_SECONDS):
             self.broken.append(f"{now}: the second group stands in too early, after {waited}")
         if not stand_ins and waited is not None and waited >= WAKE_SECONDS + LOOK:
             self.broken.append(f"{now}: nobody stands in after {waited}")
