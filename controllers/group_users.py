@@ -8,7 +8,7 @@ import base64
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -44,6 +44,7 @@ _NODE_TYPE_LABEL: Final = "ray.io/node-type"
 _DEAF_SECONDS: Final = 90.0
 _NODES_PATH: Final = "/api/v1/nodes"
 _ASKED_AT_ONCE: Final = 8
+_PAGE: Final = 250
 # Ray's answer about Serve if the image lacks it (ray: dashboard/modules/serve/serve_head.py, validate_endpoint).
 _NO_SERVE: Final = 501
 
@@ -494,14 +495,21 @@ class GroupUsers:
         items = self._api.list(_NODES_PATH, labelSelector=f"{INSTANCE_GROUP_LABEL}={group.rule.group}")
         return {name_of(item): read(_Node.of, item) for item in items}
 
-    def _pods_now(self, nodes: Iterable[str]) -> dict[str, _Pod]:
-        """Return the pods on nodes. Raises ApiError."""
-        found = {}
-        for node in nodes:
-            for item in self._api.list("/api/v1/pods", fieldSelector=f"spec.nodeName={node}"):
-                _qualify(item)
-                found[name_of(item)] = read(_Pod.of, item)
-        return found
+    def _pods_now(self, nodes: Collection[str]) -> dict[str, _Pod]:
+        """Return the pods on nodes. Raises ApiError.
+
+        All pods are listed: a request for each of many nodes would take longer than the Lease lasts.
+        """
+        found, query = {}, {"limit": str(_PAGE)}
+        while True:
+            page = self._api.get("/api/v1/pods", **query)
+            for item in read(lambda each: list(each["items"]), page):
+                if read(lambda pod: pod["spec"].get("nodeName"), item) in nodes:
+                    _qualify(item)
+                    found[name_of(item)] = read(_Pod.of, item)
+            if not (token := read(lambda each: each["metadata"].get("continue"), page)):
+                return found
+            query["continue"] = token
 
     def _users_of(
         self, group: SleepingGroup, pods: Mapping[str, _Pod], nodes: Mapping[str, str], runs: Iterable[_Run]

@@ -726,6 +726,20 @@ def test_ray_cluster_that_is_suspended_meanwhile_is_left_alone(
     assert (world.cluster.target, world.cluster.replicas) == (COUNT, 0 if lowers else COUNT)
 
 
+def test_questions_before_nodes_go_are_as_many_for_a_thousand_nodes_as_for_two(world: World) -> None:
+    """A request for each node would take longer than the Lease allows, and the nodes would never go."""
+    kubernetes = world.cluster.kubernetes
+    for n in range(COUNT, 1000):
+        kubernetes.put(NODES, a_node(f"gpu-{n}", "gpu"))
+    world.sync()
+    world.steps(AFTER // STEP + 1)
+    assert (world.cluster.target, world.cluster.replicas) == (COUNT, 0)
+    before = len(kubernetes.asked("GET", "/api/v1/pods"))
+    world.step()
+    assert world.cluster.target == 0
+    assert len(kubernetes.asked("GET", "/api/v1/pods")) - before <= 2
+
+
 def test_head_that_falls_silent_before_the_release_keeps_its_workers(
     world: World, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
