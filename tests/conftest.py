@@ -45,6 +45,7 @@ if not JOBS:
 # Files that take more than ten seconds, in the order in which they start. Of those that mostly wait, for a control
 # plane or for pauses, no more than two begin early: while all workers wait, the cores are idle.
 LONGEST: Final[tuple[str, ...]] = (
+    "tests/rehearsal/kubernetes/test_sleep_week.py",
     "tests/rehearsal/kubernetes/test_reaper.py",
     "tests/unit/controllers/test_job_supervisor.py",
     "tests/synth/test_cfn_lint.py",

@@ -35,7 +35,7 @@ PRODUCT: Final = (
     *(".github/workflows/", "docs/operate/slurm-jobs.md"),
     # Helpers that tests of the rehearsal import.
     *("tests/charts/support/facts.py", "tests/charts/support/ray_clusters.py", "tests/environments/"),
-    *("tests/support/fake_ray.py", "tests/synth/support/synthesis.py"),
+    *("tests/handlers/support/", "tests/support/fake_ray.py", "tests/synth/support/synthesis.py"),
 )
 # Paths that tests of tests/rehearsal read, but no test of the package.
 REHEARSED: Final = (
