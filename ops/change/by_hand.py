@@ -7,7 +7,6 @@ removes it once it has ended; `controllers.hand` reads the same words.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any
 
 import kubernetes
@@ -19,10 +18,8 @@ from config.labels import HAND
 from config.model import InstanceGroup
 from k8s_charts.shared.names import SLEEPER
 from ops.change.ray_clusters import LiveRayCluster
-from ops.change.scale import refuse_jobs
 from ops.clients import REQUEST_TIMEOUT, Clients
 from ops.errors import RefusedError
-from ops.jobs.running import running
 from ops.readiness.outdated_pods import is_paused
 
 
@@ -35,6 +32,11 @@ class HandRequest:
     value: str
     what: str
 
+    @property
+    def places(self) -> set[tuple[str, str]]:
+        """Return namespace and name of the RayClusters."""
+        return {(live.namespace, live.name) for live in self.ray_clusters}
+
     def carry_out(self) -> None:
         """Write it."""
         for live in self.ray_clusters:
@@ -42,11 +44,9 @@ class HandRequest:
 
 
 def plan_sleep(environment: EksEnvironment, clients: Clients, group: str) -> HandRequest:
-    """Plan to let a group sleep now. Raises RefusedError if it cannot sleep, or while jobs run there."""
+    """Plan to let a group sleep now. Raises RefusedError if it cannot sleep."""
     found = _group(environment, group)
     ray_clusters = _ray_clusters(environment, clients, group)
-    places = {(live.namespace, live.name) for live in ray_clusters}
-    refuse_jobs(places, partial(running, clients.kubernetes), force=False)
     end = ", or its hours next begin" if found.sleep and found.sleep.hours else ""
     value = f"asleep since {_text(datetime.now(UTC))}"
     return HandRequest(group, ray_clusters, value, f"{group} sleeps until something uses it{end}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from config import EksEnvironment, Environment, file_of
 from config.estimates import costs
@@ -18,6 +19,7 @@ from ops.cli import confirmed
 from ops.clients import Clients, connect
 from ops.environment.edits import lower_counts
 from ops.errors import RefusedError, in_plain_words
+from ops.jobs.running import running
 from ops.jobs.waking import wakes
 from ops.max_unavailable import MaxUnavailable
 
@@ -170,6 +172,7 @@ def sleep(environment: EksEnvironment, group: str, say: Print, *, yes: bool, dry
     with _connected(environment) as clients:
         made = by_hand.plan_sleep(environment, clients, group)
         _tell(by_hand.describe(made), say)
+        scaling.refuse_jobs(made.places, partial(running, clients.kubernetes), force=False)
         _request(made, say, yes=yes, dry_run=dry_run)
         if not dry_run:
             say(f"requested; `ops status --env {environment.name}` shows when it sleeps")

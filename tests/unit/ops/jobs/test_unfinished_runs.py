@@ -20,7 +20,7 @@ from ops.commands.whole import app
 from ops.destroy import steps
 from ops.jobs.running import ray_clusters, running
 from ops.upgrade import steps as steps_of_upgrade
-from tests.unit.ops.change import test_pause, test_rollout, test_scale
+from tests.unit.ops.change import test_by_hand, test_pause, test_rollout, test_scale
 from tests.unit.ops.destroy.test_destroy import FakeCloudFormation, FakeStack, destroy  # noqa: F401 - a fixture
 from tests.unit.ops.jobs.test_job import a_lease, a_run
 from tests.unit.ops.nodes.test_node import ID, one_worker  # noqa: F401 - a fixture
@@ -29,12 +29,14 @@ from tests.unit.support.fake_apis import Apis
 from tests.unit.support.running_environment import LEASES, RAY_CLUSTERS, RAY_JOBS, RUN_JOBS, WORKERS
 
 scaled, paused, changed = test_scale.running, test_pause.running, test_rollout.changed
+sleepy = test_by_hand.sleepy
 NODE_CHANGES = ("drain", "reboot", "replace", "check")
 COMMANDS: dict[str, tuple[str, Sequence[str]]] = {
     "scale": ("scaled", ("scale", WORKERS, "2")),
     "update-software": ("scaled", ("update-software",)),
     "pause": ("paused", ("pause",)),
     "rollout": ("changed", ("rollout", "rayml")),
+    "sleep": ("sleepy", ("sleep", WORKERS)),
     **{f"node {name}": ("one_worker", ("node", name, ID)) for name in NODE_CHANGES},
 }
 """Each command that ends jobs, except `destroy` and `upgrade`: the fixture with its environment, and its words."""
@@ -78,7 +80,8 @@ def test_run_without_a_job_on_a_head_is_named_and_nothing_changes(
     result = call(*words)
     assert result.exit_code == 1, result.output
     assert f"RayCluster ray/rayml has unfinished jobs: run night ({phase}). Fix: " in result.stderr
-    assert "override with `--force`" in result.stderr
+    # A request to sleep overrides no user.
+    assert ("override with `--force`" in result.stderr) is (command != "sleep")
     assert apis.changes == []
 
 
@@ -207,8 +210,8 @@ def test_every_command_that_asks_for_jobs_is_tried_here() -> None:
         if isinstance(function, ast.FunctionDef)
         for call in ast.walk(function)
         if isinstance(call, ast.Call)
-        and isinstance(call.func, ast.Name)
-        and call.func.id in {"jobs_to_save", "refuse_jobs"}
+        and (call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", ""))
+        in {"jobs_to_save", "refuse_jobs"}
     }
     confirm = {("change/confirm.py", name.replace("-", "_")) for name in COMMANDS if not name.startswith("node ")}
     assert found == {
