@@ -32,7 +32,7 @@ class Group:
 
     def look(self, now: int, users: tuple[str, ...], replaced: bool, refused: bool) -> tuple[str, ...]:
         """Decide as the sleeper does, and act; return who is to stand in."""
-        seen = Seen(now, users, self.target, self.workers, 0, self.nodes, replaced)
+        seen = Seen(now, users, self.target, self.workers, 0, nodes=self.nodes, replaced=replaced)
         found = decide(self.rule, seen, self.memory)
         self.memory = found.memory
         wakes = found.action is Action.WAKE
