@@ -20,6 +20,7 @@ In the embedded account, all mended:
 - A failed update that is retried without a rollback reported success and changed nothing.
 - The deletion of a gateway attachment or a dashboard that is gone failed for ever.
 - A retry created a second role and lost the first, because it ignored that the first could not be deleted.
+- A deployment failed with an internal error if a role was sought while another resource added one.
 - An update of tags replaced the network interfaces of the EKS control plane.
 - A rule that was created while an event was delivered stopped a transition of HyperPod.
 - The tags of a deleted log group came back with the next group of its name.
