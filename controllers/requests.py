@@ -7,7 +7,7 @@ from typing import Final, Literal
 from controllers.kubernetes_api import KubernetesApi, Object, read
 
 # The `note` of events.k8s.io/v1 takes no more, and is the same field (kubernetes, pkg/apis/core/validation/events.go).
-_LONGEST_MESSAGE: Final = 1024
+_MESSAGE_CHARACTERS: Final = 1024
 
 
 def is_allowed(
@@ -49,7 +49,7 @@ def create_event(
         "involvedObject": {"namespace": namespace, **target},
         "type": kind,
         "reason": reason,
-        "message": message[:_LONGEST_MESSAGE],
+        "message": message[:_MESSAGE_CHARACTERS],
         "source": {"component": component},
         "reportingComponent": component,
         "firstTimestamp": now,

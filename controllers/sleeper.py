@@ -145,7 +145,7 @@ class NodeTimes:
         """Count from the next look on: nobody looked before it."""
         self._looks = {}
 
-    def look(self, rule: SleepRule, target: int | None, *, used: bool) -> None:
+    def count(self, rule: SleepRule, target: int | None, *, used: bool) -> None:
         """Count the time since the last look; without a target nobody knows the nodes until the next one."""
         now = time.monotonic()
         at, nodes = self._looks.pop(rule.group, (now, {}))
@@ -332,7 +332,7 @@ class Sleeper:
         self._end_requests(states, now)
         for group in self._groups:
             target, state = self._targets.get(group.rule.group), states[group.rule.group]
-            self._times.look(group.rule, target, used=bool(state.users or state.kept_by or state.doubts))
+            self._times.count(group.rule, target, used=bool(state.users or state.kept_by or state.doubts))
             self._metrics.set_of("ray_sleeper_wanted_nodes", group.rule.group, _wanted_nodes(group.rule, state, now))
             if target is not None:
                 self._metrics.set_of("ray_sleeper_target_nodes", group.rule.group, target)

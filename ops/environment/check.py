@@ -54,7 +54,7 @@ def _plan_data(environment: Environment) -> dict[str, Any]:
         ],
         **_orchestrated(environment).data,
         "cost": [{"what": line.what, "usd_per_hour": line.usd_per_hour} for line in costs.estimate(environment)],
-        "asleep_usd_per_hour": {each.group: each.asleep for each in costs.sleeping(environment)},
+        "asleep": [{"group": each.group, "usd_per_hour": each.asleep} for each in costs.sleeping(environment)],
     }
 
 

@@ -85,7 +85,8 @@ def check(
         "instance_groups": [{"name": "worker-group-1",
           "type": "ml.p5.48xlarge", "nodes": 4, "zone": "usw2-az2"}],
         "ray_clusters": [{"name": "rayml", "workers": {"gpu-group": 4}}],
-        "cost": [{"what": "EKS control plane", "usd_per_hour": 0.1}]},
+        "cost": [{"what": "EKS control plane", "usd_per_hour": 0.1}],
+        "asleep": [{"group": "worker-group-1", "usd_per_hour": 0.0}]},
       "findings": [{"rule": "V56", "kind": "warning",
         "file": "environments/dev.yaml", "line": 12, "key": "region",
         "reason": "…", "allowed": "…", "fix": "…", "accepted": ""}]}]

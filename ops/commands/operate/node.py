@@ -1,6 +1,7 @@
 """Commands on HyperPod's nodes: list, shell, drain, reboot, replace, check."""
 
 import inspect
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
@@ -105,7 +106,6 @@ def shell(
     - `ops node shell i-0123456789abcdef0 --env dev`
     - `ops node shell i-0123456789abcdef0 --env dev --print`
     """
-    import os  # noqa: PLC0415
     import shlex  # noqa: PLC0415
 
     from ops.nodes import shell as session  # noqa: PLC0415
@@ -117,16 +117,28 @@ def shell(
         return
     if missing := session.missing_programs():
         fail(f"no session can be opened: {', '.join(missing)} is not installed. Fix: install it, or use --print")
-    if isinstance(environment, EksEnvironment) and group in environment.hyperpod.sleeping_groups:
-        from ops.nodes.shell_mark import marked  # noqa: PLC0415
+    _open(environment, command, group, name)
 
-        with _connected(environment) as clients, marked(clients.kubernetes, name) as problem:
-            if problem:
-                say(f"{group} sleeps while nothing uses it, and this shell does not count as use: {problem}")
-            code = session.run(command)
-        raise typer.Exit(code)
+
+@singledispatch
+def _open(_environment: Environment, command: list[str], _group: str, _name: str) -> None:
+    """Open a shell with the command on a node of an instance group, which has this name in Kubernetes."""
     # The session replaces this process: it gets the terminal and every Ctrl-C.
     os.execvp(command[0], command)  # noqa: S606 - a list of words, no shell
+
+
+@_open.register
+def _(environment: EksEnvironment, command: list[str], group: str, name: str) -> None:
+    from ops.nodes import shell as session  # noqa: PLC0415
+    from ops.nodes.shell_mark import marked  # noqa: PLC0415
+
+    if group not in environment.hyperpod.sleeping_groups:
+        os.execvp(command[0], command)  # noqa: S606
+    with _connected(environment) as clients, marked(clients.kubernetes, name) as problem:
+        if problem:
+            say(f"{group} sleeps while nothing uses it, and this shell does not count as use: {problem}")
+        code = session.run(command)
+    raise typer.Exit(code)
 
 
 @singledispatch
