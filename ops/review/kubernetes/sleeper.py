@@ -7,12 +7,11 @@ from functools import lru_cache
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from config.labels import INSTANCE_GROUP_LABEL
 from config.model.hyperpod import Sleep
-from k8s_charts.shared.names import SLEEPER
+from k8s_charts.shared.names import DCGM_EXPORTER, SLEEPER
 from ops.review.assembly import Assembly, number
 from ops.review.kubernetes.deltas import at
-from ops.review.kubernetes.objects import applied
+from ops.review.kubernetes.objects import applied, groups_of
 from ops.review.sleeping import ranges
 
 PROGRAM: Final = "controllers.sleeper"
@@ -66,7 +65,10 @@ def only_groups_differ(before: Sequence[str], after: Sequence[str], head: Assemb
     old, new = _read(before), _read(after)
     if PROGRAM not in before or old is None or new is None or _others(before) != _others(after):
         return False
-    further = all(each.further == (old[name].further if name in old else "{}") for name, each in new.items())
+    asked = any(each.name == DCGM_EXPORTER for each in applied(head, "DaemonSet"))
+    further = all(
+        each.further in ([old[name].further] if name in old else _of_new(asked)) for name, each in new.items()
+    )
     wanted = ranges(head)
     same = {name: (each.sleep.min, each.count) for name, each in new.items()} == wanted
     return further and same and all(each.workers == _workers(head, name) for name, each in new.items())
@@ -115,6 +117,11 @@ def _known(text: str) -> KnownGroup | None:
     return found if sleep.hours_per_week > 0 or hours is None else None
 
 
+def _of_new(asked: bool) -> list[str]:
+    """Return what else may be said of a new group; if nodes have exporters of GPUs, that it asks them."""
+    return [json.dumps({"gpus": gpus, "wake": []}, sort_keys=True) for gpus in ((True,) if asked else (True, False))]
+
+
 def _time(seconds: int) -> str:
     return f"{seconds // 3600}h" if seconds % 3600 == 0 else f"{seconds // 60}m"
 
@@ -125,5 +132,5 @@ def _workers(assembly: Assembly, group: str) -> frozenset[tuple[Any, ...]]:
         (each.name, workers.get("groupName"), number(workers.get("replicas")), number(workers.get("minReplicas")))
         for each in applied(assembly, "RayCluster")
         for workers in at(each.body, "spec", "workerGroupSpecs") or []
-        if at(workers, "template", "spec", "nodeSelector", INSTANCE_GROUP_LABEL) == group
+        if groups_of(at(workers, "template", "spec") or {})[:1] == [group]
     )

@@ -19,7 +19,17 @@ GPU: Body = {
     "hours": None,
     "workers": [{"cluster": "rayml", "name": "workers", "replicas": 4, "min_replicas": 1}],
 }
-SPARE: Body = {"group": "spare", "count": 2, "min": 0, "after_seconds": 1800, "hours": None, "workers": []}
+SPARE: Body = {
+    "group": "spare",
+    "count": 2,
+    "min": 0,
+    "after_seconds": 1800,
+    "hours": None,
+    "workers": [],
+    "wake": [],
+    "gpus": False,
+}
+BOTH = {"gpu": 0, "spare": 0}
 
 
 def words(*groups: Any) -> list[str]:
@@ -61,7 +71,7 @@ BEFORE = side(*words(GPU))
     [
         (side(*words(GPU | {"after_seconds": 7200})), "instance group gpu sleeps after 30m → 2h"),
         (side(*words(GPU | {"hours": HOURS})), f"instance group gpu sleeps hours none → {HOURS}"),
-        (side(*words(GPU, SPARE), sleeping={"gpu": 0, "spare": 0}), "args"),
+        (side(*words(GPU, SPARE), sleeping=BOTH), "args"),
         (side(*words(GPU | {"min": 1}), sleeping={"gpu": 1}), "args"),
     ],
 )
@@ -90,7 +100,9 @@ def test_other_rules_of_sleep_need_no_approval(environment: Environment, after: 
         side(*words("{")),
         side(*words("[" * 5_000)),
         side(*words(GPU, SPARE)),
-        side(*words(GPU), sleeping={"gpu": 0, "spare": 0}),
+        side(*words(GPU), sleeping=BOTH),
+        side(*words(GPU, SPARE | {"wake": ["gpu"]}), sleeping=BOTH),
+        side(*words(GPU, SPARE | {"gpus": "no"}), sleeping=BOTH),
         side(),
         side(*words(GPU | {"after_seconds": 7200}), "--dry-run"),
     ],
@@ -117,3 +129,19 @@ def test_the_sleeper_may_go_with_the_last_group_that_sleeps(environment: Environ
     assert dangers(environment.changes(BEFORE, asleep)) == LOWER
     unknown = {"hyperpod": {"Cluster": cluster(group("gpu", 4), SleepingGroups=["gpu"])}, "ray": asleep["ray"]}
     assert dangers(environment.changes(BEFORE, unknown)) == LOWER
+
+
+@pytest.mark.parametrize(("gpus", "needed"), [(True, set()), (False, LOWER)])
+def test_a_new_group_whose_exporters_are_not_asked_needs_one(
+    environment: Environment, gpus: bool, needed: set[Danger]
+) -> None:
+    exporter = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": metadata("dcgm-exporter", "gpu-metrics"),
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {}}},
+    }
+    before, after = side(*words(GPU)), side(*words(GPU, SPARE | {"gpus": gpus}), sleeping=BOTH)
+    for each in (before, after):
+        each["ray"] = {**each["ray"], "Exporter": manifest(exporter)}
+    assert dangers(environment.changes(before, after)) == needed
