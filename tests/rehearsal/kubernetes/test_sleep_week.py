@@ -6,7 +6,7 @@ CloudFormation. Simulated are HyperPod, kubelets, the head's answers, and what t
 and less often while nothing happens.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,7 +60,7 @@ def given(plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.sampled(1, long=3)
 @pytest.mark.parametrize("number", range(20))
 def test_a_week_loses_no_run_and_spends_the_least_node_hours(
-    number: int, given: Given, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
+    number: int, given: Given, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schedule = draw(number)
     week = Week(schedule, given, monkeypatch)
@@ -71,7 +71,6 @@ def test_a_week_loses_no_run_and_spends_the_least_node_hours(
         finally:
             week.close()
     told = {"week": number, **figures.counts, "most calls in an hour": figures.most_calls, "hours": figures.hours}
-    record_property("week", {**told, "node hours": figures.node_hours})
     print(told, figures.node_hours)
     ended = list(week.trainings.values())
     assert len(ended) == len(schedule.works)
