@@ -92,7 +92,6 @@ class Tier:
 
 # Some of the files of a folder's tests, drawn by the seed (tests/support/sampling.py). A night runs all.
 _HALF: Final = " TEST_SHARE=2"
-_THIRD: Final = " TEST_SHARE=3"
 _QUARTER: Final = " TEST_SHARE=4"
 
 
@@ -122,7 +121,7 @@ TIERS: Final = (
     # start processes in bursts: a control plane that gets too little beside them misses heartbeats.
     _tests("synth", budget=25, cores=1.5, share=_HALF),
     replace(
-        _tests("embedded-account", budget=20, cores=1.5, share=_THIRD),
+        _tests("embedded-account", budget=25, cores=1.5, share=_QUARTER),
         files=(*_FRAME, "packages/embedded-account/*", "tests/tiers.py"),
     ),
     # The tier `readme`, which always runs, deploys, changes and destroys what `ops new` writes from its template.
@@ -209,8 +208,8 @@ TIERS: Final = (
         drawn_from="deployments",
     ),
     Tier("jobs", f"make test-jobs{_QUARTER}", budget=25, cores=1, files=(*_FRAME, *_JOBS), needs=("setup-jobs",)),
-    _tests("unit", budget=20, cores=0.9, share=_HALF),
-    _tests("rehearsal", budget=25, cores=1.2, share=_QUARTER),
+    _tests("unit", budget=25, cores=0.9, share=_HALF),
+    _tests("rehearsal", budget=30, cores=1.2, share=_QUARTER),
 )
 
 
