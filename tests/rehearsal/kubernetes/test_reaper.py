@@ -108,8 +108,10 @@ class Ray:
         return len(running) == WORKERS and len(self.workers()) == WORKERS and node not in running
 
     def placed(self) -> list[tuple[str, str]]:
-        """Name and node of each worker."""
-        return [(pod["metadata"]["name"], pod["spec"]["nodeName"]) for pod in self.workers()]
+        """Name and node of each worker that has one."""
+        return [
+            (pod["metadata"]["name"], pod["spec"]["nodeName"]) for pod in self.workers() if "nodeName" in pod["spec"]
+        ]
 
     def a_worker(self) -> tuple[str, str]:
         """Name and node of a worker."""
