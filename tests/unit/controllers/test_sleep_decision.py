@@ -141,7 +141,7 @@ def test_the_next_group_stands_in_for_one_that_waits_for_its_nodes(
 ) -> None:
     found = decide(NAMED, seen, memory)
     assert (found.memory.waiting_since, found.stand_ins) == (since, stand_ins)
-    assert found.action is decide(RULE, seen, memory).action, "the group itself goes on as before"
+    assert found.action is decide(RULE, seen, memory).action, "the decision about the group itself stays"
 
 
 def test_each_wait_in_vain_is_counted_once_also_without_another_group() -> None:

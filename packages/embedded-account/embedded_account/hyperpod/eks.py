@@ -102,7 +102,7 @@ class EksOrchestrators:
         )
 
     def missing_dependencies(self, name: str) -> list[str]:
-        with _translated():
+        with translated():
             api = self._api(name)
             agents = _names(api.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets"))
             accounts = _names(api.get(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"))
@@ -127,7 +127,7 @@ class EksOrchestrators:
             return
 
     def join(self, name: str, node: KubernetesNode) -> None:
-        with _translated(ignoring=HTTPStatus.CONFLICT):
+        with translated(ignoring=HTTPStatus.CONFLICT):
             self._running(name).nodes.add(
                 node.name,
                 labels=node.labels,
@@ -139,7 +139,7 @@ class EksOrchestrators:
 
     def mark(self, name: str, node: KubernetesNode) -> None:
         path = f"/api/v1/nodes/{node.name}"
-        with _translated(ignoring=HTTPStatus.NOT_FOUND):
+        with translated(ignoring=HTTPStatus.NOT_FOUND):
             api = self._api(name)
             # Keep the taints that Kubernetes itself sets (not ready, unreachable).
             others = [taint for taint in api.get(path)["spec"].get("taints", []) if taint["key"] != HEALTH_LABEL]
@@ -152,11 +152,11 @@ class EksOrchestrators:
             running = self._account.clusters.get(name)
         except KeyError:
             return
-        with _translated(ignoring=HTTPStatus.NOT_FOUND):
+        with translated(ignoring=HTTPStatus.NOT_FOUND):
             running.nodes.remove(node_name)
 
     def stop_heartbeat(self, name: str, node_name: str) -> None:
-        with _translated(ignoring=HTTPStatus.NOT_FOUND):
+        with translated(ignoring=HTTPStatus.NOT_FOUND):
             self._running(name).nodes.stop_heartbeat(node_name)
 
     def _api(self, name: str) -> KubernetesClient:
@@ -175,7 +175,7 @@ def _names(listed: dict[str, Any]) -> set[str]:
 
 
 @contextmanager
-def _translated(*, ignoring: int | None = None) -> Iterator[None]:
+def translated(*, ignoring: int | None = None) -> Iterator[None]:
     """Raise KubernetesUnavailableError for an error of the API server; ignore the HTTP status `ignoring`."""
     try:
         yield

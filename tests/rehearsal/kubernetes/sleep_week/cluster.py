@@ -1,20 +1,17 @@
 """The cluster of a week: HyperPod's simulator, whose nodes join a real control plane, and what is deployed on it."""
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import cdk8s
-from urllib3.exceptions import HTTPError
 
 from config import labels, load
 from embedded_account.hyperpod.bench import EksRecords, HyperPodBench
-from embedded_account.hyperpod.eks import KubernetesUnavailableError
+from embedded_account.hyperpod.eks import translated
 from embedded_account.hyperpod.model import SimulatedCluster
 from embedded_account.hyperpod.nodes import HEALTH_LABEL, KubernetesNode
-from embedded_account.kubernetes.api import KubernetesClientError
 from embedded_account.kubernetes.control_plane import ControlPlane
 from embedded_account.kubernetes.nodes import Nodes
 from embedded_account.testing.cluster import GENERAL, Kubectl, Object
@@ -51,7 +48,7 @@ class RealNodes(EksRecords):
 
     def join(self, name: str, node: KubernetesNode) -> None:
         super().join(name, node)
-        with _answers(ignoring=409):
+        with translated(ignoring=409):
             Nodes(self._plane.api).add(
                 node.name,
                 labels=node.labels,
@@ -65,7 +62,7 @@ class RealNodes(EksRecords):
     def mark(self, name: str, node: KubernetesNode) -> None:
         super().mark(name, node)
         path = f"/api/v1/nodes/{node.name}"
-        with _answers(ignoring=404):
+        with translated(ignoring=404):
             others = [
                 each for each in self._plane.api.get(path)["spec"].get("taints", []) if each["key"] != HEALTH_LABEL
             ]
@@ -77,7 +74,7 @@ class RealNodes(EksRecords):
     def leave(self, name: str, node_name: str) -> None:
         super().leave(name, node_name)
         api = self._plane.api
-        with _answers(ignoring=404):
+        with translated(ignoring=404):
             found = api.get("/api/v1/pods", fieldSelector=f"spec.nodeName={node_name}")["items"]
             self.on_leave(node_name, found)
             api.delete(f"/api/v1/nodes/{node_name}")
@@ -85,17 +82,6 @@ class RealNodes(EksRecords):
             for pod in found:
                 api.delete(f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}", NOW)
         self.on_change()
-
-
-@contextmanager
-def _answers(*, ignoring: int) -> Iterator[None]:
-    try:
-        yield
-    except KubernetesClientError as error:
-        if error.status != ignoring:
-            raise KubernetesUnavailableError(str(error)) from error
-    except (HTTPError, OSError) as error:
-        raise KubernetesUnavailableError(str(error)) from error
 
 
 class WeekBench(HyperPodBench):
